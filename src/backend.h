@@ -1,0 +1,36 @@
+/*
+ * What a lock service must offer. Another one (PostgreSQL, etcd, a local file) is one more folder
+ * and one more line in the table of lock.c. The contract of each member is that of lock_MEMBER in
+ * lock.h; a backend never sees the options, prints nothing and keeps nothing global.
+ */
+#ifndef DLOCK_BACKEND_H
+#define DLOCK_BACKEND_H
+
+#include "lock.h"
+
+struct backend {
+	struct lock *(*open)(const struct server *server, const struct lock_request *request,
+		struct failure *failure);
+	void (*close)(struct lock *lock);
+	enum lock_result (*ask)(struct lock *lock, struct patience patience, struct failure *failure);
+	void (*answer)(struct lock *lock, struct patience patience, struct lock_answer *answer);
+	void (*learn)(struct lock *lock, const struct lock_answer *answer);
+	enum lock_result (*listen)(struct lock *lock, struct patience patience, struct failure *failure);
+	void (*renew)(struct lock *lock, struct patience patience, struct lock_answer *answer);
+	void (*release)(struct lock *lock, int64_t keep_ms, struct patience patience,
+		struct lock_answer *answer);
+	enum lock_result (*verify)(struct lock *lock, struct lock_answer *answer, struct patience patience);
+	void (*reset)(struct lock *lock);
+	int (*watch_fd)(const struct lock *lock);
+	const char *(*token)(const struct lock *lock);
+	bool (*survey)(const struct server *server, const char *prefix, char *const *patterns,
+		size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
+		void *context, struct patience patience, struct failure *failure);
+};
+
+/* Every backend's struct lock begins with this. */
+struct lock {
+	const struct backend *backend;
+};
+
+#endif
