@@ -1,0 +1,26 @@
+#include "handover.h"
+
+#include <poll.h>
+
+#include "lock.h"
+
+#define PAUSE_FIRST   1 /* ms */
+#define PAUSE_LONGEST 100
+#define LIMIT	      (5 * NANOS_PER_SEC)
+
+void handover_verify(struct lock *lock, struct lock_answer *answer)
+{
+	nanos limit;
+
+	if (answer->handed_count == 0)
+		return;
+	limit = clock_now() + LIMIT;
+	for (int pause = PAUSE_FIRST; clock_now() < limit; pause *= 2) {
+		poll(NULL, 0, pause < PAUSE_LONGEST ? pause : PAUSE_LONGEST);
+		if (lock_verify(lock, answer, (struct patience){limit, -1}) != LOCK_RELEASED ||
+			answer->handed_count == 0)
+			return;
+		if (pause > PAUSE_LONGEST)
+			pause = PAUSE_LONGEST;
+	}
+}
