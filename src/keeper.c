@@ -23,6 +23,7 @@
 #include "stopping.h"
 
 #define RELEASE_LIMIT	(2 * NANOS_PER_SEC)
+#define VERIFY_LIMIT	(5 * NANOS_PER_SEC)
 #define RENEWAL_RETRY	NANOS_PER_SEC	     /* when no thread was to be had */
 
 struct keeper {
@@ -93,6 +94,13 @@ static void stop(struct keeper *k, enum lease_stop why)
 static nanos kill_limit(const struct keeper *k)
 {
 	return lease_kill_at(atomic_load(&k->lease->valid_until));
+}
+
+static void go_on_stopping(struct keeper *k)
+{
+	stopping_step(&k->stopping, &k->tree, kill_limit(k));
+	if (k->stopping.killing && atomic_load(&k->lease->phase) == LEASE_STOPPING)
+		set_phase(k, LEASE_KILLING);
 }
 
 static const char *pids_text(const pid_t *pids, size_t count, char *text, size_t size)
@@ -209,7 +217,7 @@ static void heed_signals(struct keeper *k)
 	if (!child)
 		return;
 	look_after_tree(k);
-	stopping_step(&k->stopping, &k->tree, kill_limit(k));
+	go_on_stopping(k);
 }
 
 static void heed_loss(struct keeper *k)
@@ -263,7 +271,7 @@ static void heed_time(struct keeper *k)
 	if (!k->renewal && now >= k->renewal_due)
 		start_renewal(k);
 	heed_validity(k, now);
-	stopping_step(&k->stopping, &k->tree, kill_limit(k));
+	go_on_stopping(k);
 	/* As long as the lock can be proved, what lives is waited for, and the lock stays. */
 	if (stopping_is_hopeless(&k->stopping, &k->tree) &&
 		(k->stop != STOP_FRONT_GONE || now >= atomic_load(&k->lease->valid_until)))
@@ -359,7 +367,7 @@ static _Noreturn void leave(struct keeper *k)
 	set_phase(k, LEASE_ENDED);
 	if (ours && answer.handed_count > 0) {
 		ring(k->task->news_fd); /* the front may leave; this is no longer its business */
-		handover_verify(k->lock, &answer);
+		handover_verify(k->lock, &answer, VERIFY_LIMIT);
 	}
 	_exit(0);
 }

@@ -1,6 +1,5 @@
 #include "lease.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 #define MARGIN_PART 10 /* of the TTL */
@@ -45,7 +44,8 @@ struct lease *lease_open(void)
 
 void lease_reset(struct lease *lease)
 {
-	memset(lease, 0, sizeof(*lease));
+	atomic_store(&lease->valid_until, 0);
+	atomic_store(&lease->phase, LEASE_ASKING);
 }
 
 bool lease_decide(struct lease *lease, enum lease_phase phase)

@@ -43,7 +43,8 @@ enum lease_phase {
 	LEASE_CANCELLED, /* the front took the request back; the keeper is killed */
 	LEASE_DENIED,	 /* answer says why; the keeper ends */
 	LEASE_HELD,	 /* COMMAND runs */
-	LEASE_STOPPING,	 /* the keeper stops the tree */
+	LEASE_STOPPING,	 /* the keeper has sent the stop signal */
+	LEASE_KILLING,	 /* the keeper has sent SIGKILL */
 	LEASE_LINGERING, /* COMMAND ended, its descendants keep the lock; the front may leave */
 	LEASE_RELEASING, /* the tree is gone, or -o: the lock is being given back */
 	LEASE_ENDED,	 /* the tree is gone and the lock given back, as far as that went */
@@ -82,7 +83,7 @@ struct lease {
 /* An anonymous shared mapping, zeroed: ASKING. NULL with errno. */
 struct lease *lease_open(void);
 
-/* Back to ASKING for the next request; there must be no keeper. */
+/* Back to ASKING after a request that was denied. */
 void lease_reset(struct lease *lease);
 
 /* Moves the phase on from ASKING; false when somebody else did. */
