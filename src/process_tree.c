@@ -133,8 +133,9 @@ static size_t find_descendants(const struct process_tree *tree, pid_t root)
 }
 
 /* Somebody else's child: between our look at the list and this call it may have ended and its pid
- * may have been given to a stranger; but a pidfd stays with one process. */
-static void signal_grandchild(const struct descendant *descendant, int sig)
+ * may have been given to a stranger; but a pidfd stays with one process. If its parent has died
+ * meanwhile, of this very signal perhaps, it is the root's child now. */
+static void signal_grandchild(const struct descendant *descendant, pid_t root, int sig)
 {
 	int fd = pidfd_open(descendant->pid, 0);
 
@@ -143,7 +144,7 @@ static void signal_grandchild(const struct descendant *descendant, int sig)
 
 	pid_t parent = parent_of(descendant->pid);
 
-	if (parent == descendant->parent || parent == getpid())
+	if (parent == descendant->parent || parent == root)
 		pidfd_send_signal(fd, sig, NULL, 0);
 	close(fd);
 }
@@ -156,7 +157,7 @@ static void signal_descendants(const struct process_tree *tree, pid_t root, int 
 		if (found[i].parent == getpid())
 			kill(found[i].pid, sig);
 		else
-			signal_grandchild(&found[i], sig);
+			signal_grandchild(&found[i], root, sig);
 }
 
 void tree_open(struct process_tree *tree)

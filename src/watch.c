@@ -60,6 +60,7 @@ bool watch_start(struct watch *watch, struct keeper_task *task)
 	lease_reset(watch->lease);
 	task->lease = watch->lease;
 	task->news_fd = watch->news_fd;
+	watch->asking_since = clock_now();
 	watch->keeper = keeper_start(task);
 	if (watch->keeper < 0) {
 		watch->keeper = 0;
@@ -129,8 +130,10 @@ static nanos next_look(const struct watch *watch, const struct keeper_task *task
 		return watch->lease->release_until + RELEASE_SLACK;
 	if (phase(watch) == LEASE_KILLING)
 		return lease_kill_at(valid_until) + KILLING_SLACK;
-	if (valid_until == 0 || task->warn_when_lost)
+	if (task->warn_when_lost)
 		return NANOS_NEVER;
+	if (valid_until == 0) /* nobody wakes us when the grant comes, which spares a switch of processes */
+		valid_until = lease_valid_until(&task->terms, watch->asking_since);
 	return watch->stood_still ? lease_kill_at(valid_until) + KILL_SLACK
 				  : lease_stop_at(&task->terms, valid_until) + STOP_SLACK;
 }
@@ -142,6 +145,9 @@ static void step_in(struct watch *watch, const struct keeper_task *task)
 	if (clock_now() < next_look(watch, task))
 		return;
 	switch (phase(watch)) {
+	case LEASE_ASKING:
+		watch->asking_since = clock_now();
+		return;
 	case LEASE_HELD:
 		if (!watch->stood_still) {
 			watch->stood_still = true;

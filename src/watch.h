@@ -27,6 +27,7 @@ struct watch {
 	int ending_fd;		  /* signals that end a wait, as data; all are passed on to COMMAND */
 	int other_fd;		  /* the other signals that are passed on */
 	int terminal_signal;	  /* INT or QUIT that the terminal sent to COMMAND and us; 0: none */
+	nanos asking_since;	  /* no later than this, or so little that the slack covers it, counts a grant */
 	bool stood_still;	  /* the keeper did not act when the lease ran out */
 };
 
