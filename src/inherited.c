@@ -1,6 +1,8 @@
 #include "inherited.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
@@ -67,4 +69,25 @@ void inherited_return(const struct inherited *inherited)
 	sigaction(SIGPIPE, &inherited->on_pipe, NULL);
 	sigaction(SIGCHLD, &inherited->on_child, NULL);
 	sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+}
+
+void inherited_close(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		int fd = atoi(entry->d_name);
+		int flags = fcntl(fd, F_GETFD);
+
+		if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC))
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
+	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (null > STDERR_FILENO)
+		close(null);
 }

@@ -25,4 +25,9 @@ void inherited_take(struct inherited *inherited);
 /* Between fork and exec, in COMMAND's process: dispositions and mask as they were. Async-signal-safe. */
 void inherited_return(const struct inherited *inherited);
 
+/* Lets go of every descriptor of the caller's, for a process that outlives its errand: a pipe of
+ * his must not stay open because of us. The standard streams lead to /dev/null from then on. All of
+ * dlock's own are close-on-exec, and stay. */
+void inherited_close(void);
+
 #endif

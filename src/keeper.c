@@ -1,8 +1,6 @@
 #include "keeper.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -125,28 +123,6 @@ static void give_up(struct keeper *k)
 
 /* ---- lingering: COMMAND has ended, descendants of it keep the lock ---- */
 
-/* The caller's descriptors were never ours; a pipe of his must not stay open because of us. All of
- * dlock's own are close-on-exec. */
-static void close_callers_files(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *entry;
-
-	while (dir && (entry = readdir(dir)) != NULL) {
-		int fd = atoi(entry->d_name);
-		int flags = fcntl(fd, F_GETFD);
-
-		if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC))
-			close(fd);
-	}
-	if (dir)
-		closedir(dir);
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		dup2(null, fd);
-	close(null);
-}
-
 static void linger(struct keeper *k)
 {
 	char text[LEASE_SURVIVORS * 13];
@@ -156,7 +132,7 @@ static void linger(struct keeper *k)
 	k->lease->held = clock_now() - k->granted_at;
 	message_say(MESSAGE_WARNING, "the lock stays with what COMMAND left running: %s",
 		pids_text(k->lease->survivors, count, text, sizeof(text)));
-	close_callers_files();
+	inherited_close();
 	close(k->front_fd);
 	k->front_fd = -1;
 	set_phase(k, LEASE_LINGERING);
