@@ -27,6 +27,10 @@ file_begin() {
 	fi
 	mkdir -p "$BIN" "$SERVER"
 	ln -s "$program" "$BIN/dlock"
+	# By name in every test, whatever PATH is then.
+	for tool in redis-server redis-cli; do
+		ln -s "$(command -v $tool)" "$BIN/$tool"
+	done
 	for tool in launch witness; do
 		if [[ -n ${TEST_BIN:-} ]]; then
 			ln -s "$(realpath "$TEST_BIN/$tool")" "$BIN/$tool"
@@ -44,7 +48,8 @@ file_end() {
 # server_begin DIR [OPTION]...: a redis-server on DIR/socket and on a free port, written to
 # DIR/port, of 127.0.0.1 and, where there is one, ::1. Nothing is kept on disk.
 server_begin() {
-	local dir=$1 try
+	local dir try
+	dir=$(realpath -m "$1")
 	shift
 	mkdir -p "$dir"
 	for try in {1..30}; do
@@ -59,7 +64,8 @@ server_begin() {
 
 # server_again DIR [OPTION]...: the same place, an empty memory.
 server_again() {
-	local dir=$1
+	local dir
+	dir=$(realpath "$1")
 	shift
 	rm -f "$dir/socket"
 	(
@@ -89,6 +95,12 @@ server_end() {
 	kill -KILL "$pid" 2>/dev/null || true
 	wait_until is_gone "$pid"
 	rm -f "$1/pid"
+}
+
+# own_server NAME [OPTION]...: another one, in ./NAME, that ends with the test.
+own_server() {
+	echo "$PWD/$1" >>"$BATS_TEST_TMPDIR/servers"
+	server_begin "$@"
 }
 
 server_pid() { echo "$(<"$SERVER/pid")"; }
@@ -123,7 +135,12 @@ test_end() {
 		wait_until nothing_runs || failed=1
 		wait_until only_memory_is_left || failed=1
 	fi
-	local pid
+	local pid dir
+	if [[ -e $BATS_TEST_TMPDIR/servers ]]; then
+		while read -r dir; do
+			server_end "$dir"
+		done <"$BATS_TEST_TMPDIR/servers"
+	fi
 	for pid in $(marked_pids); do
 		kill -KILL "$pid" 2>/dev/null || true
 	done

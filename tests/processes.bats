@@ -418,7 +418,7 @@ write_stubborn() {
 	start_tree one no -t 5
 	server_end "$SERVER"
 	# The thief is there before any client can be.
-	server_begin other
+	own_server other
 	redis-cli -s "$PWD/other/socket" SET lock:x thief PX 60000
 	redis-cli -s "$PWD/other/socket" SAVE
 	server_end other

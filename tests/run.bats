@@ -32,8 +32,8 @@ teardown() { test_end; }
 }
 
 @test "options of COMMAND are not dlock's, even those that dlock knows" {
-	try dlock x sh -c 'printf "%s " "$@"' sh -n -w 0 -E 9 --help --version -q
-	expect 0 '-n -w 0 -E 9 --help --version -q'
+	try dlock x sh -c 'printf "<%s>" "$@"' sh -n -w 0 -E 9 --help --version -q
+	expect 0 '<-n><-w><0><-E><9><--help><--version><-q>'
 }
 
 @test "stdin, stdout and stderr are COMMAND's" {
@@ -252,11 +252,12 @@ same_with_and_without_dlock() {
 
 @test "a job server of make gets through" {
 	cat >Makefile <<-'END'
+		.RECIPEPREFIX = >
 		all: a b
 		a b:
-			@+dlock $@ sh -c 'echo "$$MAKEFLAGS" >$@.flags; $(MAKE) -s inner'
+		>@+dlock $@ sh -c 'echo "$$MAKEFLAGS" >$@.flags; $(MAKE) -s inner'
 		inner:
-			@sleep 0.1
+		>@sleep 0.1
 	END
 	try make -s -j2
 	refute_match "$err" 'jobserver'
