@@ -14,11 +14,9 @@
 #include "options.h"
 #include "outcome.h"
 #include "program.h"
-#include "server.h"
 
 static struct lock *open_lock(const struct options *options, struct failure *failure)
 {
-	struct server *server = server_open(options->server, options->password, failure);
 	struct lock_request request = {
 		.name = options->name,
 		.prefix = options->prefix,
@@ -27,10 +25,8 @@ static struct lock *open_lock(const struct options *options, struct failure *fai
 		.queues = options->wait != 0,
 	};
 
-	if (!server)
-		return NULL;
 	party_self(&request.self, options->label);
-	return lock_open(server, &request, failure);
+	return lock_open(options->server, &request, failure);
 }
 
 static void say_holder(const struct lock_answer *answer, const char *what)
@@ -39,13 +35,15 @@ static void say_holder(const struct lock_answer *answer, const char *what)
 	const struct party *holder = &answer->holder;
 
 	if (answer->foreign && answer->free_in_ms >= 0)
-		message_say(MESSAGE_WARNING, "%s: held by another Redis client, for %s more at most", what,
+		message_say(MESSAGE_WARNING,
+			"%s: held by another Redis client, for %s more at most", what,
 			duration_format(answer->free_in_ms * NANOS_PER_MS, held));
 	else if (answer->foreign)
-		message_say(MESSAGE_WARNING, "%s: held by another Redis client, without an expiry", what);
+		message_say(MESSAGE_WARNING, "%s: held by another Redis client, without an expiry",
+			what);
 	else if (answer->known)
-		message_say(MESSAGE_WARNING, "%s: held by %s:%d (%s, %s) for %s", what, holder->host,
-			(int)holder->pid, holder->user, holder->label,
+		message_say(MESSAGE_WARNING, "%s: held by %s:%d (%s, %s) for %s", what,
+			holder->host, (int)holder->pid, holder->user, holder->label,
 			duration_format(answer->held_ms * NANOS_PER_MS, held));
 	else
 		message_say(MESSAGE_WARNING, "%s: others are ahead", what);
@@ -106,18 +104,19 @@ int cmd_run(const struct options *options)
 	if (!(lock = open_lock(options, &failure)))
 		return fail(&failure);
 
-	front_run(&(struct front_task){
-			  .lock = lock,
-			  .terms = {.ttl = options->ttl, .grace = options->grace},
-			  .program = &program,
-			  .inherited = &inherited,
-			  .name = options->name,
-			  .started = options->started,
-			  .wait = options->wait,
-			  .stop_signal = options->stop_signal,
-			  .close_early = options->close,
-			  .warn_when_lost = options->on_lost == ON_LOST_WARN,
-		  },
+	front_run(
+		&(struct front_task){
+			.lock = lock,
+			.terms = {.ttl = options->ttl, .grace = options->grace},
+			.program = &program,
+			.inherited = &inherited,
+			.name = options->name,
+			.started = options->started,
+			.wait = options->wait,
+			.stop_signal = options->stop_signal,
+			.close_early = options->close,
+			.warn_when_lost = options->on_lost == ON_LOST_WARN,
+		},
 		&outcome);
 
 	say_outcome(&outcome, options);

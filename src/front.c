@@ -16,7 +16,7 @@
 #include "program.h"
 #include "watch.h"
 
-#define FIRST_ANSWER  (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
+#define FIRST_ANSWER  (5 * NANOS_PER_SEC) /* a server that has never answered gets no longer */
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
 #define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
@@ -30,7 +30,7 @@ struct front {
 	struct outcome *outcome;
 	struct watch watch;
 	struct lease *lease;
-	bool answered;	  /* a server has answered: from now on a broken connection is mended */
+	bool answered;    /* a server has answered: from now on a broken connection is mended */
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 };
 
@@ -77,7 +77,9 @@ static int take_signal(const struct front *f)
 {
 	struct signalfd_siginfo info;
 
-	return read(f->watch.ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info) ? (int)info.ssi_signo : 0;
+	return read(f->watch.ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)
+		       ? (int)info.ssi_signo
+		       : 0;
 }
 
 static void end_by_failure(struct front *f, const struct failure *failure)
@@ -174,11 +176,13 @@ static void conclude(struct front *f)
 		struct failure failure;
 
 		failure_set(&failure, lease->exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
-			"cannot execute '%s': %s", f->task->program->argv[0], strerror(lease->command_errno));
+			"cannot execute '%s': %s", f->task->program->argv[0],
+			strerror(lease->command_errno));
 		end_by_failure(f, &failure);
 		return;
 	}
-	f->outcome->kind = atomic_load(&lease->lost) || lease->stop != STOP_NONE ? OUTCOME_LOST : OUTCOME_RAN;
+	f->outcome->kind =
+		atomic_load(&lease->lost) || lease->stop != STOP_NONE ? OUTCOME_LOST : OUTCOME_RAN;
 	/* A shell's loop ends when what it runs dies of Ctrl-C, not when it exits with 130. */
 	if (f->outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
 		WTERMSIG(lease->command_status) == f->watch.terminal_signal)
@@ -188,7 +192,8 @@ static void conclude(struct front *f)
 static const char *explain_takeover(const struct front *f)
 {
 	if (f->watch.stood_still)
-		return "dlock's keeper stood still and the lock could not be proved any longer; COMMAND was stopped";
+		return "dlock's keeper stood still and the lock could not be proved any longer; "
+		       "COMMAND was stopped";
 	if (atomic_load(&f->lease->command) == 0)
 		return "dlock's keeper was killed";
 	return "dlock's keeper was killed; COMMAND was stopped";
@@ -208,7 +213,8 @@ static void take_over(struct front *f, const struct keeper_task *order)
 	}
 	if (!f->watch.tree.empty)
 		tree_list(&f->watch.tree, f->outcome->survivors, LEASE_SURVIVORS);
-	f->outcome->kind = f->watch.stood_still || atomic_load(&f->lease->lost) ? OUTCOME_LOST : OUTCOME_KILLED;
+	f->outcome->kind = f->watch.stood_still || atomic_load(&f->lease->lost) ? OUTCOME_LOST
+										: OUTCOME_KILLED;
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
 	lock_reset(f->lock); /* the keeper has used these connections */
 	lock_release(f->lock, 0, (struct patience){limit, -1}, &answer);

@@ -26,7 +26,8 @@ static void add_heeded(sigset_t *set, const int *signals, size_t count)
 			sigaddset(set, signals[i]);
 }
 
-/* The next descriptor that dlock opens must not become somebody's stdout: messages would go to the server. */
+/* The next descriptor that dlock opens must not become somebody's stdout: messages would go to the
+ * server. */
 static void fill_standard_streams(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

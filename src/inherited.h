@@ -13,7 +13,7 @@ struct inherited {
 	struct sigaction on_pipe, on_child;
 	sigset_t ending;    /* of HUP INT QUIT TERM USR1 USR2 ALRM: those that were not ignored */
 	sigset_t forwarded; /* ending, and WINCH CONT, as far as not ignored */
-	bool terminal;	    /* there is a controlling terminal */
+	bool terminal;      /* there is a controlling terminal */
 };
 
 /* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed
@@ -22,7 +22,8 @@ struct inherited {
  * blocked: from now on they arrive as data. A signal that was ignored (nohup) stays ignored. */
 void inherited_take(struct inherited *inherited);
 
-/* Between fork and exec, in COMMAND's process: dispositions and mask as they were. Async-signal-safe. */
+/* Between fork and exec, in COMMAND's process: dispositions and mask as they were.
+ * Async-signal-safe. */
 void inherited_return(const struct inherited *inherited);
 
 /* Lets go of every descriptor of the caller's, for a process that outlives its errand: a pipe of

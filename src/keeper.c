@@ -20,9 +20,9 @@
 #include "renewal.h"
 #include "stopping.h"
 
-#define RELEASE_LIMIT	(2 * NANOS_PER_SEC)
-#define VERIFY_LIMIT	(5 * NANOS_PER_SEC)
-#define RENEWAL_RETRY	NANOS_PER_SEC	     /* when no thread was to be had */
+#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
+#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
+#define RENEWAL_RETRY NANOS_PER_SEC /* when no thread was to be had */
 
 struct keeper {
 	const struct keeper_task *task;
@@ -36,10 +36,10 @@ struct keeper {
 	nanos renewal_due; /* when the thread must be started */
 
 	struct stopping stopping;
-	enum lease_stop stop;	/* why */
+	enum lease_stop stop; /* why */
 	bool lingering;
-	bool warned;		/* --on-lost warn: the one warning was given */
-	bool given_up;		/* what is left cannot be stopped */
+	bool warned;   /* --on-lost warn: the one warning was given */
+	bool given_up; /* what is left cannot be stopped */
 };
 
 static void ring(int fd)
@@ -61,7 +61,8 @@ static void settle(struct keeper *k)
 	tree_open(&k->tree);
 	sigaddset(&heeded, SIGCHLD);
 	k->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
-	/* A background process group that writes to a terminal with `stty tostop` would be stopped. */
+	/* A background process group that writes to a terminal with `stty tostop` would be stopped.
+	 */
 	sigemptyset(&quiet);
 	sigaddset(&quiet, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &quiet, NULL);
@@ -75,7 +76,8 @@ static bool front_is_gone(const struct keeper *k)
 {
 	struct pollfd front = {.fd = k->front_fd, .events = POLLIN};
 
-	/* The second look: it may have died before pidfd_open, and its pid may be another's by now. */
+	/* The second look: it may have died before pidfd_open, and its pid may be another's by now.
+	 */
 	return k->front_fd < 0 || poll(&front, 1, 0) > 0 || getppid() != k->front;
 }
 
@@ -111,14 +113,16 @@ static const char *pids_text(const pid_t *pids, size_t count, char *text, size_t
 	return text;
 }
 
-/* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the kernel. */
+/* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the
+ * kernel. */
 static void give_up(struct keeper *k)
 {
 	char text[LEASE_SURVIVORS * 13];
 	size_t count = tree_list(&k->tree, k->lease->survivors, LEASE_SURVIVORS);
 
 	k->given_up = true;
-	message_say(MESSAGE_ERROR, "could not stop %s", pids_text(k->lease->survivors, count, text, sizeof(text)));
+	message_say(MESSAGE_ERROR, "could not stop %s",
+		pids_text(k->lease->survivors, count, text, sizeof(text)));
 }
 
 /* ---- lingering: COMMAND has ended, descendants of it keep the lock ---- */
@@ -166,7 +170,8 @@ static void look_after_tree(struct keeper *k)
 		linger(k);
 }
 
-/* fg sends SIGCONT to the whole job, so COMMAND has it already where it was stopped and is no longer. */
+/* fg sends SIGCONT to the whole job, so COMMAND has it already where it was stopped and is no
+ * longer. */
 static void forward(struct keeper *k, int sig)
 {
 	if (sig == SIGCONT && k->tree.stopped) {
@@ -205,7 +210,8 @@ static void heed_loss(struct keeper *k)
 		message_say(MESSAGE_WARNING, "the lock was lost; COMMAND goes on (--on-lost warn)");
 		return;
 	}
-	message_say(MESSAGE_ERROR, "the lock was lost: somebody else took it, or it was ended; stopping COMMAND");
+	message_say(MESSAGE_ERROR,
+		"the lock was lost: somebody else took it, or it was ended; stopping COMMAND");
 	stop(k, STOP_LOST);
 }
 
@@ -233,7 +239,8 @@ static void heed_validity(struct keeper *k, nanos now)
 		return;
 	if (k->task->warn_when_lost) {
 		k->warned = true;
-		message_say(MESSAGE_WARNING, "the lock cannot be proved any longer; COMMAND goes on (--on-lost warn)");
+		message_say(MESSAGE_WARNING,
+			"the lock cannot be proved any longer; COMMAND goes on (--on-lost warn)");
 		return;
 	}
 	message_say(MESSAGE_ERROR, "the lock cannot be proved any longer; stopping COMMAND");
@@ -306,17 +313,20 @@ static void note_release(struct keeper *k, const struct lock_answer *answer)
 	case LOCK_RELEASED:
 		return;
 	case LOCK_GONE:
-		message_say(MESSAGE_INFO, "the lock was no longer there when it was given back; nobody else had it");
+		message_say(MESSAGE_INFO,
+			"the lock was no longer there when it was given back; nobody else had it");
 		return;
 	case LOCK_LOST:
 		if (!atomic_exchange(&k->lease->lost, true))
-			message_say(MESSAGE_ERROR, "the lock was lost while COMMAND ran: somebody else took it, or it was ended");
+			message_say(MESSAGE_ERROR, "the lock was lost while COMMAND ran: somebody "
+						   "else took it, or it was ended");
 		return;
 	default:
 		if (k->stop == STOP_UNPROVED)
 			return; /* that was said already */
 		k->lease->release_failed = true;
-		message_say(MESSAGE_WARNING, "could not give the lock back (%s); it frees itself within %" PRId64 " s",
+		message_say(MESSAGE_WARNING,
+			"could not give the lock back (%s); it frees itself within %" PRId64 " s",
 			answer->result == LOCK_FAILED ? answer->failure.text : "no answer",
 			(k->task->terms.ttl + NANOS_PER_SEC - 1) / NANOS_PER_SEC);
 	}
@@ -365,7 +375,8 @@ static void obtain(struct keeper *k)
 	k->renewal_due = answer->asked_at + lease_renew_every(&k->task->terms);
 	if (front_is_gone(k) || k->granted_at >= lease_stop_at(&k->task->terms, valid_until)) {
 		/* Nobody to run it for, or granted so late that it is as good as expired. */
-		lock_release(k->lock, 0, (struct patience){clock_now() + RELEASE_LIMIT, -1}, answer);
+		lock_release(
+			k->lock, 0, (struct patience){clock_now() + RELEASE_LIMIT, -1}, answer);
 		answer->result = LOCK_TIMEOUT;
 		lease_decide(k->lease, LEASE_DENIED);
 		_exit(0);
@@ -391,7 +402,8 @@ static void run_command(struct keeper *k)
 	pid_t group = inherited->terminal ? getpgid(k->front) : 0;
 
 	export(k);
-	k->tree.command = program_start(k->task->program, inherited, group < 0 ? 0 : group, &exec_failed);
+	k->tree.command =
+		program_start(k->task->program, inherited, group < 0 ? 0 : group, &exec_failed);
 	if (k->tree.command < 0) {
 		k->lease->command_errno = errno;
 		k->lease->exec_failed = exec_failed;
@@ -402,7 +414,8 @@ static void run_command(struct keeper *k)
 
 pid_t keeper_start(const struct keeper_task *task)
 {
-	struct keeper k = {.task = task, .lock = task->lock, .lease = task->lease, .front = getpid()};
+	struct keeper k = {
+		.task = task, .lock = task->lock, .lease = task->lease, .front = getpid()};
 	pid_t pid = fork();
 
 	if (pid != 0)

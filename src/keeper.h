@@ -30,7 +30,7 @@ struct keeper_task {
 	int stop_signal;
 	bool close_early;    /* -o: give back when COMMAND ends, descendants or not */
 	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
-	int news_fd;	     /* an eventfd that wakes the front */
+	int news_fd;         /* an eventfd that wakes the front */
 };
 
 /* Forks the keeper; returns its pid, or -1 with errno. The keeper itself never returns: it reads

@@ -36,8 +36,8 @@ nanos lease_renew_every(const struct lease_terms *terms)
 
 struct lease *lease_open(void)
 {
-	struct lease *lease = mmap(NULL, sizeof(*lease), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct lease *lease = mmap(
+		NULL, sizeof(*lease), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return lease == MAP_FAILED ? NULL : lease;
 }

@@ -20,7 +20,7 @@
 struct lock;
 struct server;
 
-#define LOCK_TOKEN_SIZE	  120 /* host:pid:128 random bits in hex, and the NUL */
+#define LOCK_TOKEN_SIZE  120 /* host:pid:128 random bits in hex, and the NUL */
 #define LOCK_HANDED_MOST 64
 
 enum lock_mode { LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_PERMITS };
@@ -30,24 +30,24 @@ struct lock_request {
 	const char *name;
 	const char *prefix;
 	enum lock_mode mode;
-	int permits;	    /* with LOCK_PERMITS */
+	int permits; /* with LOCK_PERMITS */
 	int64_t ttl_ms;
-	bool queues;	    /* busy: take a place in the queue (else -n) */
-	int priority;	    /* a point counts as a minute of waiting */
-	const char *token;  /* NULL: a fresh one; else the owner token of a detached lock */
-	struct party self;  /* who asks */
+	bool queues;       /* busy: take a place in the queue (else -n) */
+	int priority;      /* a point counts as a minute of waiting */
+	const char *token; /* NULL: a fresh one; else the owner token of a detached lock */
+	struct party self; /* who asks */
 };
 
 enum lock_result {
-	LOCK_GRANTED,	/* acquire: it is ours. renew: extended */
-	LOCK_SET_AGAIN,	/* renew: the server had lost it, nobody came between, it is ours again */
-	LOCK_BUSY,	/* acquire: somebody else holds it, or is ahead */
-	LOCK_RELEASED,	/* release: given back */
-	LOCK_GONE,	/* release: it was not there, nor has anybody the server knows had it since */
-	LOCK_LOST,	/* renew, release: proven that somebody else has, or had, it, or it was ended */
-	LOCK_TIMEOUT,	/* patience ran out */
-	LOCK_CANCELLED,	/* cancel_fd became readable */
-	LOCK_FAILED,	/* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
+	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
+	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
+	LOCK_RELEASED,  /* release: given back */
+	LOCK_GONE, /* release: it was not there, nor has anybody the server knows had it since */
+	LOCK_LOST, /* renew, release: proven that somebody else has, or had, it, or it was ended */
+	LOCK_TIMEOUT,   /* patience ran out */
+	LOCK_CANCELLED, /* cancel_fd became readable */
+	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
 };
 
 /* Plain data: it crosses from the keeper to the front in shared memory. */
@@ -56,20 +56,20 @@ struct lock_answer {
 	struct failure failure; /* LOCK_FAILED */
 
 	/* LOCK_GRANTED, LOCK_SET_AGAIN */
-	nanos asked_at;		/* before the request that was granted left: validity counts from here */
+	nanos asked_at; /* before the request that was granted left: validity counts from here */
 	uint64_t fence;
-	uint64_t generation;	/* of a batch of sharers; = fence for an exclusive lock */
-	int64_t since_us;	/* the grant, by the server's clock */
+	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
+	int64_t since_us;    /* the grant, by the server's clock */
 
 	/* LOCK_BUSY */
-	nanos look_at;		/* when the lock may come free by expiry */
-	int rank;		/* how many are ahead in the queue; -1: not queued */
-	bool foreign;		/* held by another Redis client */
-	bool known;		/* holder, held_ms are filled in */
+	nanos look_at; /* when the lock may come free by expiry */
+	int rank;      /* how many are ahead in the queue; -1: not queued */
+	bool foreign;  /* held by another Redis client */
+	bool known;    /* holder, held_ms are filled in */
 	struct party holder;
 	int64_t held_ms;
-	int64_t free_in_ms;	/* the holder's expiry; -1: it has none */
-	uint64_t ticket;	/* our place in the queue; 0: none */
+	int64_t free_in_ms; /* the holder's expiry; -1: it has none */
+	uint64_t ticket;    /* our place in the queue; 0: none */
 
 	/* Tokens that this request handed the lock to: see lock_verify. */
 	int handed_count;
@@ -77,8 +77,8 @@ struct lock_answer {
 };
 
 /* Prepares a lock; nothing is sent yet. NULL with failure. */
-struct lock *lock_open(const struct server *server, const struct lock_request *request,
-	struct failure *failure);
+struct lock *lock_open(
+	const struct server *server, const struct lock_request *request, struct failure *failure);
 void lock_close(struct lock *lock);
 
 /* Connects where that is needed and sends the request to acquire, without waiting for its answer:
@@ -106,17 +106,20 @@ void lock_renew(struct lock *lock, struct patience patience, struct lock_answer 
 /* Gives the lock, a request under way and the place in the queue back, whichever there is, and
  * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. keep_ms > 0: instead
  * let it expire then (--at-least). One bounded try after another until patience ends. */
-void lock_release(struct lock *lock, int64_t keep_ms, struct patience patience,
-	struct lock_answer *answer);
+void lock_release(
+	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer);
 
 /* Whether those whom answer->handed names have taken what they were handed; what nobody took is
- * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as above. */
-enum lock_result lock_verify(struct lock *lock, struct lock_answer *answer, struct patience patience);
+ * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as
+ * above. */
+enum lock_result lock_verify(
+	struct lock *lock, struct lock_answer *answer, struct patience patience);
 
 /* Forgets connections that another process has used; the next call opens fresh ones. */
 void lock_reset(struct lock *lock);
 
-/* A descriptor that becomes readable when a connection drops while no request is under way; -1: none. */
+/* A descriptor that becomes readable when a connection drops while no request is under way; -1:
+ * none. */
 int lock_watch_fd(const struct lock *lock);
 
 const char *lock_token(const struct lock *lock);
@@ -126,8 +129,8 @@ struct lock_view_party {
 	struct party party;
 	enum lock_mode mode;
 	int priority;
-	int64_t ms;	 /* a holder: held; a waiter: waited */
-	int64_t ttl_ms;	 /* a holder's lease; -1: none */
+	int64_t ms;       /* a holder: held; a waiter: waited */
+	int64_t ttl_ms;   /* a holder's lease; -1: none */
 	int64_t since_us; /* a holder's grant, server's wall clock */
 	bool detached;
 };
@@ -137,8 +140,8 @@ struct lock_view {
 	const char *key;
 	enum lock_mode mode;
 	bool foreign;
-	uint64_t fence;	 /* 0: none known */
-	int64_t ttl_ms;	 /* -1: no expiry (only a foreign lock) */
+	uint64_t fence; /* 0: none known */
+	int64_t ttl_ms; /* -1: no expiry (only a foreign lock) */
 	const struct lock_view_party *holders, *waiters;
 	size_t holder_count, waiter_count;
 };
@@ -147,7 +150,7 @@ struct lock_view {
  * without *?[ is one NAME, looked up directly; none: all), in no particular order, each once.
  * Locks that are held or waited for only. False with failure. */
 bool lock_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context), void *context,
-	struct patience patience, struct failure *failure);
+	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure);
 
 #endif

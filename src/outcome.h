@@ -6,21 +6,21 @@
 #include "lease.h"
 
 enum outcome_kind {
-	OUTCOME_RAN,	   /* COMMAND ran to its end */
-	OUTCOME_BUSY,	   /* not free, with -n */
+	OUTCOME_RAN,       /* COMMAND ran to its end */
+	OUTCOME_BUSY,      /* not free, with -n */
 	OUTCOME_TIMEOUT,   /* -w ran out */
 	OUTCOME_CANCELLED, /* a signal while waiting: end_signal */
-	OUTCOME_LOST,	   /* the lock was lost, COMMAND stopped */
-	OUTCOME_KILLED,	   /* the keeper was killed */
-	OUTCOME_FAILED,	   /* see failure */
+	OUTCOME_LOST,      /* the lock was lost, COMMAND stopped */
+	OUTCOME_KILLED,    /* the keeper was killed */
+	OUTCOME_FAILED,    /* see failure */
 };
 
 struct outcome {
 	enum outcome_kind kind;
-	int command_status;	/* as from waitpid(2); RAN, LOST, KILLED, where command_ended */
+	int command_status; /* as from waitpid(2); RAN, LOST, KILLED, where command_ended */
 	bool command_ended;
-	int end_signal;		/* dlock must die of this signal itself; 0: none */
-	struct failure failure; /* FAILED */
+	int end_signal;            /* dlock must die of this signal itself; 0: none */
+	struct failure failure;    /* FAILED */
 	struct lock_answer answer; /* BUSY, TIMEOUT: who holds it; RAN, LOST: the grant */
 	nanos waited, held;
 	int reclaimed;

@@ -67,8 +67,8 @@ static bool is_stranger(const struct process_tree *tree, pid_t pid)
 
 /* Appends the children that one thread has forked or adopted. The file is read in pieces: a pid
  * that a piece cuts in two is put together from both. */
-static size_t add_children_of_thread(const struct process_tree *tree, pid_t parent, const char *thread,
-	size_t count)
+static size_t add_children_of_thread(
+	const struct process_tree *tree, pid_t parent, const char *thread, size_t count)
 {
 	char path[80], text[4096];
 	pid_t pid = 0;

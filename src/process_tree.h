@@ -1,6 +1,7 @@
 /*
  * COMMAND and everything that descends from it, seen from a subreaper (PR_SET_CHILD_SUBREAPER,
- * Linux 3.4): an orphan below becomes our own child, whatever setsid or double fork it went through.
+ * Linux 3.4): an orphan below becomes our own child, whatever setsid or double fork it went
+ * through.
  *
  * No function here allocates, takes a lock or waits: the kill deadline depends on nothing else.
  * One thread, the one that started COMMAND or took its tree over.
@@ -15,11 +16,11 @@
 #define TREE_STRANGERS 64
 
 struct process_tree {
-	pid_t command;	/* our child whose status counts; 0: none */
-	bool over;	/* it has ended; status is there */
-	bool stopped;	/* it is stopped by a signal (Ctrl-Z) */
-	int status;	/* as from waitpid(2) */
-	bool empty;	/* nothing is left: known after tree_reap */
+	pid_t command;                   /* our child whose status counts; 0: none */
+	bool over;                       /* it has ended; status is there */
+	bool stopped;                    /* it is stopped by a signal (Ctrl-Z) */
+	int status;                      /* as from waitpid(2) */
+	bool empty;                      /* nothing is left: known after tree_reap */
 	pid_t strangers[TREE_STRANGERS]; /* children that were here before; not ours to stop */
 	size_t stranger_count;
 };

@@ -54,7 +54,8 @@ static int search(char path[static PATH_MAX], const char *name)
 
 			if (found == 0)
 				return 0;
-			if (found != ENOENT && found != ENOTDIR && found != EISDIR && fault == ENOENT)
+			if (found != ENOENT && found != ENOTDIR && found != EISDIR &&
+				fault == ENOENT)
 				fault = found;
 		}
 		if (directory[length] == '\0')
@@ -125,8 +126,8 @@ pid_t program_start(const struct program *program, const struct inherited *inher
 	char **shell_argv = with_shell(program);
 	pid_t parent = getpid();
 	volatile int fault = 0;
-	/* vfork, because a copy of the page tables is what costs most here; posix_spawn(3) cannot set
-	 * the death signal. */
+	/* vfork, because a copy of the page tables is what costs most here; posix_spawn(3) cannot
+	 * set the death signal. */
 	pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
 
 	if (pid == 0)

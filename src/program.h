@@ -10,7 +10,7 @@ struct failure;
 struct inherited;
 
 struct program {
-	char **argv;	     /* borrowed; NULL-terminated */
+	char **argv;         /* borrowed; NULL-terminated */
 	char path[PATH_MAX]; /* what argv[0] means, as execvp(3) would look it up */
 };
 

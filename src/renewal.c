@@ -13,9 +13,9 @@
 #include "lock.h"
 #include "message.h"
 
-#define TRY_LIMIT  (3 * NANOS_PER_SEC)	/* one try, reconnecting included */
+#define TRY_LIMIT   (3 * NANOS_PER_SEC)  /* one try, reconnecting included */
 #define PAUSE_LEAST (100 * NANOS_PER_MS) /* after a try that failed */
-#define PAUSE_MORE  200			/* ms at random on top, so that hosts do not come in step */
+#define PAUSE_MORE  200 /* ms at random on top, so that hosts do not come in step */
 
 struct renewal {
 	struct lock *lock; /* the thread's, from start to finish */
@@ -26,7 +26,7 @@ struct renewal {
 	int done_fd;   /* owned; readable: answer is there */
 	int timer;     /* owned */
 	pthread_t thread;
-	bool failing;	/* a warning was given since the last success */
+	bool failing;    /* a warning was given since the last success */
 	int64_t keep_ms; /* written before finish_fd, read after it */
 	nanos release_until;
 	struct lock_answer answer; /* written before done_fd, read after it */
@@ -58,7 +58,8 @@ static void note_success(struct renewal *r, const struct lock_answer *answer)
 	atomic_store(&r->lease->valid_until, lease_valid_until(&r->terms, answer->asked_at));
 	if (answer->result == LOCK_SET_AGAIN) {
 		atomic_fetch_add(&r->lease->reclaimed, 1);
-		message_say(MESSAGE_WARNING, "the server had lost the lock; nobody came between, it is set again");
+		message_say(MESSAGE_WARNING,
+			"the server had lost the lock; nobody came between, it is set again");
 	} else if (r->failing) {
 		message_say(MESSAGE_INFO, "the lock is renewed again");
 	}
@@ -68,7 +69,9 @@ static void note_success(struct renewal *r, const struct lock_answer *answer)
 static void note_failure(struct renewal *r, const struct lock_answer *answer)
 {
 	if (!r->failing)
-		message_say(MESSAGE_WARNING, "cannot renew the lock (%s); trying again until it cannot be proved any longer",
+		message_say(MESSAGE_WARNING,
+			"cannot renew the lock (%s); trying again until it cannot be proved any "
+			"longer",
 			answer->result == LOCK_FAILED ? answer->failure.text : "no answer");
 	r->failing = true;
 }
@@ -124,8 +127,8 @@ static void renewal_free(struct renewal *r)
 	free(r);
 }
 
-struct renewal *renewal_start(struct lock *lock, struct lease *lease,
-	const struct lease_terms *terms, int news_fd)
+struct renewal *renewal_start(
+	struct lock *lock, struct lease *lease, const struct lease_terms *terms, int news_fd)
 {
 	struct renewal *r = calloc(1, sizeof(*r));
 	sigset_t all, before;

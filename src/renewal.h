@@ -20,12 +20,13 @@ struct renewal;
 /* Starts renewing, at once and then as lease_renew_every says; also at once when the connection
  * drops. Moves lease->valid_until on; sets lease->lost and writes to news_fd (an eventfd) when the
  * loss is proven. NULL with errno when there is no thread to be had. */
-struct renewal *renewal_start(struct lock *lock, struct lease *lease,
-	const struct lease_terms *terms, int news_fd);
+struct renewal *renewal_start(
+	struct lock *lock, struct lease *lease, const struct lease_terms *terms, int news_fd);
 
 /* Ends it, has it give the lock back as lock_release does, and frees it; the lock is the caller's
  * again. If that takes until `until` the thread is left where it hangs and answer says
  * LOCK_TIMEOUT: the lock must then not be touched. True when the lock is the caller's again. */
-bool renewal_finish(struct renewal *renewal, int64_t keep_ms, nanos until, struct lock_answer *answer);
+bool renewal_finish(
+	struct renewal *renewal, int64_t keep_ms, nanos until, struct lock_answer *answer);
 
 #endif

@@ -8,8 +8,8 @@
 #define ROUND_LONGEST  (100 * NANOS_PER_MS)
 #define HOPELESS_AFTER NANOS_PER_SEC
 
-void stopping_begin(struct stopping *stopping, const struct process_tree *tree, int stop_signal,
-	nanos grace)
+void stopping_begin(
+	struct stopping *stopping, const struct process_tree *tree, int stop_signal, nanos grace)
 {
 	if (stopping->begun)
 		return;
@@ -34,7 +34,8 @@ static void kill_round(struct stopping *stopping, struct process_tree *tree, nan
 	tree_reap(tree);
 	if (now >= stopping->next_round) {
 		stopping->next_round = now + stopping->pause;
-		stopping->pause = stopping->pause * 2 < ROUND_LONGEST ? stopping->pause * 2 : ROUND_LONGEST;
+		stopping->pause =
+			stopping->pause * 2 < ROUND_LONGEST ? stopping->pause * 2 : ROUND_LONGEST;
 	}
 }
 
@@ -56,5 +57,5 @@ nanos stopping_due(const struct stopping *stopping, nanos limit)
 bool stopping_is_hopeless(const struct stopping *stopping, const struct process_tree *tree)
 {
 	return stopping->killing && !tree->empty &&
-		clock_now() >= stopping->killing_since + HOPELESS_AFTER;
+	       clock_now() >= stopping->killing_since + HOPELESS_AFTER;
 }

@@ -14,16 +14,17 @@ struct process_tree;
 
 struct stopping {
 	bool begun;
-	nanos kill_at;	  /* when the grace is over; stopping_step may bring it forward */
-	bool killing;	  /* the first SIGKILL was sent, at: */
+	nanos kill_at; /* when the grace is over; stopping_step may bring it forward */
+	bool killing;  /* the first SIGKILL was sent, at: */
 	nanos killing_since;
 	nanos next_round;
 	nanos pause;
 };
 
-/* Sends the stop signal to the whole tree; SIGKILL follows after the grace. The first call counts. */
-void stopping_begin(struct stopping *stopping, const struct process_tree *tree, int stop_signal,
-	nanos grace);
+/* Sends the stop signal to the whole tree; SIGKILL follows after the grace. The first call counts.
+ */
+void stopping_begin(
+	struct stopping *stopping, const struct process_tree *tree, int stop_signal, nanos grace);
 
 /* Does what is due. SIGKILL comes at `limit` at the latest (lease_kill_at of the validity as known
  * now). Call it at stopping_due, and at each SIGCHLD after tree_reap: the children of whoever has

@@ -14,7 +14,8 @@
 
 #define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
 #define KILL_SLACK    (100 * NANOS_PER_MS)
-#define KILLING_SLACK (2 * NANOS_PER_SEC) /* it is at work, and gives up by itself after a second */
+#define KILLING_SLACK (2 * NANOS_PER_SEC) /* it is at work, and gives up by itself after a second  \
+					   */
 #define RELEASE_SLACK (500 * NANOS_PER_MS)
 
 bool watch_open(struct watch *watch, const struct inherited *inherited)
@@ -32,7 +33,7 @@ bool watch_open(struct watch *watch, const struct inherited *inherited)
 	watch->timer = clock_timer_open();
 	watch->lease = lease_open();
 	return watch->ending_fd >= 0 && watch->other_fd >= 0 && watch->news_fd >= 0 &&
-		watch->timer >= 0 && watch->lease;
+	       watch->timer >= 0 && watch->lease;
 }
 
 static enum lease_phase phase(const struct watch *watch)
@@ -90,7 +91,8 @@ static void forward(struct watch *watch, const struct signalfd_siginfo *info)
 	pidfd_send_signal(watch->keeper_fd, sig, NULL, 0);
 }
 
-/* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0. */
+/* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0.
+ */
 static int heed_signals(struct watch *watch, bool *continued)
 {
 	struct signalfd_siginfo info;
@@ -110,7 +112,8 @@ static int heed_signals(struct watch *watch, bool *continued)
 }
 
 /* COMMAND was stopped: so is dlock, or the shell would wait for it for ever. News that is older
- * than a SIGCONT is void: Ctrl-Z stopped us along with COMMAND, and we have been continued since. */
+ * than a SIGCONT is void: Ctrl-Z stopped us along with COMMAND, and we have been continued since.
+ */
 static void heed_news(struct watch *watch, bool continued)
 {
 	uint64_t times;
@@ -132,7 +135,8 @@ static nanos next_look(const struct watch *watch, const struct keeper_task *task
 		return lease_kill_at(valid_until) + KILLING_SLACK;
 	if (task->warn_when_lost)
 		return NANOS_NEVER;
-	if (valid_until == 0) /* nobody wakes us when the grant comes, which spares a switch of processes */
+	if (valid_until ==
+		0) /* nobody wakes us when the grant comes, which spares a switch of processes */
 		valid_until = lease_valid_until(&task->terms, watch->asking_since);
 	return watch->stood_still ? lease_kill_at(valid_until) + KILL_SLACK
 				  : lease_stop_at(&task->terms, valid_until) + STOP_SLACK;
@@ -184,8 +188,9 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 			continue;
 		if (fds[0].revents) {
 			reap_keeper(watch);
-			return phase(watch) == LEASE_DENIED || phase(watch) == LEASE_ENDED ? WATCH_OVER
-											   : WATCH_DIED;
+			return phase(watch) == LEASE_DENIED || phase(watch) == LEASE_ENDED
+				       ? WATCH_OVER
+				       : WATCH_DIED;
 		}
 		if ((*signal = heed_signals(watch, &continued)) != 0)
 			return WATCH_CANCELLED;

@@ -19,22 +19,24 @@ struct lease_terms;
 
 struct watch {
 	const struct inherited *inherited; /* borrowed */
-	struct lease *lease;		   /* owned */
+	struct lease *lease;               /* owned */
 	struct process_tree tree; /* empty, unless the keeper dies: then its children become ours */
 	struct stopping stopping;
-	pid_t keeper;		  /* 0: none, or reaped */
+	pid_t keeper; /* 0: none, or reaped */
 	int keeper_fd, news_fd, timer;
-	int ending_fd;		  /* signals that end a wait, as data; all are passed on to COMMAND */
-	int other_fd;		  /* the other signals that are passed on */
-	int terminal_signal;	  /* INT or QUIT that the terminal sent to COMMAND and us; 0: none */
-	nanos asking_since;	  /* no later than this, or so little that the slack covers it, counts a grant */
-	bool stood_still;	  /* the keeper did not act when the lease ran out */
+	int ending_fd;       /* signals that end a wait, as data; all are passed on to COMMAND */
+	int other_fd;        /* the other signals that are passed on */
+	int terminal_signal; /* INT or QUIT that the terminal sent to COMMAND and us; 0: none */
+	nanos asking_since;  /* no later than this, or so little that the slack covers it, counts a
+				grant */
+	bool stood_still;    /* the keeper did not act when the lease ran out */
 };
 
 enum watch_end {
-	WATCH_OVER,	 /* the keeper has done its work, or no longer needs us: see the lease */
-	WATCH_CANCELLED, /* one of ending_fd's signals came before the lock was granted: see signal */
-	WATCH_DIED,	 /* the keeper died before its work was done */
+	WATCH_OVER,      /* the keeper has done its work, or no longer needs us: see the lease */
+	WATCH_CANCELLED, /* one of ending_fd's signals came before the lock was granted: see signal
+			  */
+	WATCH_DIED,      /* the keeper died before its work was done */
 };
 
 /* Makes this process a reaper and opens what watching needs. False with errno. */
