@@ -6,8 +6,9 @@
 --       7  the generation of the grant; 0: knows of none
 --       8  when it was granted (us)
 --       9  1: a loss is news, and counts
--- ->    released | gone (it was not there, nor has anybody whom the server remembers come since)
---       | lost, {handed}
+-- ->    released | gone | lost, {handed}
+--       gone: it was not there, and nobody whom the server remembers has come since the grant, or no
+--       grant is known
 local want = mode_of(ARGV[4])
 local left, fence, gen = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
@@ -65,8 +66,8 @@ else
     meta.timeouts = meta.timeouts + 1
   end
   call('DEL', WHO, WAKE)
-  if fence > 0 and meta.ended ~= me then
-    if want == 'x' and not cur and meta.fence <= fence
+  if meta.ended ~= me and not rank then
+    if fence == 0 or want == 'x' and not cur and meta.fence <= fence
       or want ~= 'x' and (not cur or cur == WORDS[want]) and meta.gen <= gen then
       result = 'gone'
     else

@@ -5,7 +5,7 @@
 --       6  the fence and
 --       7  the generation of the grant
 --       8  who, in full
--- ->    renewed | again | lost
+-- ->    extended | again | denied
 local want, most = mode_of(ARGV[4])
 local ttl, fence, gen, who = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 
@@ -38,7 +38,7 @@ if is_mine(want) then
   else
     place(me, want, ttl)
   end
-  return {'renewed'}
+  return {'extended'}
 end
 
 know()
@@ -54,4 +54,4 @@ call('HSET', META, 'lost', int(meta.lost + 1))
 if meta.fence == 0 then
   call('PEXPIRE', META, MONTH)
 end
-return {'lost'}
+return {'denied'}
