@@ -43,9 +43,11 @@ enum lock_result {
 	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
 	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
 	LOCK_RELEASED,  /* release: given back */
-	LOCK_GONE, /* release: it was not there, nor has anybody the server knows had it since */
-	LOCK_LOST, /* renew, release: proven that somebody else has, or had, it, or it was ended */
-	LOCK_TIMEOUT,   /* patience ran out */
+	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
+			 * or no grant is known here, and there was nothing to take back */
+	LOCK_LOST,    /* renew, release: proven that somebody else has, or had, it, or it was ended;
+		       * acquire: this attempt was ended meanwhile, asking again makes another */
+	LOCK_TIMEOUT, /* patience ran out */
 	LOCK_CANCELLED, /* cancel_fd became readable */
 	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
 };
@@ -57,15 +59,17 @@ struct lock_answer {
 
 	/* LOCK_GRANTED, LOCK_SET_AGAIN */
 	nanos asked_at; /* before the request that was granted left: validity counts from here */
-	uint64_t fence;
+	uint64_t fence; /* LOCK_BUSY: the last that the server gave; 0: none */
 	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
 	int64_t since_us;    /* the grant, by the server's clock */
 
 	/* LOCK_BUSY */
-	nanos look_at; /* when the lock may come free by expiry */
-	int rank;      /* how many are ahead in the queue; -1: not queued */
-	bool foreign;  /* held by another Redis client */
-	bool known;    /* holder, held_ms are filled in */
+	nanos look_at;                      /* when the lock may come free by expiry */
+	int rank;                           /* how many are ahead in the queue; -1: not queued */
+	bool foreign;                       /* held by another Redis client */
+	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
+					     */
+	bool known;                         /* holder, held_ms are filled in */
 	struct party holder;
 	int64_t held_ms;
 	int64_t free_in_ms; /* the holder's expiry; -1: it has none */
@@ -86,7 +90,9 @@ void lock_close(struct lock *lock);
 enum lock_result lock_ask(struct lock *lock, struct patience patience, struct failure *failure);
 
 /* Waits for the answer to lock_ask; meanwhile repeats it in full where the server does not know
- * the script. The process that calls it may be a child of the one that asked. */
+ * the script, and after a pause where it cannot answer just now (LOADING, a failover). The process
+ * that calls it may be a child of the one that asked; the asker then calls lock_learn, or
+ * lock_release, before anything else. */
 void lock_answer(struct lock *lock, struct patience patience, struct lock_answer *answer);
 
 /* The asker takes over what its child learnt by lock_answer: the connection is clean again, the

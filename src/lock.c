@@ -1,0 +1,103 @@
+#include "lock.h"
+
+#include "backend.h"
+#include "redis/single.h"
+#include "server.h"
+
+/* Which lock service speaks what a URL's scheme stands for; NULL: none does yet. */
+static const struct backend *const backends[] = {
+	[SERVER_REDIS] = &single_backend,
+	[SERVER_UNIX] = &single_backend,
+	[SERVER_SENTINEL] = NULL,
+	[SERVER_QUORUM] = NULL,
+};
+
+static const struct backend *find_backend(const struct server *server, struct failure *failure)
+{
+	const struct backend *backend = backends[server->scheme];
+
+	if (server->tls) {
+		failure_set(failure, EXIT_USAGE, "cannot use %s: this dlock was built without TLS",
+			server->text);
+		return NULL;
+	}
+	if (!backend)
+		failure_set(failure, EXIT_USAGE,
+			"cannot use %s: this dlock knows single servers only", server->text);
+	return backend;
+}
+
+struct lock *lock_open(
+	const struct server *server, const struct lock_request *request, struct failure *failure)
+{
+	const struct backend *backend = find_backend(server, failure);
+
+	return backend ? backend->open(server, request, failure) : NULL;
+}
+
+void lock_close(struct lock *lock)
+{
+	lock->backend->close(lock);
+}
+
+enum lock_result lock_ask(struct lock *lock, struct patience patience, struct failure *failure)
+{
+	return lock->backend->ask(lock, patience, failure);
+}
+
+void lock_answer(struct lock *lock, struct patience patience, struct lock_answer *answer)
+{
+	lock->backend->answer(lock, patience, answer);
+}
+
+void lock_learn(struct lock *lock, const struct lock_answer *answer)
+{
+	lock->backend->learn(lock, answer);
+}
+
+enum lock_result lock_listen(struct lock *lock, struct patience patience, struct failure *failure)
+{
+	return lock->backend->listen(lock, patience, failure);
+}
+
+void lock_renew(struct lock *lock, struct patience patience, struct lock_answer *answer)
+{
+	lock->backend->renew(lock, patience, answer);
+}
+
+void lock_release(
+	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer)
+{
+	lock->backend->release(lock, keep_ms, patience, answer);
+}
+
+enum lock_result lock_verify(
+	struct lock *lock, struct lock_answer *answer, struct patience patience)
+{
+	return lock->backend->verify(lock, answer, patience);
+}
+
+void lock_reset(struct lock *lock)
+{
+	lock->backend->reset(lock);
+}
+
+int lock_watch_fd(const struct lock *lock)
+{
+	return lock->backend->watch_fd(lock);
+}
+
+const char *lock_token(const struct lock *lock)
+{
+	return lock->backend->token(lock);
+}
+
+bool lock_survey(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure)
+{
+	const struct backend *backend = find_backend(server, failure);
+
+	return backend && backend->survey(server, prefix, patterns, pattern_count, show, context,
+				  patience, failure);
+}

@@ -1,0 +1,110 @@
+-- Takes the lock, claims what was handed over, or queues for it.
+-- ARGV  4   x, s, or pK for one of K permits
+--       5   ttl (ms)
+--       6   the lease of a waiter (ms); 0: does not wait
+--       7   the ticket from an earlier answer; 0: none yet
+--       8   the head start of its priority (us)
+--       9   how long a holder that it knew may still come back (ms); 0: knew none
+--       10  the fence it saw then: a counter below that means that the server lost its memory
+--       11  TEXT for who
+-- ->    granted, now, fence, generation, {handed}
+--       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
+--             by itself), holder, who, {handed}
+--       ended: a late request of somebody who gave the lock back since
+local want, most = mode_of(ARGV[4])
+local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local off, seen, text = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
+local first = ticket == 0
+
+local function grant(claimed)
+  local fence = next_fence()
+  local gen = fence
+  if want ~= 'x' and cur and meta.gen > 0 then
+    gen = meta.gen
+  end
+  local waited = 0
+  if not first then
+    waited = math.max(0, now() - ticket)
+  end
+  call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me,
+    'granted', int(meta.granted + 1), 'waited_us', int(meta.waited_us + waited))
+  call('PEXPIRE', META, MONTH + ttl)
+  call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text, 'PX', ttl)
+  if claimed then
+    call('DEL', WAKE)
+  end
+  place(me, want, ttl)
+  return {'granted', now(), fence, gen, handed}
+end
+
+local function queue()
+  if first then
+    ticket = math.max(meta.ticket + 1, now())
+  end
+  call('SET', WHO, ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
+  if call('ZADD', QUEUE, 'NX', ticket - boost, me) == 1 then
+    call('PEXPIRE', QUEUE, DAY)
+  end
+end
+
+local function busy()
+  if first then
+    call('HSET', META, 'contended', int(meta.contended + 1), 'ticket', int(math.max(meta.ticket, ticket)))
+    if meta.fence == 0 then
+      call('PEXPIRE', META, MONTH)
+    end
+  end
+  local holder, left = cur or '', 0
+  if sharing() then
+    local share = call('ZRANGE', HOLDERS, 0, 0, 'WITHSCORES')
+    holder = share[1] or ''
+    if want == 'p' and cur == WORDS.p and share[2] then
+      left = math.max(0, share[2] - ms())
+    else
+      left = call('PTTL', K)
+    end
+  elseif cur then
+    left = call('PTTL', K)
+  else
+    left = math.max(0, math.ceil((meta.off - now()) / 1000))
+  end
+  -- A foreign value may be of any size; no token of ours is that long.
+  holder = holder:sub(1, 119)
+  local who = holder ~= '' and call('GET', companion('who:', holder)) or ''
+  local rank = lease > 0 and call('ZRANK', QUEUE, me) or -1
+  return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
+end
+
+know()
+if meta.ended == me then
+  return {'ended'}
+end
+purge()
+if not cur and off > 0 and meta.fence < seen and meta.off < now() + off * 1000 then
+  meta.off = now() + off * 1000
+  call('HSET', META, 'off', int(meta.off))
+  call('PEXPIRE', META, MONTH)
+end
+
+if is_mine(want) then
+  -- More of a batch of sharers than one script hands out.
+  if want ~= 'x' then
+    hand_on()
+  end
+  return grant(true)
+end
+local open = not cur or sharing()
+if open and call('ZCARD', QUEUE) == 0 and fits(want, most) then
+  return grant(false)
+end
+if lease > 0 then
+  queue()
+end
+if open then
+  hand_on()
+  -- All that were ahead may turn out to be dead.
+  if got or lease == 0 and call('ZCARD', QUEUE) == 0 and fits(want, most) then
+    return grant(got)
+  end
+end
+return busy()

@@ -1,0 +1,194 @@
+-- What all scripts share. Each is sent as this file followed by its own; redis-cli runs them as well:
+--
+--   cat prelude.lua acquire.lua > /tmp/a.lua
+--   redis-cli --eval /tmp/a.lua lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue \
+--     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me'
+--
+-- KEYS  the lock; its companions meta, holders, queue; the caller's own who and wake
+-- ARGV  1, 2  how the names of companions begin and end (who and wake of others are built from them;
+--             they lie in the lock's hash slot, though they are not declared)
+--       3     the caller's token
+--       4...  what the script says
+--
+-- The lock is a string: the owner's token, or one of two words while it is shared or held by permits.
+--   meta     hash    fence gen ticket off again token ended, and the counters
+--   holders  zset    shares: token by expiry (ms)
+--   queue    zset    waiters: token by ticket (us) less the head start of their priority
+--   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
+--                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
+--   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms)
+--
+-- Nothing is rolled back when a command fails half-way. So the lock is written last by what takes it,
+-- and first by what gives it back; and it is read first, because a key of another type then stops
+-- the script before any write.
+local K, META, HOLDERS, QUEUE, WHO, WAKE = unpack(KEYS)
+local me = ARGV[3]
+local call = redis.call
+local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
+-- ms: how long what was handed waits for its claim; the lease of a waiter that does not listen yet;
+-- how long messages, the queue and meta live without being touched.
+local CLAIM, LEASE, MESSAGE, DAY, MONTH = 1000, 2000, 10000, 86400000, 2592000000
+local MOST = 64
+
+local cur = call('GET', K)
+local handed = {}
+local got = false
+
+-- Lua writes large numbers as 1.7952e+15.
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+local us
+local function now()
+  if not us then
+    local time = call('TIME')
+    us = time[1] * 1000000 + time[2]
+  end
+  return us
+end
+
+local function ms()
+  return math.floor(now() / 1000)
+end
+
+-- off: nobody is granted a free lock before it (us). again: the generation that was set again.
+-- token: whose the last grant is, until it ends. ended: who ended last, so that a request of his
+-- that comes late does nothing.
+local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'granted', 'contended', 'timeouts', 'lost',
+  'waited_us', 'held_us'}
+local meta
+local function know()
+  local values = call('HMGET', META, 'token', 'ended', unpack(NUMBERS))
+  meta = {token = values[1], ended = values[2]}
+  for i, name in ipairs(NUMBERS) do
+    meta[name] = tonumber(values[i + 2]) or 0
+  end
+end
+
+local function companion(word, token)
+  return ARGV[1] .. word .. token .. ARGV[2]
+end
+
+local function mode_of(text)
+  local want, most = text:match('^([xsp])(%d*)')
+  return want, tonumber(most)
+end
+
+local function sharing()
+  return cur == WORDS.s or cur == WORDS.p
+end
+
+-- A word without shares (evicted, or somebody else's doing) is held until its own expiry.
+local function fits(want, most)
+  if not cur then
+    return meta.off <= now()
+  end
+  if want == 'x' or cur ~= WORDS[want] then
+    return false
+  end
+  local count = call('ZCARD', HOLDERS)
+  return count > 0 and (want == 's' or count < most)
+end
+
+-- Redis calls a key expired when its moment is past, so a share as well.
+local function purge()
+  if sharing() and call('ZREMRANGEBYSCORE', HOLDERS, '-inf', '(' .. int(ms())) > 0
+    and call('ZCARD', HOLDERS) == 0 then
+    call('DEL', K)
+    cur = false
+  end
+end
+
+-- When the last share runs out (ms); nil without shares.
+local function latest()
+  return tonumber(call('ZREVRANGE', HOLDERS, 0, 0, 'WITHSCORES')[2])
+end
+
+local function place(token, want, ttl)
+  if want == 'x' then
+    cur = token
+    call('SET', K, token, 'PX', ttl)
+    return
+  end
+  if not cur then
+    call('DEL', HOLDERS)
+  end
+  call('ZADD', HOLDERS, ms() + ttl, token)
+  local last = latest()
+  cur = WORDS[want]
+  call('PEXPIREAT', HOLDERS, last)
+  call('SET', K, cur, 'PX', last - ms())
+end
+
+-- Above every fence so far, and above those of a server that lost its counter but not its clock.
+local function next_fence()
+  return math.max(meta.fence + 1, now())
+end
+
+-- Shares that are taken from here on are no longer of the generation of those before.
+local function next_generation()
+  meta.fence = next_fence()
+  meta.gen = meta.fence
+  call('HSET', META, 'fence', int(meta.fence), 'gen', int(meta.gen))
+  call('PEXPIRE', META, MONTH)
+end
+
+local function tell(token, message)
+  local wake = companion('wake:', token)
+  call('RPUSH', wake, message)
+  call('PEXPIRE', wake, MESSAGE)
+end
+
+-- Has the first in the queue look in a while. Until it listens again it has the short lease of one
+-- that may not be listening: see verify.lua.
+local function tell_head(after)
+  local head = call('ZRANGE', QUEUE, 0, 0)[1]
+  if head then
+    tell(head, 'look ' .. int(after))
+    call('PEXPIRE', companion('who:', head), LEASE)
+  end
+end
+
+-- Puts a lock that is free, or shared, into the names of those whose turn it is, for the time of
+-- a claim. Passes over those whose lease has run out. A writer at the head blocks later readers.
+-- The one who comes next looks for himself when nobody has claimed it by then.
+local function hand_on()
+  local before = #handed
+  while #handed < MOST do
+    local head = call('ZRANGE', QUEUE, 0, 0)[1]
+    if not head then
+      break
+    end
+    local want, most = mode_of(call('GET', companion('who:', head)) or '')
+    if want and not fits(want, most) then
+      break
+    end
+    call('ZREM', QUEUE, head)
+    if want then
+      if not cur and want ~= 'x' then
+        next_generation()
+      end
+      place(head, want, CLAIM)
+      if head == me then
+        got = true
+      else
+        tell(head, 'go')
+        handed[#handed + 1] = head
+      end
+      if want == 'x' then
+        break
+      end
+    end
+  end
+  if #handed > before then
+    tell_head(CLAIM + 5)
+  end
+end
+
+local function is_mine(want)
+  if want == 'x' then
+    return cur == me
+  end
+  return cur == WORDS[want] and call('ZSCORE', HOLDERS, me) ~= false
+end

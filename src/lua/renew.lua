@@ -1,0 +1,57 @@
+-- Extends the lease; or sets the lock again where the server has lost it and nobody whom it
+-- remembers has come since.
+-- ARGV  4  x, s, or pK
+--       5  ttl (ms)
+--       6  the fence and
+--       7  the generation of the grant
+--       8  who, in full
+-- ->    extended | again | denied
+local want, most = mode_of(ARGV[4])
+local ttl, fence, gen, who = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+
+local function may_return()
+  if meta.ended == me then
+    return false
+  end
+  if want == 'x' then
+    return not cur and (meta.fence < fence or meta.fence == fence and meta.token == me)
+  end
+  if meta.gen > gen then
+    return false
+  end
+  -- Beside others only where the server forgot this grant too: else the share was given back,
+  -- and this is a renewal that was under way for too long.
+  return not cur or fits(want, most) and (meta.fence < fence or meta.again == gen)
+end
+
+purge()
+if is_mine(want) then
+  if call('PEXPIRE', WHO, ttl) == 0 then
+    call('SET', WHO, who, 'PX', ttl)
+  end
+  if call('PEXPIRE', META, MONTH + ttl) == 0 then
+    call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me)
+    call('PEXPIRE', META, MONTH + ttl)
+  end
+  if want == 'x' then
+    call('PEXPIRE', K, ttl)
+  else
+    place(me, want, ttl)
+  end
+  return {'extended'}
+end
+
+know()
+if may_return() then
+  call('HSET', META, 'fence', int(math.max(meta.fence, fence)), 'gen', int(gen), 'again', int(gen),
+    'token', me, 'off', '0')
+  call('PEXPIRE', META, MONTH + ttl)
+  call('SET', WHO, who, 'PX', ttl)
+  place(me, want, ttl)
+  return {'again'}
+end
+call('HSET', META, 'lost', int(meta.lost + 1))
+if meta.fence == 0 then
+  call('PEXPIRE', META, MONTH)
+end
+return {'denied'}

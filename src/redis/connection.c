@@ -1,0 +1,273 @@
+#include "redis/connection.h"
+
+#include <bsd/stdlib.h>
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "failure.h"
+#include "redis/dial.h"
+
+#define OUT_FIRST  2048
+#define REPLY_MOST (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
+#define TLS_ALERT  0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
+
+struct connection {
+	int fd; /* owned */
+	const char *peer;
+	redisReader *reader; /* owned */
+	char *out;           /* owned */
+	size_t out_length, out_size, out_sent;
+	size_t unparsed; /* bytes since the last whole reply */
+	bool heard;      /* something came from there */
+	bool secure_port;
+};
+
+enum wire connection_open(struct connection **out, const struct endpoint *endpoint,
+	const char *peer, struct lookup **lookup, struct patience patience, struct failure *failure)
+{
+	struct connection *connection;
+	int fd;
+	enum wire result = dial(&fd, endpoint, peer, lookup, patience, failure);
+
+	if (result != WIRE_OK)
+		return result;
+	connection = calloc(1, sizeof(*connection));
+	if (connection)
+		*connection =
+			(struct connection){.fd = fd, .peer = peer, .reader = redisReaderCreate()};
+	if (connection && connection->reader) {
+		*out = connection;
+		return WIRE_OK;
+	}
+	free(connection);
+	close(fd);
+	failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return WIRE_FAILED;
+}
+
+void connection_close(struct connection *connection)
+{
+	close(connection->fd);
+	redisReaderFree(connection->reader);
+	free(connection->out);
+	free(connection);
+}
+
+int connection_fd(const struct connection *connection)
+{
+	return connection->fd;
+}
+
+/* --- Out ------------------------------------------------------------------------------------ */
+
+static bool make_room(struct connection *connection, size_t more)
+{
+	size_t size = connection->out_size == 0 ? OUT_FIRST : connection->out_size;
+	char *out;
+
+	while (size - connection->out_length < more)
+		size *= 2;
+	if (size == connection->out_size)
+		return true;
+	out = realloc(connection->out, size);
+	if (!out)
+		return false;
+	connection->out = out;
+	connection->out_size = size;
+	return true;
+}
+
+static void put(struct connection *connection, const char *data, size_t length)
+{
+	memcpy(connection->out + connection->out_length, data, length);
+	connection->out_length += length;
+}
+
+static void put_head(struct connection *connection, char kind, size_t number)
+{
+	char head[32];
+	int length = snprintf(head, sizeof(head), "%c%zu\r\n", kind, number);
+
+	put(connection, head, (size_t)length);
+}
+
+bool connection_append(struct connection *connection, size_t count, const char *const *words,
+	const size_t *lengths)
+{
+	size_t more = 32;
+
+	for (size_t i = 0; i < count; i++)
+		more += lengths[i] + 32;
+	if (!make_room(connection, more))
+		return false;
+	put_head(connection, '*', count);
+	for (size_t i = 0; i < count; i++) {
+		put_head(connection, '$', lengths[i]);
+		put(connection, words[i], lengths[i]);
+		put(connection, "\r\n", 2);
+	}
+	return true;
+}
+
+enum wire connection_flush(
+	struct connection *connection, struct patience patience, struct failure *failure)
+{
+	while (connection->out_sent < connection->out_length) {
+		ssize_t sent = send(connection->fd, connection->out + connection->out_sent,
+			connection->out_length - connection->out_sent, MSG_NOSIGNAL);
+
+		if (sent >= 0) {
+			connection->out_sent += (size_t)sent;
+			continue;
+		}
+		if (errno != EAGAIN && errno != EINTR)
+			break;
+		switch (patience_wait(patience, connection->fd, POLLOUT)) {
+		case PATIENCE_OVER:
+			failure_set(failure, EXIT_UNREACHABLE, "%s takes no more bytes",
+				connection->peer);
+			return WIRE_TIMEOUT;
+		case PATIENCE_CANCELLED:
+			return WIRE_CANCELLED;
+		case PATIENCE_READY:
+			break;
+		}
+	}
+	connection->out_length = connection->out_sent = 0;
+	return WIRE_OK;
+}
+
+/* --- In ------------------------------------------------------------------------------------- */
+
+static enum wire fail_nonsense(const struct connection *connection, struct failure *failure)
+{
+	failure_set(failure, EXIT_PROTOCOL, "%s does not speak the Redis protocol%s",
+		connection->peer, connection->secure_port ? " but TLS (rediss://)" : "");
+	return WIRE_FAILED;
+}
+
+static enum wire fail_closed(
+	const struct connection *connection, int error, struct failure *failure)
+{
+	failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s", connection->peer,
+		error ? ": " : "", error ? strerror(error) : "");
+	return WIRE_CLOSED;
+}
+
+static enum wire read_bytes(struct connection *connection, struct failure *failure)
+{
+	char bytes[16384];
+	ssize_t count = recv(connection->fd, bytes, sizeof(bytes), 0);
+
+	if (count < 0 && (errno == EAGAIN || errno == EINTR))
+		return WIRE_OK;
+	if (count <= 0)
+		return fail_closed(connection, count < 0 ? errno : 0, failure);
+	if (!connection->heard)
+		connection->secure_port = bytes[0] == TLS_ALERT;
+	connection->heard = true;
+	connection->unparsed += (size_t)count;
+	if (connection->unparsed > REPLY_MOST)
+		return fail_nonsense(connection, failure);
+	if (redisReaderFeed(connection->reader, bytes, (size_t)count) != REDIS_OK) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return WIRE_FAILED;
+	}
+	return WIRE_OK;
+}
+
+enum wire connection_read(struct connection *connection, struct reply **reply,
+	struct patience patience, struct failure *failure)
+{
+	enum wire result = WIRE_OK;
+	void *found = NULL;
+
+	while (result == WIRE_OK) {
+		if (redisReaderGetReply(connection->reader, &found) != REDIS_OK)
+			return fail_nonsense(connection, failure);
+		if (found) {
+			connection->unparsed = 0;
+			*reply = found;
+			return WIRE_OK;
+		}
+		switch (patience_wait(patience, connection->fd, POLLIN)) {
+		case PATIENCE_READY:
+			result = read_bytes(connection, failure);
+			break;
+		case PATIENCE_OVER:
+			failure_set(
+				failure, EXIT_UNREACHABLE, "%s does not answer", connection->peer);
+			return WIRE_TIMEOUT;
+		case PATIENCE_CANCELLED:
+			return WIRE_CANCELLED;
+		}
+	}
+	return result;
+}
+
+/* --- Replies -------------------------------------------------------------------------------- */
+
+static const redisReply *as(const struct reply *reply, int type)
+{
+	const redisReply *own = (const void *)reply;
+
+	return own && own->type == type ? own : NULL;
+}
+
+const char *reply_text(const struct reply *reply)
+{
+	const redisReply *own = as(reply, REDIS_REPLY_STRING);
+
+	if (!own)
+		own = as(reply, REDIS_REPLY_STATUS);
+	return own ? own->str : NULL;
+}
+
+const char *reply_error(const struct reply *reply)
+{
+	const redisReply *own = as(reply, REDIS_REPLY_ERROR);
+
+	return own ? own->str : NULL;
+}
+
+int64_t reply_integer(const struct reply *reply)
+{
+	const redisReply *own = as(reply, REDIS_REPLY_INTEGER);
+
+	return own ? own->integer : 0;
+}
+
+bool reply_is_integer(const struct reply *reply)
+{
+	return as(reply, REDIS_REPLY_INTEGER) != NULL;
+}
+
+bool reply_is_nil(const struct reply *reply)
+{
+	return as(reply, REDIS_REPLY_NIL) != NULL;
+}
+
+size_t reply_count(const struct reply *reply)
+{
+	const redisReply *own = as(reply, REDIS_REPLY_ARRAY);
+
+	return own ? own->elements : 0;
+}
+
+const struct reply *reply_at(const struct reply *reply, size_t index)
+{
+	const redisReply *own = as(reply, REDIS_REPLY_ARRAY);
+
+	return own && index < own->elements ? (const void *)own->element[index] : NULL;
+}
+
+void reply_free(struct reply *reply)
+{
+	freeReplyObject(reply);
+}

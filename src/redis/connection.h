@@ -1,0 +1,57 @@
+/*
+ * One connection to one Redis server: commands out, replies in, in order. Nothing blocks beyond the
+ * patience given. The only part that includes hiredis, of which it uses the parser of replies.
+ * A connection belongs to one thread at a time; after fork() to one process.
+ */
+#ifndef DLOCK_REDIS_CONNECTION_H
+#define DLOCK_REDIS_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "patience.h"
+#include "redis/wire.h"
+
+struct connection;
+struct endpoint;
+struct failure;
+struct lookup;
+struct reply;
+
+/* Connects. `peer` is the server's name in messages, borrowed for the connection's life; *lookup
+ * as in resolve(). connection_close() with *connection after WIRE_OK. */
+enum wire connection_open(struct connection **connection, const struct endpoint *endpoint,
+	const char *peer, struct lookup **lookup, struct patience patience,
+	struct failure *failure);
+void connection_close(struct connection *connection);
+
+/* Puts a command into the buffer; text of any bytes. False: out of memory. */
+bool connection_append(struct connection *connection, size_t count, const char *const *words,
+	const size_t *lengths);
+
+/* Sends what is in the buffer. A server that closed before it read all may have said why: so that
+ * is left to connection_read, and WIRE_OK here. */
+enum wire connection_flush(
+	struct connection *connection, struct patience patience, struct failure *failure);
+
+/* The next reply; reply_free() with it. WIRE_CLOSED: the connection broke; WIRE_FAILED: what came
+ * is not of Redis. Either way it is of no further use. */
+enum wire connection_read(struct connection *connection, struct reply **reply,
+	struct patience patience, struct failure *failure);
+
+/* For poll(2). */
+int connection_fd(const struct connection *connection);
+
+/* Replies. All but reply_free may be asked of NULL and of a reply of another kind, and then say
+ * what an absent value is: NULL, 0, false. Text is borrowed from the reply and ends with a NUL. */
+const char *reply_text(const struct reply *reply);
+const char *reply_error(const struct reply *reply);
+int64_t reply_integer(const struct reply *reply);
+bool reply_is_integer(const struct reply *reply);
+bool reply_is_nil(const struct reply *reply);
+size_t reply_count(const struct reply *reply);
+const struct reply *reply_at(const struct reply *reply, size_t index);
+void reply_free(struct reply *reply);
+
+#endif

@@ -1,0 +1,143 @@
+#include "redis/dial.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "failure.h"
+#include "redis/resolve.h"
+#include "server.h"
+
+#define FULL_PAUSE (2 * NANOS_PER_MS) /* until a listener's queue may have room again */
+
+static enum wire fail(int error, const char *peer, struct failure *failure)
+{
+	switch (error) {
+	case EACCES:
+	case EPERM:
+		failure_set(failure, EXIT_REFUSED, "cannot reach %s: %s", peer, strerror(error));
+		return WIRE_FAILED;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+		failure_set(failure, EXIT_SYSTEM, "cannot open a socket: %s", strerror(error));
+		return WIRE_FAILED;
+	default:
+		failure_set(
+			failure, EXIT_UNREACHABLE, "cannot reach %s: %s", peer, strerror(error));
+		return WIRE_CLOSED;
+	}
+}
+
+/* -1 with errno. */
+static int open_socket(int family)
+{
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int moved = fd;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return moved;
+}
+
+static enum wire after_wait(enum patience_end end, const char *peer, struct failure *failure)
+{
+	if (end == PATIENCE_CANCELLED)
+		return WIRE_CANCELLED;
+	failure_set(failure, EXIT_UNREACHABLE, "cannot reach %s: no answer", peer);
+	return WIRE_TIMEOUT;
+}
+
+/* 0, an error number, or -1: *end tells how the wait ended. */
+static int connect_socket(int fd, const struct sockaddr *address, socklen_t length,
+	struct patience patience, enum patience_end *end)
+{
+	int error;
+	socklen_t size = sizeof(error);
+
+	/* EAGAIN: the listener's queue is full (unix sockets only; TCP repeats by itself). */
+	while (connect(fd, address, length) != 0) {
+		if (errno == EAGAIN) {
+			*end = patience_wait(patience_within(patience, FULL_PAUSE), -1, 0);
+			if (*end == PATIENCE_CANCELLED || clock_now() >= patience.until)
+				return -1;
+			continue;
+		}
+		if (errno != EINPROGRESS)
+			return errno;
+		*end = patience_wait(patience, fd, POLLOUT);
+		if (*end != PATIENCE_READY)
+			return -1;
+		return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+	}
+	return 0;
+}
+
+static enum wire dial_address(int *out, const struct sockaddr *address, socklen_t length,
+	const char *peer, struct patience patience, struct failure *failure)
+{
+	enum patience_end end;
+	int fd = open_socket(address->sa_family);
+	int error;
+
+	if (fd < 0)
+		return fail(errno, peer, failure);
+	if (address->sa_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	error = connect_socket(fd, address, length, patience, &end);
+	if (error == 0) {
+		*out = fd;
+		return WIRE_OK;
+	}
+	close(fd);
+	return error < 0 ? after_wait(end, peer, failure) : fail(error, peer, failure);
+}
+
+static enum wire dial_path(int *fd, const char *path, const char *peer, struct patience patience,
+	struct failure *failure)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	if (strlcpy(address.sun_path, path, sizeof(address.sun_path)) >= sizeof(address.sun_path)) {
+		failure_set(failure, EXIT_USAGE, "the path of %s is too long for a socket", peer);
+		return WIRE_FAILED;
+	}
+	return dial_address(
+		fd, (struct sockaddr *)&address, sizeof(address), peer, patience, failure);
+}
+
+enum wire dial(int *fd, const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
+	struct patience patience, struct failure *failure)
+{
+	struct addresses addresses;
+	enum wire result;
+
+	if (endpoint->port == 0)
+		return dial_path(fd, endpoint->host, peer, patience, failure);
+	result = resolve(lookup, endpoint->host, endpoint->port, patience, &addresses, failure);
+	if (result != WIRE_OK)
+		return result;
+	for (size_t i = 0; i < addresses.count; i++) {
+		struct patience share = patience;
+		nanos now = clock_now();
+
+		/* One that swallows what it is sent must not use up the time of the others. */
+		if (patience.until != NANOS_NEVER && patience.until > now)
+			share.until = now + (patience.until - now) / (nanos)(addresses.count - i);
+		result = dial_address(fd, (struct sockaddr *)&addresses.list[i].address,
+			addresses.list[i].length, peer, share, failure);
+		if (result == WIRE_OK || result == WIRE_CANCELLED)
+			break;
+	}
+	return result;
+}

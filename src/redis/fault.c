@@ -1,0 +1,99 @@
+#include "redis/fault.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "failure.h"
+
+/* The first that fits counts. */
+static const struct form {
+	const char *begins; /* "": anything */
+	const char *holds;  /* NULL: anything */
+	enum fault_kind kind;
+	enum exit_code code;
+	const char *says;
+} forms[] = {
+	{"NOSCRIPT", NULL, FAULT_NO_SCRIPT, EXIT_PROTOCOL, "does not keep scripts"},
+	{"WRONGTYPE", NULL, FAULT_WRONG_TYPE, EXIT_PROTOCOL, "has a key of another type there"},
+
+	{"NOAUTH", NULL, FAULT_FINAL, EXIT_REFUSED, "asks for a password"},
+	/* More than ten arguments before AUTH are not even read: Redis 6.2.7. */
+	{"ERR", "unauthenticated", FAULT_FINAL, EXIT_REFUSED, "asks for a password"},
+	{"WRONGPASS", NULL, FAULT_FINAL, EXIT_REFUSED,
+		"does not accept this user name and password"},
+	{"ERR", "invalid password", FAULT_FINAL, EXIT_REFUSED, "does not accept this password"},
+	{"ERR", "without any password", FAULT_FINAL, EXIT_REFUSED,
+		"has no password set, but one was given"},
+	{"ERR", "no password is set", FAULT_FINAL, EXIT_REFUSED,
+		"has no password set, but one was given"},
+	{"NOPERM", NULL, FAULT_FINAL, EXIT_REFUSED,
+		"does not give this user the rights that a lock takes"},
+	{"", "can't run this command", FAULT_FINAL, EXIT_REFUSED,
+		"does not let this user run a command that the lock's scripts call"},
+	{"", "can't access at least one of the keys", FAULT_FINAL, EXIT_REFUSED,
+		"does not give this user all keys under the prefix"},
+	{"DENIED", NULL, FAULT_FINAL, EXIT_REFUSED, "takes no connections from other hosts"},
+
+	{"LOADING", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "is still loading its data"},
+	{"BUSY", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "is busy with a script that does not end"},
+	{"TRYAGAIN", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "is moving the lock's keys"},
+	{"CLUSTERDOWN", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "belongs to a cluster that is down"},
+	{"MASTERDOWN", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "is a replica without its master"},
+	{"READONLY", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "is a read-only replica"},
+	{"UNBLOCKED", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "has changed its role"},
+
+	{"OOM", NULL, FAULT_FINAL, EXIT_UNREACHABLE, "is out of memory and takes no writes"},
+	{"MISCONF", NULL, FAULT_FINAL, EXIT_UNREACHABLE,
+		"cannot save its data and takes no writes"},
+	{"NOREPLICAS", NULL, FAULT_FINAL, EXIT_UNREACHABLE,
+		"has too few replicas and takes no writes"},
+	{"ERR", "max number of clients", FAULT_FINAL, EXIT_UNREACHABLE,
+		"takes no more connections"},
+
+	{"ERR", "DB index", FAULT_FINAL, EXIT_USAGE, "has no such database"},
+	{"ERR", "SELECT is not allowed", FAULT_FINAL, EXIT_USAGE,
+		"is a cluster, which has one database"},
+	{"", NULL, FAULT_FINAL, EXIT_PROTOCOL, "gave an answer that makes no sense here"},
+};
+
+/* An error inside a script, without what Redis before 7 puts in front of it:
+ * "ERR Error running script (call to f_SHA): @user_script:12: WRONGTYPE Operation ...". */
+static const char *skip_wrapping(const char *text)
+{
+	const char *place = strstr(text, "@user_script:");
+
+	if (strncmp(text, "ERR Error running script", 24) != 0 || !place)
+		return text;
+	place += strlen("@user_script:");
+	return place + strspn(place, "0123456789: ");
+}
+
+/* What Redis 7 appends, " script: SHA, on @user_script:12.", tells nobody anything. */
+static int length_of_message(const char *text)
+{
+	const char *script = strstr(text, " script: ");
+
+	return (int)(script ? script - text : (long)strcspn(text, "\r\n"));
+}
+
+static bool fits(const struct form *form, const char *text)
+{
+	size_t length = strlen(form->begins);
+
+	if (length > 0 && (strncmp(text, form->begins, length) != 0 ||
+				  (text[length] != ' ' && text[length] != '\0')))
+		return false;
+	return !form->holds || strstr(text, form->holds) != NULL;
+}
+
+enum fault_kind fault_read(const char *text, const char *peer, struct failure *failure)
+{
+	const struct form *form = forms;
+
+	text = skip_wrapping(text);
+	while (!fits(form, text))
+		form++;
+	failure_set(failure, form->code, "%s %s (%.*s)", peer, form->says, length_of_message(text),
+		text);
+	return form->kind;
+}

@@ -1,0 +1,19 @@
+/* What a Redis server means by an error reply. Pure. */
+#ifndef DLOCK_REDIS_FAULT_H
+#define DLOCK_REDIS_FAULT_H
+
+struct failure;
+
+enum fault_kind {
+	FAULT_FINAL,
+	FAULT_AGAIN,      /* it may pass: loading, failover, a script that hangs */
+	FAULT_MOVED_AWAY, /* the same, but another server may answer at this address by then */
+	FAULT_NO_SCRIPT,  /* EVALSHA: send it in full */
+	FAULT_WRONG_TYPE, /* a key holds something else than a lock */
+};
+
+/* Reads the text of an error reply of `peer` into a failure for people: who, what, and the
+ * server's own words. */
+enum fault_kind fault_read(const char *text, const char *peer, struct failure *failure);
+
+#endif

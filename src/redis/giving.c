@@ -1,0 +1,153 @@
+/* Giving back, and seeing to it that what was handed on was taken. */
+#include "redis/single.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "redis/connection.h"
+#include "server.h"
+
+#define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
+
+static void begin_release(struct single *single, struct call *call, int64_t keep_ms)
+{
+	call_begin(call, &script_release, &single->keys, single->token);
+	call_add(call, single->mode);
+	call_add_number(call, keep_ms);
+	call_add_number(call, (int64_t)single->fence);
+	call_add_number(call, (int64_t)single->generation);
+	call_add_number(call, single->since_us);
+	call_add_number(call, single->loss_told ? 0 : 1);
+}
+
+/* False: it is no answer to a release. */
+static bool read_release(const struct reply *reply, struct lock_answer *answer)
+{
+	static const struct {
+		const char *word;
+		enum lock_result result;
+	} words[] = {{"released", LOCK_RELEASED}, {"gone", LOCK_GONE}, {"lost", LOCK_LOST}};
+	const char *word = reply_text(reply_at(reply, 0));
+
+	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(word, words[i].word) != 0)
+			continue;
+		answer->result = words[i].result;
+		single_read_handed(reply_at(reply, 1), answer);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it,
+ * as it could on a connection of its own: what is granted late would then stay for a TTL. How many
+ * replies come first is not known where a child has read some; none of them looks like ours. A
+ * release in full needs no second request.
+ */
+static enum wire release_behind(struct single *single, struct call *call, struct patience patience,
+	struct lock_answer *answer)
+{
+	struct session *session = &single->session;
+	nanos left = patience.until == NANOS_NEVER ? NANOS_NEVER : patience.until - clock_now();
+	struct patience limit =
+		patience_within(patience, left / 2 < BEHIND_MOST ? left / 2 : BEHIND_MOST);
+	enum wire wire = WIRE_CLOSED;
+	bool found = false;
+
+	if (call_append(call, session->connection, true))
+		wire = connection_flush(session->connection, limit, &answer->failure);
+	while (wire == WIRE_OK && !found) {
+		struct reply *reply;
+
+		wire = connection_read(session->connection, &reply, limit, &answer->failure);
+		if (wire != WIRE_OK)
+			break;
+		found = read_release(reply, answer);
+		reply_free(reply);
+	}
+	session->waiting = false;
+	session->greetings = 0;
+	if (found)
+		return WIRE_OK;
+	session_drop(session);
+	return wire == WIRE_CANCELLED ? wire : WIRE_CLOSED;
+}
+
+static enum wire release_once(struct single *single, int64_t keep_ms, struct patience patience,
+	struct lock_answer *answer)
+{
+	struct session *session = &single->session;
+	struct reply *reply;
+	struct call call;
+	enum wire wire;
+
+	begin_release(single, &call, keep_ms);
+	waiting_stop(single);
+	if (session->connection && session->waiting)
+		return release_behind(single, &call, patience, answer);
+	wire = session_call(session, &call, &reply, patience, &answer->failure);
+	if (wire != WIRE_OK)
+		return wire;
+	if (!read_release(reply, answer)) {
+		failure_set(&answer->failure, EXIT_PROTOCOL,
+			"%s gave an answer that makes no sense here", session->server->text);
+		wire = WIRE_FAILED;
+	}
+	reply_free(reply);
+	return wire;
+}
+
+/* Nothing of this attempt is left in the server. */
+static void forget(struct single *single)
+{
+	single->asked = false;
+	single->loss_told = false;
+	single->fence = single->generation = single->ticket = 0;
+	single->since_us = 0;
+	single->spent = true;
+}
+
+void single_release(
+	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	enum wire wire;
+
+	single_clear(answer);
+	answer->result = LOCK_RELEASED;
+	if (!single->asked)
+		return;
+	for (;;) {
+		wire = release_once(single, keep_ms, patience, answer);
+		if (wire == WIRE_OK) {
+			forget(single);
+			return;
+		}
+		answer->result = single_result(wire, patience);
+		if (wire == WIRE_CANCELLED || wire == WIRE_FAILED)
+			return;
+		if (!single_pause(patience, &answer->result))
+			return;
+	}
+}
+
+enum lock_result single_verify(
+	struct lock *lock, struct lock_answer *answer, struct patience patience)
+{
+	struct single *single = (struct single *)lock;
+	struct reply *reply;
+	struct call call;
+	enum wire wire;
+
+	waiting_stop(single);
+	call_begin(&call, &script_verify, &single->keys, single->token);
+	for (int i = 0; i < answer->handed_count; i++)
+		call_add(&call, answer->handed[i]);
+	wire = session_call(&single->session, &call, &reply, patience, &answer->failure);
+	if (wire != WIRE_OK)
+		return single_result(wire, patience);
+	single_read_handed(reply_at(reply, 1), answer);
+	reply_free(reply);
+	return LOCK_RELEASED;
+}

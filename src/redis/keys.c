@@ -1,0 +1,130 @@
+#include "redis/keys.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_DIGITS 12
+
+/* What is hashed of a key, *length bytes. */
+static const char *find_tag(const char *key, size_t *length)
+{
+	const char *open = strchr(key, '{');
+	const char *close = open ? strchr(open + 1, '}') : NULL;
+
+	if (!close || close == open + 1) {
+		*length = strlen(key);
+		return key;
+	}
+	*length = (size_t)(close - open - 1);
+	return open + 1;
+}
+
+static unsigned hash(const char *text, size_t length)
+{
+	unsigned crc = 0;
+
+	for (size_t i = 0; i < length; i++) {
+		crc ^= (unsigned)(uint8_t)text[i] << 8;
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1;
+	}
+	return (crc & 0xFFFF) % KEYS_SLOTS;
+}
+
+unsigned keys_slot(const char *key)
+{
+	size_t length;
+	const char *tag = find_tag(key, &length);
+
+	return hash(tag, length);
+}
+
+/* A key with a '}' but no tag of its own cannot be put between braces. The smallest number in
+ * its slot stands in for it: there is one below 10^6 for every slot. */
+static size_t find_number(const char *key, char number[static TAG_DIGITS])
+{
+	unsigned slot = keys_slot(key);
+	int length;
+
+	for (unsigned i = 0;; i++) {
+		length = snprintf(number, TAG_DIGITS, "%u", i);
+		if (hash(number, (size_t)length) == slot)
+			return (size_t)length;
+	}
+}
+
+/* Appends a formatted string to what lies at *at, and moves on. */
+static char *__attribute__((format(printf, 2, 3))) put(char **at, const char *format, ...)
+{
+	char *start = *at;
+	va_list arguments;
+
+	va_start(arguments, format);
+	*at += vsprintf(start, format, arguments) + 1;
+	va_end(arguments);
+	return start;
+}
+
+bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token)
+{
+	char number[TAG_DIGITS];
+	size_t length = strlen(prefix) + strlen(name);
+	/* Eight strings, each of at most the prefix, the tag, the name, a token, and some words. */
+	char *at = malloc(8 * (strlen(prefix) + 2 * length + TAG_DIGITS + strlen(token) + 16));
+	const char *tag;
+	size_t tag_length;
+	bool whole;
+
+	*keys = (struct keys){.memory = at};
+	if (!at)
+		return false;
+	keys->lock = put(&at, "%s%s", prefix, name);
+	tag = find_tag(keys->lock, &tag_length);
+	whole = tag == keys->lock;
+	if (whole && strchr(tag, '}')) {
+		tag_length = find_number(keys->lock, number);
+		tag = number;
+		whole = false;
+	}
+	keys->head = put(&at, "%s{%.*s}:", prefix, (int)tag_length, tag);
+	/* Names with one tag would else share their companions. */
+	keys->tail = put(&at, "%s%s", whole ? "" : ":", whole ? "" : name);
+	keys->meta = put(&at, "%smeta%s", keys->head, keys->tail);
+	keys->holders = put(&at, "%sholders%s", keys->head, keys->tail);
+	keys->queue = put(&at, "%squeue%s", keys->head, keys->tail);
+	keys->who = put(&at, "%swho:%s%s", keys->head, token, keys->tail);
+	keys->wake = put(&at, "%swake:%s%s", keys->head, token, keys->tail);
+	return true;
+}
+
+void keys_free(struct keys *keys)
+{
+	free(keys->memory);
+	*keys = (struct keys){0};
+}
+
+const char *keys_queue_name(const char *key, const char *prefix, size_t *length)
+{
+	static const char word[] = "}:queue";
+	size_t prefix_length = strlen(prefix);
+	const char *tag, *end, *name;
+
+	if (strncmp(key, prefix, prefix_length) != 0 || key[prefix_length] != '{')
+		return NULL;
+	tag = key + prefix_length + 1;
+	end = strchr(tag, '}');
+	if (!end || strncmp(end, word, sizeof(word) - 1) != 0)
+		return NULL;
+	name = end + sizeof(word) - 1;
+	if (*name == ':') {
+		*length = strlen(++name);
+		return name;
+	}
+	if (*name != '\0' || strncmp(tag, prefix, prefix_length) != 0)
+		return NULL;
+	*length = (size_t)(end - tag) - prefix_length;
+	return tag + prefix_length;
+}

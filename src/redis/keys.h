@@ -1,0 +1,33 @@
+/* The names of a lock's keys: all in one hash slot, all under the prefix. Pure. */
+#ifndef DLOCK_REDIS_KEYS_H
+#define DLOCK_REDIS_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define KEYS_SLOTS 16384
+
+/* Companions are HEAD word TAIL. All owned, by one allocation. */
+struct keys {
+	char *lock; /* PREFIX NAME */
+	char *meta, *holders, *queue;
+	char *who, *wake; /* of one token */
+	char *head, *tail;
+	void *memory;
+};
+
+/* Names them for a token ("" where none matters). False: out of memory. keys_free() in any case,
+ * which may be repeated. */
+bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token);
+void keys_free(struct keys *keys);
+
+/* The slot of a key in a Redis Cluster: CRC16 (XMODEM: polynomial 0x1021, from 0) of its hash tag,
+ * which is what stands between its first '{' and the next '}' unless that is nothing; else of all.
+ */
+unsigned keys_slot(const char *key);
+
+/* Which lock a companion key "queue" belongs to: its NAME inside key, *length bytes of it; NULL
+ * when the key is no such companion under the prefix. */
+const char *keys_queue_name(const char *key, const char *prefix, size_t *length);
+
+#endif

@@ -1,0 +1,64 @@
+#include "redis/record.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* In the order of enum lock_mode. */
+static const char letters[] = "xsp";
+
+void record_mode(const struct lock_request *request, char mode[static RECORD_MODE])
+{
+	char letter = letters[request->mode];
+
+	if (request->mode == LOCK_PERMITS)
+		snprintf(mode, RECORD_MODE, "%c%d", letter, request->permits);
+	else
+		snprintf(mode, RECORD_MODE, "%c", letter);
+}
+
+void record_text(const struct lock_request *request, char text[static RECORD_TEXT])
+{
+	size_t length;
+
+	party_write(&request->self, text);
+	length = strlen(text);
+	if (request->priority != 0)
+		snprintf(text + length, RECORD_TEXT - length, "\tprio=%d", request->priority);
+}
+
+void record_write(
+	char who[static RECORD_SIZE], const char *mode, int64_t since_us, const char *text)
+{
+	snprintf(who, RECORD_SIZE, "%c%s|%" PRId64 "|%s", toupper((unsigned char)mode[0]), mode + 1,
+		since_us, text);
+}
+
+static int64_t find_number(const char *text, const char *key)
+{
+	const char *found = strstr(text, key);
+
+	return found ? strtoll(found + strlen(key), NULL, 10) : 0;
+}
+
+bool record_read(struct record *record, const char *who)
+{
+	const char *letter = who && *who ? strchr(letters, tolower((unsigned char)*who)) : NULL;
+	const char *bar = letter ? strchr(who, '|') : NULL;
+	const char *text = bar ? strchr(bar + 1, '|') : NULL;
+
+	if (!text)
+		return false;
+	text++;
+	*record = (struct record){
+		.mode = (enum lock_mode)(letter - letters),
+		.claimed = isupper((unsigned char)*who),
+		.moment = strtoll(bar + 1, NULL, 10),
+		.priority = (int)find_number(text, "\tprio="),
+		.detached = find_number(text, "\tdetached=") != 0,
+	};
+	party_read(&record->party, text);
+	return true;
+}

@@ -1,0 +1,44 @@
+/* The Lua scripts that do all of a lock's work in the server, and how they are called. */
+#ifndef DLOCK_REDIS_SCRIPT_H
+#define DLOCK_REDIS_SCRIPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct connection;
+struct keys;
+
+struct script {
+	const char *sha;  /* SHA-1 in hex: what EVALSHA asks for */
+	const char *text; /* what EVAL sends */
+	size_t length;
+};
+
+/* Made from src/lua at build time by embed.sh; each says there what it takes and answers. */
+extern const struct script script_acquire, script_release, script_renew, script_verify,
+	script_inspect;
+
+#define CALL_WORDS   80
+#define CALL_NUMBERS 8
+
+/* One call of a script: borrowed strings, which must live until it is sent (and sent again). */
+struct call {
+	const struct script *script;
+	size_t count;
+	const char *words[CALL_WORDS];
+	size_t lengths[CALL_WORDS];
+	size_t number_count;
+	char numbers[CALL_NUMBERS][24];
+};
+
+/* A call with what every script takes: the keys, how companions are named, a token. */
+void call_begin(
+	struct call *call, const struct script *script, const struct keys *keys, const char *token);
+void call_add(struct call *call, const char *text);
+void call_add_number(struct call *call, int64_t number);
+
+/* Puts it into the connection's buffer: by its hash, or in full. False: out of memory. */
+bool call_append(struct call *call, struct connection *connection, bool in_full);
+
+#endif

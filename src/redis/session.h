@@ -1,0 +1,55 @@
+/*
+ * Talking to one server, one request at a time: connects and greets (AUTH, SELECT) where there is
+ * no connection, in the same write as the first request where that is safe.
+ */
+#ifndef DLOCK_REDIS_SESSION_H
+#define DLOCK_REDIS_SESSION_H
+
+#include <stdbool.h>
+
+#include "clock.h"
+#include "failure.h"
+#include "patience.h"
+#include "redis/wire.h"
+
+struct call;
+struct connection;
+struct lookup;
+struct reply;
+struct server;
+
+struct session {
+	const struct server *server;
+	const char *key; /* what to name in messages when another type is in its place; borrowed */
+	struct connection *connection; /* owned; NULL: none */
+	struct lookup *lookup;         /* owned */
+	nanos sent_at;                 /* before the last request left, in full or again in full */
+	int greetings;                 /* replies of AUTH and SELECT that are still to come */
+	bool waiting;                  /* a reply to a request is still to come */
+	bool landed;            /* the greeting was refused, but the request behind it was not */
+	struct failure refusal; /* of the greeting; code 0: none */
+};
+
+/* Connects and greets, and waits for the server's consent. At once where that was done before. */
+enum wire session_open(struct session *session, struct patience patience, struct failure *failure);
+
+/* Closes the connection, if there is one; the next request opens another. */
+void session_drop(struct session *session);
+
+/* The same, and gives everything back. */
+void session_close(struct session *session);
+
+/* Sends a call, on a fresh connection where there is none or where a reply is still to come. */
+enum wire session_send(struct session *session, struct call *call, struct patience patience,
+	struct failure *failure);
+
+/* The reply to what was sent last, never an error; reply_free() with it. Where the server does not
+ * know the script it is sent in full. */
+enum wire session_receive(struct session *session, struct call *call, struct reply **reply,
+	struct patience patience, struct failure *failure);
+
+/* Both. A connection from before that turns out to be broken is replaced, once. */
+enum wire session_call(struct session *session, struct call *call, struct reply **reply,
+	struct patience patience, struct failure *failure);
+
+#endif

@@ -1,0 +1,372 @@
+#include "redis/single.h"
+
+#include <bsd/stdlib.h>
+#include <bsd/string.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/connection.h"
+#include "server.h"
+
+#define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
+#define LOOK_AFTER      (5 * NANOS_PER_MS)      /* an expiry, so that it is surely past */
+#define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
+#define PAUSE_LEAST     50                      /* ms between tries */
+#define PAUSE_MORE      200
+
+enum lock_result single_result(enum wire wire, struct patience patience)
+{
+	switch (wire) {
+	case WIRE_OK:
+		return LOCK_GRANTED;
+	case WIRE_CANCELLED:
+		return LOCK_CANCELLED;
+	case WIRE_TIMEOUT:
+		return clock_now() < patience.until ? LOCK_FAILED : LOCK_TIMEOUT;
+	case WIRE_CLOSED:
+	case WIRE_AGAIN:
+	case WIRE_FAILED:
+		break;
+	}
+	return LOCK_FAILED;
+}
+
+void single_clear(struct lock_answer *answer)
+{
+	memset(answer, 0, offsetof(struct lock_answer, handed));
+}
+
+void single_read_handed(const struct reply *list, struct lock_answer *answer)
+{
+	answer->handed_count = 0;
+	for (size_t i = 0; i < reply_count(list) && i < LOCK_HANDED_MOST; i++) {
+		const char *token = reply_text(reply_at(list, i));
+
+		if (token)
+			strlcpy(answer->handed[answer->handed_count++], token, LOCK_TOKEN_SIZE);
+	}
+}
+
+bool single_pause(struct patience patience, enum lock_result *result)
+{
+	nanos span = (PAUSE_LEAST + arc4random_uniform(PAUSE_MORE)) * NANOS_PER_MS;
+
+	if (patience_wait(patience_within(patience, span), -1, 0) == PATIENCE_CANCELLED) {
+		*result = LOCK_CANCELLED;
+		return false;
+	}
+	return clock_now() < patience.until;
+}
+
+/* --- Tokens --------------------------------------------------------------------------------- */
+
+static bool set_token(struct single *single, const char *token, struct failure *failure)
+{
+	strlcpy(single->token, token, sizeof(single->token));
+	keys_free(&single->keys);
+	if (!keys_make(&single->keys, single->request.prefix, single->request.name, single->token))
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	single->session.key = single->keys.lock;
+	single->spent = false;
+	return true;
+}
+
+static bool renew_token(struct single *single, struct failure *failure)
+{
+	char token[LOCK_TOKEN_SIZE];
+	uint64_t random[2];
+
+	arc4random_buf(random, sizeof(random));
+	snprintf(token, sizeof(token), "%s:%d:%016" PRIx64 "%016" PRIx64, single->request.self.host,
+		(int)single->request.self.pid, random[0], random[1]);
+	return set_token(single, token, failure);
+}
+
+/* --- Acquire -------------------------------------------------------------------------------- */
+
+static void begin_acquire(struct single *single, struct call *call)
+{
+	const struct lock_request *request = &single->request;
+
+	call_begin(call, &script_acquire, &single->keys, single->token);
+	call_add(call, single->mode);
+	call_add_number(call, request->ttl_ms);
+	call_add_number(call, request->queues ? LEASE_MS : 0);
+	call_add_number(call, (int64_t)single->ticket);
+	call_add_number(call, request->priority * US_PER_PRIORITY);
+	call_add_number(call, waiting_hold_off(single));
+	call_add_number(call, (int64_t)single->waiting.seen);
+	call_add(call, single->text);
+}
+
+/* Until a server has answered, the caller's patience is the only limit. */
+static struct patience one_try(const struct single *single, struct patience patience)
+{
+	return single->answered ? patience_within(patience, SINGLE_TRY) : patience;
+}
+
+static enum lock_result single_ask(
+	struct lock *lock, struct patience patience, struct failure *failure)
+{
+	struct single *single = (struct single *)lock;
+	struct call call;
+
+	if (single->spent && !renew_token(single, failure))
+		return LOCK_FAILED;
+	single->asked = true;
+	waiting_stop(single);
+	begin_acquire(single, &call);
+	return single_result(
+		session_send(&single->session, &call, one_try(single, patience), failure),
+		patience);
+}
+
+static void read_grant(struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_GRANTED;
+	answer->asked_at = single->session.sent_at;
+	answer->since_us = reply_integer(reply_at(reply, 1));
+	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
+	answer->generation = (uint64_t)reply_integer(reply_at(reply, 3));
+	single_read_handed(reply_at(reply, 4), answer);
+}
+
+static void read_busy(const struct reply *reply, struct lock_answer *answer)
+{
+	int64_t now_us = reply_integer(reply_at(reply, 1));
+	int64_t left = reply_integer(reply_at(reply, 5));
+	const char *token = reply_text(reply_at(reply, 6));
+	struct record record;
+
+	answer->result = LOCK_BUSY;
+	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
+	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
+	answer->rank = (int)reply_integer(reply_at(reply, 4));
+	answer->free_in_ms = left;
+	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
+	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
+	answer->known = record_read(&record, reply_text(reply_at(reply, 7)));
+	answer->foreign = !answer->known && answer->holder_token[0] != '\0';
+	if (answer->known) {
+		answer->holder = record.party;
+		answer->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+	}
+	single_read_handed(reply_at(reply, 8), answer);
+}
+
+static void read_answer(
+	struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	const char *word = reply_text(reply_at(reply, 0));
+
+	if (word && strcmp(word, "granted") == 0) {
+		read_grant(single, reply, answer);
+	} else if (word && strcmp(word, "busy") == 0) {
+		read_busy(reply, answer);
+	} else if (word && strcmp(word, "ended") == 0) {
+		answer->result = LOCK_LOST;
+	} else {
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_PROTOCOL,
+			"%s gave an answer that makes no sense here", single->session.server->text);
+	}
+}
+
+/* What the server granted though it refused the greeting must not stay. */
+static void take_back(struct single *single, struct patience patience)
+{
+	struct lock_answer unheard;
+
+	single->session.refusal.code = EXIT_DONE;
+	single_release(&single->lock, 0, patience, &unheard);
+	session_drop(&single->session);
+}
+
+/* Everything but the state of the connection. */
+static void learn(struct single *single, const struct lock_answer *answer)
+{
+	switch (answer->result) {
+	case LOCK_GRANTED:
+		single->answered = true;
+		single->fence = answer->fence;
+		single->generation = answer->generation;
+		single->since_us = answer->since_us;
+		break;
+	case LOCK_BUSY:
+		single->answered = true;
+		single->ticket = answer->ticket;
+		single->asked = single->request.queues;
+		waiting_learn(single, answer);
+		break;
+	case LOCK_LOST:
+		single->spent = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void single_answer(struct lock *lock, struct patience patience, struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	struct patience limit = one_try(single, patience);
+	struct session *session = &single->session;
+	struct reply *reply = NULL;
+	struct call call;
+	enum wire wire;
+
+	single_clear(answer);
+	begin_acquire(single, &call);
+	wire = session_receive(session, &call, &reply, limit, &answer->failure);
+	while (wire == WIRE_AGAIN && single_pause(limit, &answer->result)) {
+		wire = session_send(session, &call, limit, &answer->failure);
+		if (wire == WIRE_OK)
+			wire = session_receive(session, &call, &reply, limit, &answer->failure);
+	}
+	if (wire == WIRE_OK) {
+		read_answer(single, reply, answer);
+		reply_free(reply);
+		learn(single, answer);
+	} else if (answer->result != LOCK_CANCELLED) {
+		answer->result = single_result(wire, patience);
+	}
+	if (session->landed)
+		take_back(single, limit);
+}
+
+static void single_learn(struct lock *lock, const struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+
+	learn(single, answer);
+	if (answer->result == LOCK_BUSY) {
+		single->session.waiting = false;
+		single->session.greetings = 0;
+	} else {
+		session_drop(&single->session);
+	}
+}
+
+/* --- Renew ---------------------------------------------------------------------------------- */
+
+static enum lock_result read_renewal(
+	const struct single *single, const struct reply *reply, struct failure *failure)
+{
+	static const struct {
+		const char *word;
+		enum lock_result result;
+	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
+	const char *word = reply_text(reply_at(reply, 0));
+
+	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(word, words[i].word) == 0)
+			return words[i].result;
+	}
+	failure_set(failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
+		single->session.server->text);
+	return LOCK_FAILED;
+}
+
+static void single_renew(struct lock *lock, struct patience patience, struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	char who[RECORD_SIZE];
+	struct reply *reply;
+	struct call call;
+	enum wire wire;
+
+	single_clear(answer);
+	record_write(who, single->mode, single->since_us, single->text);
+	call_begin(&call, &script_renew, &single->keys, single->token);
+	call_add(&call, single->mode);
+	call_add_number(&call, single->request.ttl_ms);
+	call_add_number(&call, (int64_t)single->fence);
+	call_add_number(&call, (int64_t)single->generation);
+	call_add(&call, who);
+	wire = session_call(&single->session, &call, &reply, patience, &answer->failure);
+	answer->result = single_result(wire, patience);
+	if (wire != WIRE_OK)
+		return;
+	answer->result = read_renewal(single, reply, &answer->failure);
+	reply_free(reply);
+	answer->asked_at = single->session.sent_at;
+	answer->fence = single->fence;
+	answer->generation = single->generation;
+	answer->since_us = single->since_us;
+	if (answer->result == LOCK_LOST)
+		single->loss_told = true;
+}
+
+/* --- The rest ------------------------------------------------------------------------------- */
+
+static void single_close(struct lock *lock)
+{
+	struct single *single = (struct single *)lock;
+
+	session_close(&single->session);
+	keys_free(&single->keys);
+	free(single);
+}
+
+static struct lock *single_open(
+	const struct server *server, const struct lock_request *request, struct failure *failure)
+{
+	struct single *single = calloc(1, sizeof(*single));
+	bool done;
+
+	if (!single) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	single->lock.backend = &single_backend;
+	single->request = *request;
+	single->session.server = server;
+	single->asked = request->token != NULL; /* whoever has a token has been here before */
+	record_mode(request, single->mode);
+	record_text(request, single->text);
+	done = request->token ? set_token(single, request->token, failure)
+			      : renew_token(single, failure);
+	if (done)
+		return &single->lock;
+	single_close(&single->lock);
+	return NULL;
+}
+
+static void single_reset(struct lock *lock)
+{
+	struct single *single = (struct single *)lock;
+
+	session_drop(&single->session);
+	waiting_stop(single);
+}
+
+static int single_watch_fd(const struct lock *lock)
+{
+	const struct single *single = (const struct single *)lock;
+	const struct session *session = &single->session;
+
+	return session->connection && !session->waiting ? connection_fd(session->connection) : -1;
+}
+
+static const char *single_token(const struct lock *lock)
+{
+	return ((const struct single *)lock)->token;
+}
+
+const struct backend single_backend = {
+	.open = single_open,
+	.close = single_close,
+	.ask = single_ask,
+	.answer = single_answer,
+	.learn = single_learn,
+	.listen = single_listen,
+	.renew = single_renew,
+	.release = single_release,
+	.verify = single_verify,
+	.reset = single_reset,
+	.watch_fd = single_watch_fd,
+	.token = single_token,
+	.survey = single_survey,
+};

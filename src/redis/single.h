@@ -1,0 +1,107 @@
+/* A lock on one Redis server, as its own files share it: single.c (the backend, taking and
+ * extending), giving.c (giving back, verifying), waiting.c (listening), survey.c (looking). */
+#ifndef DLOCK_REDIS_SINGLE_H
+#define DLOCK_REDIS_SINGLE_H
+
+#include "backend.h"
+#include "redis/keys.h"
+#include "redis/record.h"
+#include "redis/script.h"
+#include "redis/session.h"
+
+struct reply;
+
+/* A server that was silent for so long in one try is gone, or the way to it. */
+#define SINGLE_TRY (5 * NANOS_PER_SEC)
+
+enum waiting_stage {
+	WAITING_REST,    /* nothing is under way */
+	WAITING_LEASE,   /* PEXPIRE and BLPOP were sent; the reply to the first is to come */
+	WAITING_MESSAGE, /* that to BLPOP */
+	WAITING_HOLDER,  /* GET was sent, with PTTL and ZRANK unless the holder is foreign */
+	WAITING_EXPIRY,  /* the reply to PTTL is to come */
+	WAITING_PLACE,   /* that to ZRANK */
+};
+
+/* What a waiter knows. All moments on CLOCK_BOOTTIME. */
+struct waiting {
+	enum waiting_stage stage;
+	nanos listen_until; /* when BLPOP ends by itself */
+	nanos lease_until;  /* how long the server takes us for alive */
+	int64_t told_ms;    /* look then, says a message; -1: there was none */
+	bool moved;         /* what the look has found so far asks for a new request */
+	nanos look_at;      /* when the lock may come free by expiry; NANOS_NEVER: not by itself */
+	int rank;
+	bool foreign;
+	char holder[LOCK_TOKEN_SIZE]; /* "": none that is known */
+	uint64_t seen; /* the counter of fences: less than that, and the server lost its memory */
+	nanos known_until; /* the holder's last known expiry */
+	nanos span;        /* the longest it was ever seen to have */
+	nanos dropped_at;  /* when the connection was lost; 0: it was not */
+};
+
+struct single {
+	struct lock lock; /* first: struct backend's functions get this */
+	struct lock_request request;
+	struct session session;
+	struct keys keys;
+	char token[LOCK_TOKEN_SIZE];
+	char mode[RECORD_MODE];
+	char text[RECORD_TEXT];
+	bool asked;     /* something may be left in the server that only a release takes away */
+	bool answered;  /* the server has answered a request to acquire */
+	bool spent;     /* this token was given back; the next attempt takes a fresh one */
+	bool loss_told; /* the server has counted it */
+	uint64_t fence, generation; /* 0: not granted, as far as is known */
+	int64_t since_us;
+	uint64_t ticket; /* 0: none */
+	struct waiting waiting;
+};
+
+extern const struct backend single_backend;
+
+/* --- single.c: what the others need --- */
+
+/* How a step ended, for callers of lock.h. Out of patience is a failure where it was not theirs. */
+enum lock_result single_result(enum wire wire, struct patience patience);
+
+/* Everything but handed[], which is large. */
+void single_clear(struct lock_answer *answer);
+
+/* The answer's result and failure. */
+void single_end(struct lock_answer *answer, enum lock_result result);
+
+/* Reads a list of tokens; at most LOCK_HANDED_MOST. */
+void single_read_handed(const struct reply *list, struct lock_answer *answer);
+
+/* Lets a moment pass before the next try; false when patience ended in it. */
+bool single_pause(struct patience patience, enum lock_result *result);
+
+/* --- giving.c --- */
+
+void single_release(
+	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer);
+enum lock_result single_verify(
+	struct lock *lock, struct lock_answer *answer, struct patience patience);
+
+/* --- waiting.c --- */
+
+enum lock_result single_listen(
+	struct lock *lock, struct patience patience, struct failure *failure);
+
+/* Takes over a LOCK_BUSY answer. */
+void waiting_learn(struct single *single, const struct lock_answer *answer);
+
+/* Stops listening, before any other request. */
+void waiting_stop(struct single *single);
+
+/* How long the last known holder may still come back, in ms, for the next request. */
+int64_t waiting_hold_off(struct single *single);
+
+/* --- survey.c --- */
+
+bool single_survey(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure);
+
+#endif

@@ -1,0 +1,333 @@
+/*
+ * Waiting in the queue: one connection, blocked in BLPOP on the waiter's own list, where the server
+ * keeps each message until it is read. Now and then a look by plain commands, which cost the
+ * server a tenth of a script's. Whatever a look finds that is not as it was, the answer is to
+ * ask again with the old ticket.
+ */
+#include "redis/single.h"
+
+#include <bsd/stdlib.h>
+#include <bsd/string.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/connection.h"
+#include "redis/fault.h"
+#include "server.h"
+
+#define LISTEN_MS     20000 /* at most, between two looks */
+#define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
+#define FOREIGN_MS    1000  /* a foreign client gives its lock back without telling anybody */
+#define RANK_MS       1000 /* that each place in the queue gives those before it, once all is late */
+#define LEASE_MORE_MS 2000                /* the lease beyond a BLPOP's end: LEASE in prelude.lua */
+#define LEASE_LEAST   5000                /* of a series of short BLPOPs */
+#define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
+#define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
+
+static nanos after_ms(int64_t ms)
+{
+	return clock_now() + ms * NANOS_PER_MS;
+}
+
+static int64_t ms_until(nanos moment)
+{
+	nanos left = moment == NANOS_NEVER ? NANOS_NEVER / 2 : moment - clock_now();
+
+	return left <= 0 ? 0 : (left - 1) / NANOS_PER_MS + 1;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- What is known -------------------------------------------------------------------------- */
+
+static void note_expiry(struct waiting *waiting, int64_t left_ms)
+{
+	waiting->look_at = left_ms < 0 ? NANOS_NEVER : after_ms(left_ms) + LOOK_AFTER;
+	if (waiting->foreign || left_ms < 0)
+		return;
+	waiting->known_until = after_ms(left_ms);
+	if (left_ms * NANOS_PER_MS > waiting->span)
+		waiting->span = left_ms * NANOS_PER_MS;
+}
+
+void waiting_learn(struct single *single, const struct lock_answer *answer)
+{
+	struct waiting *waiting = &single->waiting;
+
+	waiting->stage = WAITING_REST;
+	waiting->lease_until = 0;
+	waiting->told_ms = -1;
+	waiting->rank = answer->rank;
+	waiting->foreign = answer->foreign;
+	/* While we are held off, what was known of the holder stays. */
+	if (answer->holder_token[0] != '\0') {
+		if (strcmp(waiting->holder, answer->holder_token) != 0)
+			waiting->span = 0;
+		strlcpy(waiting->holder, answer->holder_token, sizeof(waiting->holder));
+		waiting->dropped_at = 0;
+		waiting->seen = answer->fence;
+		note_expiry(waiting, answer->free_in_ms);
+	}
+	waiting->look_at = answer->look_at;
+}
+
+/* Since the last look the holder will have renewed its lock: so it may hold for as long again as it
+ * was seen to, from the moment at which the server may have lost its memory. */
+int64_t waiting_hold_off(struct single *single)
+{
+	struct waiting *waiting = &single->waiting;
+	nanos until = waiting->known_until;
+
+	if (waiting->seen == 0 || waiting->foreign)
+		return 0;
+	if (!single->session.connection && waiting->dropped_at == 0)
+		waiting->dropped_at = clock_now();
+	if (waiting->dropped_at != 0 && waiting->dropped_at + waiting->span > until)
+		until = waiting->dropped_at + waiting->span;
+	return ms_until(until);
+}
+
+/* Behind a BLPOP every other request would wait until that ends. */
+void waiting_stop(struct single *single)
+{
+	if (single->waiting.stage != WAITING_REST)
+		session_drop(&single->session);
+	single->waiting.stage = WAITING_REST;
+	single->waiting.moved = false;
+}
+
+/* --- Commands ------------------------------------------------------------------------------- */
+
+static bool append(struct single *single, size_t count, const char *first, const char *second,
+	const char *third)
+{
+	const char *words[] = {first, second, third};
+	size_t lengths[] = {strlen(first), strlen(second), third ? strlen(third) : 0};
+
+	return connection_append(single->session.connection, count, words, lengths);
+}
+
+static enum wire flush(struct single *single, bool appended, enum waiting_stage next,
+	struct patience patience, struct failure *failure)
+{
+	single->session.waiting = true;
+	single->waiting.stage = next;
+	if (!appended) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return WIRE_FAILED;
+	}
+	return connection_flush(single->session.connection, patience, failure);
+}
+
+/* How long to listen before the next look. */
+static int64_t listen_ms(const struct waiting *waiting)
+{
+	int64_t left = ms_until(waiting->look_at);
+
+	if (waiting->told_ms >= 0)
+		return least(waiting->told_ms, LISTEN_MS);
+	if (waiting->rank == 0)
+		return least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
+	/* The holder may be dead, and all that are ahead as well. */
+	return least(left + waiting->rank * RANK_MS, LISTEN_MS + arc4random_uniform(LISTEN_MORE));
+}
+
+/* First behind a foreign client: looks every second, so as little as will do. */
+static bool polls(const struct waiting *waiting)
+{
+	return waiting->rank == 0 && waiting->foreign;
+}
+
+static enum wire look(struct single *single, struct patience patience, struct failure *failure)
+{
+	const struct keys *keys = &single->keys;
+	/* Who holds it concerns only those who may be next. */
+	bool near = single->waiting.rank == 0 || single->request.mode != LOCK_EXCLUSIVE;
+	bool done = true;
+
+	if (near)
+		done = append(single, 2, "GET", keys->lock, NULL);
+	if (!polls(&single->waiting))
+		done = done && append(single, 2, "PTTL", keys->lock, NULL) &&
+		       append(single, 3, "ZRANK", keys->queue, single->token);
+	return flush(single, done, near ? WAITING_HOLDER : WAITING_EXPIRY, patience, failure);
+}
+
+/* The lease says how long we shall listen at least; in the same write, so that a waiter never seems
+ * to listen when it does not. */
+static enum wire listen(struct single *single, struct patience patience, struct failure *failure)
+{
+	struct waiting *waiting = &single->waiting;
+	int64_t ms = least(listen_ms(waiting), ms_until(patience.until));
+	int64_t lease = (ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
+	char timeout[32], expiry[32];
+	bool done = true;
+
+	waiting->told_ms = -1;
+	if (ms == 0)
+		return look(single, patience, failure);
+	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+	snprintf(expiry, sizeof(expiry), "%" PRId64, lease);
+	waiting->listen_until = after_ms(ms);
+	if (waiting->lease_until >= after_ms(ms + LEASE_MORE_MS)) {
+		done = append(single, 3, "BLPOP", single->keys.wake, timeout);
+		return flush(single, done, WAITING_MESSAGE, patience, failure);
+	}
+	waiting->lease_until = after_ms(lease);
+	done = append(single, 3, "PEXPIRE", single->keys.who, expiry) &&
+	       append(single, 3, "BLPOP", single->keys.wake, timeout);
+	return flush(single, done, WAITING_LEASE, patience, failure);
+}
+
+/* --- Replies -------------------------------------------------------------------------------- */
+
+/* What comes next after a reply; WIRE_CLOSED: drop the connection and ask again. */
+static enum wire heed_lease(struct single *single, const struct reply *reply)
+{
+	/* The record is gone: we were passed over. */
+	if (reply_integer(reply) == 0)
+		return WIRE_CLOSED;
+	single->waiting.stage = WAITING_MESSAGE;
+	return WIRE_OK;
+}
+
+static enum wire heed_holder(struct single *single, const struct reply *reply)
+{
+	struct waiting *waiting = &single->waiting;
+	const char *holder = reply_text(reply);
+
+	waiting->moved = !holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
+								   LOCK_TOKEN_SIZE - 1) != 0);
+	/* Beside sharers there may be room by now, if those ahead are dead. */
+	if (single->request.mode != LOCK_EXCLUSIVE && holder && strncmp(holder, "dlock:", 6) == 0)
+		waiting->moved = true;
+	waiting->stage = polls(waiting) ? WAITING_REST : WAITING_EXPIRY;
+	return WIRE_OK;
+}
+
+static enum wire heed_expiry(struct single *single, const struct reply *reply)
+{
+	struct waiting *waiting = &single->waiting;
+	int64_t left = reply_integer(reply);
+
+	if (left == -2) /* there is no such key */
+		waiting->moved = true;
+	else
+		note_expiry(waiting, left);
+	waiting->stage = WAITING_PLACE;
+	return WIRE_OK;
+}
+
+static enum wire heed_place(struct single *single, const struct reply *reply)
+{
+	struct waiting *waiting = &single->waiting;
+	int rank = (int)reply_integer(reply);
+
+	/* Not in the queue: passed over, or the lock is ours and the message was lost. First only
+	 * now: the holder and its expiry are to be watched from here on. */
+	if (!reply_is_integer(reply) || (rank == 0 && waiting->rank != 0))
+		waiting->moved = true;
+	waiting->rank = rank;
+	waiting->stage = WAITING_REST;
+	return WIRE_OK;
+}
+
+static enum wire (*const heed[])(struct single *single, const struct reply *reply) = {
+	[WAITING_LEASE] = heed_lease,
+	[WAITING_HOLDER] = heed_holder,
+	[WAITING_EXPIRY] = heed_expiry,
+	[WAITING_PLACE] = heed_place,
+};
+
+/* "go", "look N", or nothing in time. */
+static enum wire heed_message(struct single *single, const struct reply *reply,
+	struct patience patience, struct failure *failure)
+{
+	struct waiting *waiting = &single->waiting;
+	const char *message = reply_text(reply_at(reply, 1));
+
+	waiting->stage = WAITING_REST;
+	waiting->moved = false;
+	if (!message)
+		return look(single, patience, failure);
+	waiting->lease_until = 0; /* whoever sent it has shortened it */
+	if (strncmp(message, "look ", 5) == 0)
+		waiting->told_ms = strtoll(message + 5, NULL, 10);
+	else
+		waiting->moved = true;
+	if (waiting->told_ms < -1)
+		waiting->told_ms = -1;
+	return WIRE_OK;
+}
+
+static enum wire heed_error(struct single *single, const char *text, struct failure *failure)
+{
+	switch (fault_read(text, single->session.server->text, failure)) {
+	case FAULT_AGAIN:
+	case FAULT_MOVED_AWAY:
+		return WIRE_CLOSED;
+	default:
+		return WIRE_FAILED;
+	}
+}
+
+static enum wire read_reply(
+	struct single *single, struct patience patience, struct failure *failure)
+{
+	struct waiting *waiting = &single->waiting;
+	struct patience limit = patience;
+	nanos late =
+		(waiting->stage == WAITING_MESSAGE ? waiting->listen_until : clock_now()) + LATE;
+	struct reply *reply;
+	enum wire wire;
+
+	if (late < limit.until)
+		limit.until = late;
+	wire = connection_read(single->session.connection, &reply, limit, failure);
+	if (wire == WIRE_TIMEOUT && clock_now() < patience.until)
+		return WIRE_CLOSED;
+	if (wire != WIRE_OK)
+		return wire;
+	if (reply_error(reply))
+		wire = heed_error(single, reply_error(reply), failure);
+	else if (waiting->stage == WAITING_MESSAGE)
+		wire = heed_message(single, reply, patience, failure);
+	else
+		wire = heed[waiting->stage](single, reply);
+	reply_free(reply);
+	return wire;
+}
+
+enum lock_result single_listen(struct lock *lock, struct patience patience, struct failure *failure)
+{
+	struct single *single = (struct single *)lock;
+	struct waiting *waiting = &single->waiting;
+	struct session *session = &single->session;
+	enum wire wire = session->connection ? WIRE_OK : WIRE_CLOSED;
+
+	while (wire == WIRE_OK) {
+		if (waiting->stage != WAITING_REST) {
+			wire = read_reply(single, patience, failure);
+			continue;
+		}
+		session->waiting = false;
+		if (waiting->moved) {
+			waiting->moved = false;
+			return LOCK_GRANTED;
+		}
+		if (clock_now() >= patience.until)
+			return LOCK_TIMEOUT;
+		wire = listen(single, patience, failure);
+	}
+	if (wire == WIRE_CLOSED) {
+		session_drop(session);
+		waiting_stop(single);
+		return LOCK_GRANTED;
+	}
+	return single_result(wire, patience);
+}
