@@ -75,13 +75,22 @@ static bool stumble(int value, const char *argument, struct failure *failure)
 	const struct option_row *row = optopt == 0 ? NULL : grammar_row(optopt);
 
 	if (optopt == 0)
-		return failure_set(failure, EXIT_USAGE, "unknown or ambiguous option \"%.*s\"",
+		return failure_set(failure, EXIT_USAGE, "unknown or ambiguous option '%.*s'",
 			(int)strcspn(argument, "="), argument);
 	if (row == NULL || !is_on_command_line(row))
-		return failure_set(failure, EXIT_USAGE, "unknown option \"-%c\"", optopt);
+		return failure_set(failure, EXIT_USAGE, "unknown option '-%c'", optopt);
 	if (value == ':')
 		return failure_set(failure, EXIT_USAGE, "--%s lacks its argument", row->names[0]);
 	return failure_set(failure, EXIT_USAGE, "--%s takes no argument", row->names[0]);
+}
+
+/* One that flock(1) has: says how the same is done here. */
+static bool refuse(const struct option_row *row, struct failure *failure)
+{
+	if (row->letters == NULL)
+		return failure_set(failure, EXIT_USAGE, "--%s: %s", row->names[0], row->instead);
+	return failure_set(
+		failure, EXIT_USAGE, "-%s, --%s: %s", row->letters, row->names[0], row->instead);
 }
 
 /* Reads the options up to the operands. argv[0] is passed over. */
@@ -99,8 +108,7 @@ static bool scan(struct arguments *arguments, const struct grammar *grammar, con
 			return stumble(value, argv[optind - 1], failure);
 		row = grammar_row(value);
 		if (row->instead != NULL)
-			return failure_set(failure, EXIT_USAGE, "no --%s here: %s", row->names[0],
-				row->instead);
+			return refuse(row, failure);
 		if (row->show != NULL) {
 			arguments->done = true;
 			return row->show(arguments->command, failure);
@@ -148,7 +156,7 @@ bool arguments_read(struct arguments *arguments, int argc, char **argv, struct f
 			return false;
 	} else if (word != NULL && command_is_reserved(word)) {
 		return failure_set(failure, EXIT_USAGE,
-			"\"%s\" is kept for a command; for a lock NAME like that there is dlock "
+			"'%s' is kept for a command; for a lock NAME like that there is dlock "
 			"run %s",
 			word, word);
 	} else {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <bsd/string.h>
+
 #include "failure.h"
 
 struct reading {
@@ -57,7 +59,8 @@ static char *read_line(char *buffer, int size, void *context)
 		fault(reading, what);
 		return NULL;
 	}
-	return strcpy(buffer, start);
+	strlcpy(buffer, start, (size_t)size);
+	return buffer;
 }
 
 static int take_entry(void *context, const char *section, const char *key, const char *value)

@@ -11,13 +11,13 @@ int main(int argc, char **argv)
 	struct failure failure;
 	bool done;
 	int code = EXIT_DONE;
+	bool read = options_read(&options, argc, argv, &done, &failure);
 
-	if (!options_read(&options, argc, argv, &done, &failure)) {
-		message_open(options.verbosity, options.syslog);
+	message_open(options.verbosity, options.syslog);
+	if (!read) {
 		message_say(MESSAGE_ERROR, "%s", failure.text);
 		code = (int)failure.code;
 	} else if (!done) {
-		message_open(options.verbosity, options.syslog);
 		message_name(options.name);
 		code = options.command->run(&options);
 	}

@@ -7,6 +7,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <bsd/string.h>
+
 #include "text.h"
 
 #define LINE_SIZE 2048 /* below PIPE_BUF, so that a pipe takes a line as a whole */
@@ -65,7 +67,7 @@ void message_say(enum message_level level, const char *format, ...)
 	text_clean(text);
 	if (message.to_syslog)
 		syslog(priorities[level], "%s", text);
-	strcat(text, "\n");
+	strlcat(text, "\n", room + 1);
 	write_line(line, strlen(line));
 	errno = saved_errno;
 }

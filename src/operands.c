@@ -21,7 +21,7 @@ static bool check_name(const char *name, struct failure *failure)
 	if (strstr(name, "://") != NULL)
 		return failure_set(
 			failure, EXIT_USAGE, "the lock NAME %s; that goes with -S", fault);
-	return failure_set(failure, EXIT_USAGE, "the lock NAME %s: \"%.100s\"", fault, name);
+	return failure_set(failure, EXIT_USAGE, "the lock NAME %s: '%.100s'", fault, name);
 }
 
 /* HOST/NAME, for --per-host. */
@@ -52,7 +52,7 @@ static bool take_name(struct options *options, struct failure *failure)
 	if (options->operand_count == 0 && options->shell_string == NULL && *name != '\0' &&
 		name[strspn(name, "0123456789")] == '\0')
 		return failure_set(failure, EXIT_USAGE,
-			"\"%.100s\" is no file descriptor but a lock NAME, without a COMMAND; "
+			"'%.100s' is no file descriptor but a lock NAME, without a COMMAND; "
 			"for the rest of a script there is dlock hold",
 			name);
 	options->name = name;
@@ -110,7 +110,7 @@ static bool take_shell(struct options *options, struct failure *failure)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	if (options->operand_count > 0)
 		return failure_set(failure, EXIT_USAGE,
-			"--command takes one argument, and nothing may follow: \"%.100s\"",
+			"--command takes one argument, and nothing may follow: '%.100s'",
 			options->operands[0]);
 	argv[0] = shell == NULL || *shell == '\0' ? fallback : shell;
 	argv[1] = option;
@@ -135,7 +135,7 @@ bool operands_take_run(struct options *options, struct failure *failure)
 		}
 		if (options->operand_count == 0)
 			return failure_set(failure, EXIT_USAGE,
-				"no COMMAND given for the lock NAME \"%.100s\"", options->name);
+				"no COMMAND given for the lock NAME '%.100s'", options->name);
 		options->argv = options->operands;
 	}
 	if (options->label == NULL)

@@ -76,8 +76,8 @@ static bool take_entry(const struct config_entry *entry, void *context, struct f
 	bool done;
 
 	if (row == NULL || !row->configurable)
-		return failure_set(failure, EXIT_CONFIG, "%s:%d: unknown key \"%.100s\"",
-			entry->path, entry->line, entry->key);
+		return failure_set(failure, EXIT_CONFIG, "%s:%d: unknown key '%.100s'", entry->path,
+			entry->line, entry->key);
 	value = options_keep(reading->options, strdup(entry->value));
 	if (value == NULL)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
@@ -231,7 +231,7 @@ static bool settle_server(struct reading *reading)
 		return true;
 	if (options->server == NULL)
 		return failure_set(reading->failure, EXIT_CONFIG,
-			"no server is named: by -S URL, by DLOCK_SERVER, or by \"server = URL\" in "
+			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
 			"%s",
 			options->config != NULL ? options->config : SYSTEM_FILE);
 	if (options->server->password != NULL)

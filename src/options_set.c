@@ -40,7 +40,7 @@ static bool read_yes(const char *text, bool *yes, struct failure *failure)
 			return true;
 		}
 	}
-	return failure_set(failure, EXIT_USAGE, "\"%.100s\" is neither yes nor no", text);
+	return failure_set(failure, EXIT_USAGE, "'%.100s' is neither yes nor no", text);
 }
 
 bool option_set_flag(const struct option_row *row, const char *text, struct options *options,
@@ -91,9 +91,9 @@ bool option_set_duration(const struct option_row *row, const char *text, struct 
 
 	if (!duration_parse(text, &value))
 		return failure_set(failure, EXIT_USAGE,
-			"\"%.100s\" is no duration like 90, 2.5, 250ms or 1m30s", text);
+			"'%.100s' is no duration like 90, 2.5, 250ms or 1m30s", text);
 	if (value < row->least || value > row->most)
-		return failure_set(failure, EXIT_USAGE, "\"%.100s\" is %s than %s", text,
+		return failure_set(failure, EXIT_USAGE, "'%.100s' is %s than %s", text,
 			value < row->least ? "less" : "more",
 			duration_format(value < row->least ? row->least : row->most, bound));
 	*(nanos *)field(row, options) = value;
@@ -111,7 +111,7 @@ bool option_set_number(const struct option_row *row, const char *text, struct op
 		value = strtonum(text, row->least, row->most, &error);
 	if (error != NULL)
 		return failure_set(failure, EXIT_USAGE,
-			"\"%.100s\" is no number from %" PRId64 " to %" PRId64, text, row->least,
+			"'%.100s' is no number from %" PRId64 " to %" PRId64, text, row->least,
 			row->most);
 	*(int *)field(row, options) = (int)value;
 	return true;
@@ -129,7 +129,7 @@ bool option_set_path(const struct option_row *row, const char *text, struct opti
 	struct failure *failure)
 {
 	if (*text != '/')
-		return failure_set(failure, EXIT_USAGE, "\"%.100s\" is no absolute path", text);
+		return failure_set(failure, EXIT_USAGE, "'%.100s' is no absolute path", text);
 	return option_set_text(row, text, options, failure);
 }
 
@@ -139,7 +139,7 @@ bool option_set_prefix(const struct option_row *row, const char *text, struct op
 	const char *fault = name_prefix_fault(text);
 
 	if (fault != NULL)
-		return failure_set(failure, EXIT_USAGE, "\"%.100s\" %s", text, fault);
+		return failure_set(failure, EXIT_USAGE, "'%.100s' %s", text, fault);
 	return option_set_text(row, text, options, failure);
 }
 
@@ -152,7 +152,7 @@ bool option_set_choice(const struct option_row *row, const char *text, struct op
 			return true;
 		}
 	}
-	return failure_set(failure, EXIT_USAGE, "\"%.100s\" is not %s", text, row->argument);
+	return failure_set(failure, EXIT_USAGE, "'%.100s' is not %s", text, row->argument);
 }
 
 /* RTMIN, RTMIN+1, RTMAX-1; 0: no such signal. */
@@ -202,7 +202,7 @@ bool option_set_signal(const struct option_row *row, const char *text, struct op
 
 	if (number == 0)
 		return failure_set(failure, EXIT_USAGE,
-			"\"%.100s\" is no signal like TERM, SIGTERM, 15 or RTMIN+1", text);
+			"'%.100s' is no signal like TERM, SIGTERM, 15 or RTMIN+1", text);
 	*(int *)field(row, options) = number;
 	return true;
 }

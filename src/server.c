@@ -50,8 +50,8 @@ static bool fault(const struct reading *reading, const char *what)
 
 	if (!url_find_password(text, &from, &length))
 		return failure_set(
-			reading->failure, EXIT_USAGE, "%s in the server URL \"%s\"", what, text);
-	return failure_set(reading->failure, EXIT_USAGE, "%s in the server URL \"%.*s...%s\"", what,
+			reading->failure, EXIT_USAGE, "%s in the server URL '%s'", what, text);
+	return failure_set(reading->failure, EXIT_USAGE, "%s in the server URL '%.*s...%s'", what,
 		(int)from, text, text + from + length);
 }
 

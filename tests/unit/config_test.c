@@ -161,24 +161,24 @@ static void test_bad_files(void)
 		const char *text;
 		const char *said;
 	} files[] = {
-		{"server = redis://h\nfoo = 1\n", ":2: unknown key \"foo\""},
-		{"server = redis://h\n\n[p]\nfoo = 1\n", ":4: unknown key \"foo\""},
-		{"# x\nttl = 0.5\n", ":2: ttl: \"0.5\""},
-		{"[p]\nttl = long\n", ":2: ttl: \"long\""},
-		{"timeout = soon\n", ":1: wait: \"soon\""}, /* the name that messages use */
+		{"server = redis://h\nfoo = 1\n", ":2: unknown key 'foo'"},
+		{"server = redis://h\n\n[p]\nfoo = 1\n", ":4: unknown key 'foo'"},
+		{"# x\nttl = 0.5\n", ":2: ttl: '0.5'"},
+		{"[p]\nttl = long\n", ":2: ttl: 'long'"},
+		{"timeout = soon\n", ":1: wait: 'soon'"}, /* the name that messages use */
 		{"server = nonsense\n", ":1: server: "},
 		{"server =\n", ":1: server: "},
-		{"syslog = maybe\n", ":1: syslog: \"maybe\" is neither yes nor no"},
+		{"syslog = maybe\n", ":1: syslog: 'maybe' is neither yes nor no"},
 		{"syslog\n", ":1: neither [section] nor key = value"},
 		{"[p\n", ":1: neither [section] nor key = value"},
-		{"ttl = 60s\n= 5\n", ":2: unknown key \"\""},
-		{"command = true\n", ":1: unknown key \"command\""},
-		{"config = /x\n", ":1: unknown key \"config\""},
-		{"profile = p\n", ":1: unknown key \"profile\""},
-		{"help = yes\n", ":1: unknown key \"help\""},
-		{"unlock = yes\n", ":1: unknown key \"unlock\""},
-		{"password-file = secret\n", ":1: password-file: \"secret\" is no absolute path"},
-		{"conflict-exit-code = 300\n", ":1: conflict-exit-code: \"300\""},
+		{"ttl = 60s\n= 5\n", ":2: unknown key ''"},
+		{"command = true\n", ":1: unknown key 'command'"},
+		{"config = /x\n", ":1: unknown key 'config'"},
+		{"profile = p\n", ":1: unknown key 'profile'"},
+		{"help = yes\n", ":1: unknown key 'help'"},
+		{"unlock = yes\n", ":1: unknown key 'unlock'"},
+		{"password-file = secret\n", ":1: password-file: 'secret' is no absolute path"},
+		{"conflict-exit-code = 300\n", ":1: conflict-exit-code: '300'"},
 		{"ttl = 6s\n\ngrace = 3s\n", ":3: a grace of 3000ms is more than 2000ms"},
 		{"grace = 3s\nttl = 6s\n", ":2: a grace of 3000ms is more than 2000ms"},
 	};
