@@ -36,6 +36,7 @@ struct server {
 /* Reads a URL. NULL with failure EXIT_USAGE (the value quoted, password left out) when it is
  * malformed: unknown scheme or query parameter, port or db out of range (1-65535, 0-1000000), no
  * host. server_free() with what is returned; it also wipes the password (explicit_bzero). */
+struct server *server_open(const char *url, const char *password, struct failure *failure);
 struct server *server_parse(const char *url, struct failure *failure);
 void server_free(struct server *server);
 

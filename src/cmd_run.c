@@ -1,0 +1,128 @@
+/* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
+#include "commands.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "duration.h"
+#include "front.h"
+#include "inherited.h"
+#include "lock.h"
+#include "message.h"
+#include "options.h"
+#include "outcome.h"
+#include "program.h"
+#include "server.h"
+
+static struct lock *open_lock(const struct options *options, struct failure *failure)
+{
+	struct server *server = server_open(options->server, options->password, failure);
+	struct lock_request request = {
+		.name = options->name,
+		.prefix = options->prefix,
+		.mode = LOCK_EXCLUSIVE,
+		.ttl_ms = options->ttl / NANOS_PER_MS,
+		.queues = options->wait != 0,
+	};
+
+	if (!server)
+		return NULL;
+	party_self(&request.self, options->label);
+	return lock_open(server, &request, failure);
+}
+
+static void say_holder(const struct lock_answer *answer, const char *what)
+{
+	char held[DURATION_TEXT];
+	const struct party *holder = &answer->holder;
+
+	if (answer->foreign && answer->free_in_ms >= 0)
+		message_say(MESSAGE_WARNING, "%s: held by another Redis client, for %s more at most", what,
+			duration_format(answer->free_in_ms * NANOS_PER_MS, held));
+	else if (answer->foreign)
+		message_say(MESSAGE_WARNING, "%s: held by another Redis client, without an expiry", what);
+	else if (answer->known)
+		message_say(MESSAGE_WARNING, "%s: held by %s:%d (%s, %s) for %s", what, holder->host,
+			(int)holder->pid, holder->user, holder->label,
+			duration_format(answer->held_ms * NANOS_PER_MS, held));
+	else
+		message_say(MESSAGE_WARNING, "%s: others are ahead", what);
+}
+
+static void say_outcome(const struct outcome *outcome, const struct options *options)
+{
+	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
+
+	switch (outcome->kind) {
+	case OUTCOME_BUSY:
+		say_holder(&outcome->answer, "busy");
+		break;
+	case OUTCOME_TIMEOUT:
+		strcpy(text, "busy after ");
+		strcat(text, duration_format(options->wait, waited));
+		say_holder(&outcome->answer, text);
+		break;
+	case OUTCOME_FAILED:
+		message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
+		break;
+	default:
+		break; /* COMMAND ran, or it was said when it happened */
+	}
+}
+
+/* Ends as the signal would have ended dlock, so that the caller's shell sees it. */
+static void die_of(int sig)
+{
+	struct rlimit none = {0, 0};
+	sigset_t set;
+
+	setrlimit(RLIMIT_CORE, &none); /* QUIT would write the password to a core file */
+	signal(sig, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	raise(sig);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static int fail(const struct failure *failure)
+{
+	message_say(MESSAGE_ERROR, "%s", failure->text);
+	return (int)failure->code;
+}
+
+int cmd_run(const struct options *options)
+{
+	static struct outcome outcome;
+	struct inherited inherited;
+	struct program program;
+	struct failure failure;
+	struct lock *lock;
+
+	inherited_take(&inherited);
+	if (!program_find(&program, options->argv, &failure))
+		return fail(&failure);
+	if (!(lock = open_lock(options, &failure)))
+		return fail(&failure);
+
+	front_run(&(struct front_task){
+			  .lock = lock,
+			  .terms = {.ttl = options->ttl, .grace = options->grace},
+			  .program = &program,
+			  .inherited = &inherited,
+			  .name = options->name,
+			  .started = options->started,
+			  .wait = options->wait,
+			  .stop_signal = options->stop_signal,
+			  .close_early = options->close,
+			  .warn_when_lost = options->on_lost == ON_LOST_WARN,
+		  },
+		&outcome);
+
+	say_outcome(&outcome, options);
+	lock_close(lock);
+	if (outcome.end_signal != 0)
+		die_of(outcome.end_signal);
+	return outcome_exit(&outcome, options->conflict_exit);
+}

@@ -1,0 +1,28 @@
+#include "outcome.h"
+
+#include <sys/wait.h>
+
+static int command_exit(int status)
+{
+	return WIFSIGNALED(status) ? EXIT_SIGNAL_BASE + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int outcome_exit(const struct outcome *outcome, int conflict)
+{
+	switch (outcome->kind) {
+	case OUTCOME_RAN:
+		return command_exit(outcome->command_status);
+	case OUTCOME_BUSY:
+	case OUTCOME_TIMEOUT:
+		return conflict;
+	case OUTCOME_CANCELLED:
+		return EXIT_SIGNAL_BASE + outcome->end_signal;
+	case OUTCOME_LOST:
+		return EXIT_LOST;
+	case OUTCOME_KILLED:
+		return EXIT_INTERNAL;
+	case OUTCOME_FAILED:
+		return (int)outcome->failure.code;
+	}
+	return EXIT_INTERNAL;
+}
