@@ -125,16 +125,16 @@ static bool show(
 int cmd_status(const struct options *options)
 {
 	struct survey survey = {0};
-	struct failure failure = {.code = EXIT_DONE};
+	struct failure failure;
 	int code;
 
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
-	if (take_survey(&survey, options, &failure) && show(&survey, options, &failure))
+	if (take_survey(&survey, options, &failure) && show(&survey, options, &failure)) {
 		code = asks_for_one(options) && !is_held(&survey) ? EXIT_BUSY : EXIT_DONE;
-	else
+	} else {
 		code = (int)failure.code;
-	if (failure.code != EXIT_DONE)
 		message_say(MESSAGE_ERROR, "%s", failure.text);
+	}
 	free_survey(&survey);
 	return code;
 }
