@@ -355,6 +355,28 @@ same_with_and_without_dlock() {
 	done
 }
 
+@test "too few descriptors: it works, or 71 and one line, with nothing left" {
+	local most worked=0
+	for most in {6..24}; do
+		status=0
+		(
+			ulimit -S -n $most
+			exec dlock -n x touch ran >few.out 2>few.err 3>&- 4>&-
+		) || status=$?
+		if [[ $status == 0 ]]; then
+			worked=1
+			assert test -e ran
+			rm ran
+		else
+			assert_equal "$status" 71 "exit code with $most descriptors ($(<few.err))"
+			assert_equal "$worked$(wc -l <few.err)" 01 "worked before; lines, with $most"
+			refute_file ran
+		fi
+		assert is_free x
+	done
+	assert_equal $worked 1
+}
+
 @test "no TLS, JSON or INI library is mapped on a plain run, in front nor keeper" {
 	hold one x
 	local pid

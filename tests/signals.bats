@@ -477,6 +477,26 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	let_go one
 }
 
+@test "terminal: an alarm that was set before dlock is not the terminal's: it reaches COMMAND" {
+	python <<-'END'
+		import signal
+		from terminal import *
+
+		start = "import os, signal; signal.alarm(1); os.execvp('dlock', ['dlock', 'x', 'sleep', '60'])"
+		terminal = Terminal(sys.executable, "-c", start)
+		status = terminal.wait()
+		check(status == ("exit", 128 + signal.SIGALRM), status)
+	END
+	assert is_free x
+}
+
+@test "an alarm that was set before dlock reaches COMMAND where there is no terminal" {
+	start one "$PYTHON" -c "import os, signal; signal.alarm(1); os.execvp('dlock', ['dlock', 'x', 'sleep', '60'])"
+	finish one
+	expect 142
+	assert is_free x
+}
+
 @test "terminal: hanging up ends COMMAND and the lock" {
 	python <<-'END'
 		from terminal import *
