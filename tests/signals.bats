@@ -380,6 +380,24 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	END
 }
 
+@test "terminal: COMMAND that stops itself alone: the job is stopped, and fg goes on" {
+	python <<-'END'
+		from terminal import *
+
+		shell = Shell()
+		shell.send("dlock x sh -c 'echo up; kill -STOP $$; echo back; exit 3'\n")
+		shell.expect(r"\nup\r?\n")
+		shell.expect("Stopped")
+		shell.expect(Shell.PROMPT)
+		shell.send("fg; echo status=$?\n")
+		shell.expect("back\r?\n")
+		shell.expect("status=3\r?\n")
+		shell.expect(Shell.PROMPT)
+		shell.leave()
+	END
+	assert is_free x
+}
+
 @test "terminal: bg lets a stopped job go on, and its exit code reaches the shell" {
 	python <<-'END'
 		from terminal import *
