@@ -177,6 +177,16 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 	wait_until -t 2 is_free x
 }
 
+@test "a grant that comes when it is valid no longer is not used: another is asked for" {
+	server_stop
+	start one dlock -t 2 -w 4.5 x sh -c 'sleep 1.5; echo ran'
+	stays 3000 is_alive $one_pid
+	server_continue
+	finish one
+	expect 0 ran
+	assert is_free x
+}
+
 # ---- Stopped -------------------------------------------------------------------------------------
 
 @test "keeper SIGSTOPped past the validity: COMMAND stopped in time, exit 80" {
