@@ -1,5 +1,6 @@
 -- Sees to it that what was handed over is claimed. A message can go into the socket of somebody who
--- is dead already; so whoever handed on asks here until nobody is left who has not claimed.
+-- is dead already, and then nobody answers it; so whoever handed on asks here, after a round trip and
+-- again, until nobody is left who has not claimed.
 -- ARGV  4...  tokens that were handed the lock
 -- ->    ok, {those of them, and of others who were handed it now, who have not claimed yet}
 local function take_back(token)
@@ -20,23 +21,48 @@ local function take_back(token)
   end
 end
 
-purge()
-for i = 4, #ARGV do
-  local token = ARGV[i]
-  local owns = cur == token or sharing() and call('ZSCORE', HOLDERS, token)
-  if owns and mode_of(call('GET', companion('who:', token)) or '') then
-    -- A waiter that listens has a lease that is longer than that of one that may not: so here
-    -- is a message that nobody took though its receiver said it would.
-    if call('EXISTS', companion('wake:', token)) == 1
-      and call('PTTL', companion('who:', token)) > LEASE + 100 then
-      take_back(token)
-    else
-      handed[#handed + 1] = token
+-- Nobody is there to claim it. A waiter that listens has a lease that is longer than that of one
+-- that may not: so a message that is still unread, of whom said that he would read it. Or of whom
+-- was told before to look, and has not even read that for a tenth of a second; this alone counts
+-- for one that was handed the lock just now.
+local function is_dead(token, just_now)
+  local unread = call('LINDEX', companion('wake:', token), 0)
+  if not unread then
+    return false
+  end
+  local lease = call('PTTL', companion('who:', token))
+  return not just_now and lease > LEASE + 100 or unread ~= 'go' and lease < LEASE - 100
+end
+
+local function owns(token)
+  return cur == token or sharing() and call('ZSCORE', HOLDERS, token)
+end
+
+local pending = {}
+local function look_after(tokens, from, just_now)
+  for i = from, #tokens do
+    local token = tokens[i]
+    if owns(token) and mode_of(call('GET', companion('who:', token)) or '') then
+      if is_dead(token, just_now) then
+        take_back(token)
+      else
+        pending[#pending + 1] = token
+      end
     end
   end
 end
-if not cur or sharing() then
-  know()
+
+purge()
+look_after(ARGV, 4, false)
+while (not cur or sharing()) and #pending < MOST do
+  if not meta then
+    know()
+  end
+  handed = {}
   hand_on()
+  if #handed == 0 then
+    break
+  end
+  look_after(handed, 1, true)
 end
-return {'ok', handed}
+return {'ok', pending}
