@@ -21,48 +21,32 @@ local function take_back(token)
   end
 end
 
--- Nobody is there to claim it. A waiter that listens has a lease that is longer than that of one
--- that may not: so a message that is still unread, of whom said that he would read it. Or of whom
--- was told before to look, and has not even read that for a tenth of a second; this alone counts
--- for one that was handed the lock just now.
-local function is_dead(token, just_now)
+-- Nobody is there to claim it: a message is unread though its receiver said that he listens (a
+-- waiter that may not be listening has the short lease). Or he was told to look, and has not even
+-- read that for a tenth of a second.
+local function is_dead(token)
   local unread = call('LINDEX', companion('wake:', token), 0)
   if not unread then
     return false
   end
   local lease = call('PTTL', companion('who:', token))
-  return not just_now and lease > LEASE + 100 or unread ~= 'go' and lease < LEASE - 100
-end
-
-local function owns(token)
-  return cur == token or sharing() and call('ZSCORE', HOLDERS, token)
-end
-
-local pending = {}
-local function look_after(tokens, from, just_now)
-  for i = from, #tokens do
-    local token = tokens[i]
-    if owns(token) and mode_of(call('GET', companion('who:', token)) or '') then
-      if is_dead(token, just_now) then
-        take_back(token)
-      else
-        pending[#pending + 1] = token
-      end
-    end
-  end
+  return lease > LEASE + 100 or unread ~= 'go' and lease < LEASE - 100
 end
 
 purge()
-look_after(ARGV, 4, false)
-while (not cur or sharing()) and #pending < MOST do
-  if not meta then
-    know()
+for i = 4, #ARGV do
+  local token = ARGV[i]
+  local owns = cur == token or sharing() and call('ZSCORE', HOLDERS, token)
+  if owns and mode_of(call('GET', companion('who:', token)) or '') then
+    if is_dead(token) then
+      take_back(token)
+    else
+      handed[#handed + 1] = token
+    end
   end
-  handed = {}
-  hand_on()
-  if #handed == 0 then
-    break
-  end
-  look_after(handed, 1, true)
 end
-return {'ok', pending}
+if not cur or sharing() then
+  know()
+  hand_on(false)
+end
+return {'ok', handed}
