@@ -4,7 +4,8 @@
 build_packages="autoconf automake gcc libc6-dev make pkgconf
 	libhiredis-dev libbsd-dev libjansson-dev libinih-dev"
 server_packages="redis-tools"
-test_packages="bats mandoc perl procps python3 python3-redis xz-utils"
+test_packages="bats mandoc perl procps python3 python3-redis strace xz-utils
+	curl postgresql python3-yaml rsync systemd"
 
 say() { printf '%s\n' "$*" >&2; }
 
