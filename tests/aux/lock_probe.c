@@ -25,6 +25,7 @@ static const char *const results[] = {
 	"granted",
 	"again",
 	"busy",
+	"already",
 	"released",
 	"gone",
 	"lost",
@@ -176,7 +177,8 @@ static void do_renew(struct probe *probe)
 
 static void do_release(struct probe *probe)
 {
-	lock_release(probe->lock, probe->argument, probe->patience, probe->answer);
+	lock_release(probe->lock, &(struct lock_parting){.keep_ms = probe->argument},
+		probe->patience, probe->answer);
 	say_answer(probe->answer);
 }
 
@@ -349,7 +351,7 @@ int main(int argc, char **argv)
 		server_free(probe.server);
 		return 1;
 	}
-	while (good && getline(&line, &size, stdin) > 0)
+	while (good && getline(&line, &size, stdin) > 0 && strcmp(line, "end\n") != 0)
 		good = run_line(&probe, line);
 	free(line);
 	lock_close(probe.lock);
