@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -21,7 +22,8 @@
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
 #define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
-#define VERIFY_LIMIT  (300 * NANOS_PER_MS)
+#define STAY_LIMIT    (20 * NANOS_PER_MS)  /* seeing to a handover before it is left to another */
+#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 #define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE    200
 
@@ -55,6 +57,14 @@ static struct patience patience(const struct front *f)
 	return (struct patience){patience_end(f), f->watch.ending_fd};
 }
 
+/* Whom we handed the lock to must take it; but nobody is kept waiting for that. */
+static void see_to_handover(struct front *f, struct lock_answer *answer)
+{
+	handover_verify(f->lock, answer, STAY_LIMIT);
+	if (answer->handed_count > 0)
+		handover_leave_behind(f->lock, answer, VERIFY_LIMIT);
+}
+
 /* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
 static void withdraw(struct front *f, nanos limit)
 {
@@ -63,7 +73,7 @@ static void withdraw(struct front *f, nanos limit)
 	if (!f->outstanding)
 		return;
 	lock_release(f->lock, NULL, (struct patience){clock_now() + limit, -1}, &answer);
-	handover_verify(f->lock, &answer, VERIFY_LIMIT);
+	see_to_handover(f, &answer);
 }
 
 static void end_by_signal(struct front *f, int signal)
@@ -156,7 +166,8 @@ static void tell_run(struct front *f)
 	struct outcome *outcome = f->outcome;
 	const struct lease *lease = f->lease;
 
-	outcome->answer = lease->answer;
+	/* What it handed on is of no interest, and large. */
+	memcpy(&outcome->answer, &lease->answer, offsetof(struct lock_answer, handed));
 	outcome->waited = lease->answer.asked_at - f->task->started;
 	outcome->command_ended = atomic_load(&lease->command_over);
 	outcome->command_status = lease->command_status;
@@ -179,6 +190,18 @@ static enum outcome_kind end_of_run(const struct front *f)
 	if (atomic_load(&f->lease->lost))
 		return OUTCOME_LOST;
 	return kind == OUTCOME_RAN && f->watch.overrun ? OUTCOME_MAX_RUN : kind;
+}
+
+/* The keeper has sent the release and ended while the server worked on it. */
+static void hear_parting(struct front *f, const struct keeper_task *order)
+{
+	static struct lock_answer answer; /* large, and seldom needed in full */
+
+	lock_learn(f->lock, &f->lease->answer);
+	lock_hear(f->lock, &f->lease->parting, (struct patience){f->lease->release_until, -1},
+		&answer);
+	parting_note(f->lease, &order->terms, &answer);
+	see_to_handover(f, &answer);
 }
 
 /* COMMAND ran, or could not be started; the keeper has done its work. */
@@ -261,7 +284,7 @@ static void take_over(struct front *f, const struct keeper_task *order)
 		parting = parting_terms(f->lease, &order->terms, own_status(f));
 	lock_release(f->lock, &parting, (struct patience){limit, -1}, &answer);
 	f->outcome->kind = end_of_takeover(f, &answer);
-	handover_verify(f->lock, &answer, VERIFY_LIMIT);
+	see_to_handover(f, &answer);
 }
 
 /* The request was refused, or came too late. */
@@ -274,7 +297,7 @@ static void learn_denial(struct front *f)
 		f->answered = true;
 		f->outstanding = answer->result == LOCK_BUSY && f->task->wait != 0;
 		f->outcome->answer = *answer;
-		handover_verify(f->lock, &f->lease->answer, VERIFY_LIMIT);
+		see_to_handover(f, &f->lease->answer);
 	}
 }
 
@@ -309,6 +332,8 @@ static bool try_once(struct front *f)
 		learn_denial(f);
 		return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
 	}
+	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
+		hear_parting(f, &order);
 	conclude(f);
 	return false;
 }
