@@ -12,13 +12,16 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "duration.h"
 #include "handover.h"
 #include "inherited.h"
 #include "message.h"
+#include "parting.h"
 #include "process_tree.h"
 #include "program.h"
 #include "renewal.h"
 #include "stopping.h"
+#include "survivors.h"
 
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
@@ -32,7 +35,6 @@ struct keeper {
 	struct renewal *renewal; /* NULL: the lock is still the main thread's */
 	pid_t front;
 	int front_fd, signal_fd, lost_fd, timer;
-	nanos granted_at;
 	nanos renewal_due; /* when the thread must be started */
 
 	struct stopping stopping;
@@ -83,16 +85,22 @@ static bool front_is_gone(const struct keeper *k)
 
 /* ---- stopping ---- */
 
+/* A tree that is being stopped already goes on as it does; only the reason is another. */
 static void stop(struct keeper *k, enum lease_stop why)
 {
 	k->stop = why;
+	if (k->stopping.begun)
+		return;
 	set_phase(k, LEASE_STOPPING);
 	stopping_begin(&k->stopping, &k->tree, k->task->stop_signal, k->task->terms.grace);
 }
 
-/* The server may grant the lock to another soon after this moment. */
+/* The server may grant the lock to another soon after this moment; where COMMAND was to go on all
+ * the same, that is no reason to hurry. */
 static nanos kill_limit(const struct keeper *k)
 {
+	if (k->warned && k->task->warn_when_lost)
+		return NANOS_NEVER;
 	return lease_kill_at(atomic_load(&k->lease->valid_until));
 }
 
@@ -103,39 +111,23 @@ static void go_on_stopping(struct keeper *k)
 		set_phase(k, LEASE_KILLING);
 }
 
-static const char *pids_text(const pid_t *pids, size_t count, char *text, size_t size)
-{
-	size_t at = 0;
-
-	text[0] = '\0';
-	for (size_t i = 0; i < count && at < size; i++)
-		at += (size_t)snprintf(text + at, size - at, "%s%d", i ? ", " : "", (int)pids[i]);
-	return text;
-}
-
 /* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the
  * kernel. */
 static void give_up(struct keeper *k)
 {
-	char text[LEASE_SURVIVORS * 13];
-	size_t count = tree_list(&k->tree, k->lease->survivors, LEASE_SURVIVORS);
-
 	k->given_up = true;
-	message_say(MESSAGE_ERROR, "could not stop %s",
-		pids_text(k->lease->survivors, count, text, sizeof(text)));
+	survivors_say(k->lease, &k->tree, MESSAGE_ERROR, "could not stop");
 }
 
-/* ---- lingering: COMMAND has ended, descendants of it keep the lock ---- */
+/* ---- lingering: COMMAND has ended, or is done for; what is left of its tree keeps the lock ---- */
 
 static void linger(struct keeper *k)
 {
-	char text[LEASE_SURVIVORS * 13];
-	size_t count = tree_list(&k->tree, k->lease->survivors, LEASE_SURVIVORS);
-
 	k->lingering = true;
-	k->lease->held = clock_now() - k->granted_at;
-	message_say(MESSAGE_WARNING, "the lock stays with what COMMAND left running: %s",
-		pids_text(k->lease->survivors, count, text, sizeof(text)));
+	k->lease->stop = k->stop;
+	k->lease->held = clock_now() - k->lease->granted_at;
+	survivors_say(k->lease, &k->tree, MESSAGE_WARNING,
+		"the lock stays with what COMMAND left running:");
 	inherited_close();
 	close(k->front_fd);
 	k->front_fd = -1;
@@ -201,9 +193,16 @@ static void heed_signals(struct keeper *k)
 	go_on_stopping(k);
 }
 
+/* Whether a loss of the lock would be news. It outranks that --max-run was up. */
+static bool may_be_lost(const struct keeper *k)
+{
+	return !k->warned && (k->stop == STOP_NONE ||
+				     (k->stop == STOP_MAX_RUN && !k->task->warn_when_lost));
+}
+
 static void heed_loss(struct keeper *k)
 {
-	if (k->warned || k->stop != STOP_NONE || !atomic_load(&k->lease->lost))
+	if (!may_be_lost(k) || !atomic_load(&k->lease->lost))
 		return;
 	k->warned = true;
 	if (k->task->warn_when_lost) {
@@ -234,7 +233,7 @@ static void start_renewal(struct keeper *k)
 
 static void heed_validity(struct keeper *k, nanos now)
 {
-	if (k->warned || k->stop != STOP_NONE ||
+	if (!may_be_lost(k) ||
 		now < lease_stop_at(&k->task->terms, atomic_load(&k->lease->valid_until)))
 		return;
 	if (k->task->warn_when_lost) {
@@ -247,6 +246,36 @@ static void heed_validity(struct keeper *k, nanos now)
 	stop(k, STOP_UNPROVED);
 }
 
+static nanos overrun_at(const struct keeper *k)
+{
+	return lease_overrun_at(&k->task->terms, k->lease->granted_at);
+}
+
+static void heed_overrun(struct keeper *k, nanos now)
+{
+	char span[DURATION_TEXT];
+
+	if (k->stop != STOP_NONE || is_over(k) || now < overrun_at(k))
+		return;
+	message_say(MESSAGE_ERROR, "ran for more than %s; stopping COMMAND",
+		duration_format(k->task->terms.max_run, span));
+	stop(k, STOP_MAX_RUN);
+}
+
+/* SIGKILL was of no use. As long as the lock can be proved, what lives is waited for, and the lock
+ * stays. */
+static void heed_hopelessness(struct keeper *k, nanos now)
+{
+	bool proved = now < atomic_load(&k->lease->valid_until);
+
+	if (!stopping_is_hopeless(&k->stopping, &k->tree))
+		return;
+	if (!proved || (k->stop != STOP_FRONT_GONE && k->stop != STOP_MAX_RUN))
+		give_up(k);
+	else if (k->stop == STOP_MAX_RUN && !k->lingering)
+		linger(k);
+}
+
 static void heed_time(struct keeper *k)
 {
 	nanos now = clock_now();
@@ -254,24 +283,27 @@ static void heed_time(struct keeper *k)
 	if (!k->renewal && now >= k->renewal_due)
 		start_renewal(k);
 	heed_validity(k, now);
+	heed_overrun(k, now);
 	go_on_stopping(k);
-	/* As long as the lock can be proved, what lives is waited for, and the lock stays. */
-	if (stopping_is_hopeless(&k->stopping, &k->tree) &&
-		(k->stop != STOP_FRONT_GONE || now >= atomic_load(&k->lease->valid_until)))
-		give_up(k);
+	heed_hopelessness(k, now);
+}
+
+static nanos earlier(nanos a, nanos b)
+{
+	return a < b ? a : b;
 }
 
 /* The next moment at which heed_time has something to do. */
 static nanos next_due(const struct keeper *k)
 {
 	nanos due = k->renewal ? NANOS_NEVER : k->renewal_due;
-	nanos other = NANOS_NEVER;
 
-	if (k->stop != STOP_NONE)
-		other = stopping_due(&k->stopping, kill_limit(k));
-	else if (!k->warned)
-		other = lease_stop_at(&k->task->terms, atomic_load(&k->lease->valid_until));
-	return due < other ? due : other;
+	if (may_be_lost(k))
+		due = earlier(due, lease_stop_at(&k->task->terms,
+					   atomic_load(&k->lease->valid_until)));
+	if (k->stop == STOP_NONE)
+		return earlier(due, overrun_at(k));
+	return earlier(due, stopping_due(&k->stopping, kill_limit(k)));
 }
 
 static void wait_for_news(struct keeper *k)
@@ -307,49 +339,33 @@ static void supervise(struct keeper *k)
 
 /* ---- the ends ---- */
 
-static void note_release(struct keeper *k, const struct lock_answer *answer)
+/* COMMAND's status, when it ended by itself; else -1. */
+static int own_status(const struct keeper *k)
 {
-	switch (answer->result) {
-	case LOCK_RELEASED:
-		return;
-	case LOCK_GONE:
-		message_say(MESSAGE_INFO,
-			"the lock was no longer there when it was given back; nobody else had it");
-		return;
-	case LOCK_LOST:
-		if (!atomic_exchange(&k->lease->lost, true))
-			message_say(MESSAGE_ERROR, "the lock was lost while COMMAND ran: somebody "
-						   "else took it, or it was ended");
-		return;
-	default:
-		if (k->stop == STOP_UNPROVED)
-			return; /* that was said already */
-		k->lease->release_failed = true;
-		message_say(MESSAGE_WARNING,
-			"could not give the lock back (%s); it frees itself within %" PRId64 " s",
-			answer->result == LOCK_FAILED ? answer->failure.text : "no answer",
-			(k->task->terms.ttl + NANOS_PER_SEC - 1) / NANOS_PER_SEC);
-	}
+	return k->tree.over && k->stop == STOP_NONE ? k->tree.status : -1;
 }
 
 /* Gives the lock back and ends. The answer is static: it is large, and there is one. */
 static _Noreturn void leave(struct keeper *k)
 {
 	static struct lock_answer answer;
+	struct lock_parting parting = {0}; /* where COMMAND could not be started */
 	nanos limit = clock_now() + RELEASE_LIMIT;
 	bool ours = true;
 
+	if (k->tree.command > 0)
+		parting = parting_terms(k->lease, &k->task->terms, own_status(k));
 	if (!k->lingering)
-		k->lease->held = clock_now() - k->granted_at;
+		k->lease->held = clock_now() - k->lease->granted_at;
+	k->lease->stop = k->stop;
 	k->lease->release_until = limit;
 	set_phase(k, LEASE_RELEASING);
 	if (k->renewal)
-		ours = renewal_finish(k->renewal, 0, limit, &answer);
+		ours = renewal_finish(k->renewal, &parting, limit, &answer);
 	else
-		lock_release(k->lock, 0, (struct patience){limit, -1}, &answer);
-	note_release(k, &answer);
+		lock_release(k->lock, &parting, (struct patience){limit, -1}, &answer);
+	parting_note(k->lease, &k->task->terms, &answer);
 
-	k->lease->stop = k->stop;
 	set_phase(k, LEASE_ENDED);
 	if (ours && answer.handed_count > 0) {
 		ring(k->task->news_fd); /* the front may leave; this is no longer its business */
@@ -371,12 +387,12 @@ static void obtain(struct keeper *k)
 	}
 	valid_until = lease_valid_until(&k->task->terms, answer->asked_at);
 	atomic_store(&k->lease->valid_until, valid_until);
-	k->granted_at = clock_now();
+	k->lease->granted_at = clock_now();
 	k->renewal_due = answer->asked_at + lease_renew_every(&k->task->terms);
-	if (front_is_gone(k) || k->granted_at >= lease_stop_at(&k->task->terms, valid_until)) {
+	if (front_is_gone(k) || k->lease->granted_at >= lease_stop_at(&k->task->terms, valid_until)) {
 		/* Nobody to run it for, or granted so late that it is as good as expired. */
 		lock_release(
-			k->lock, 0, (struct patience){clock_now() + RELEASE_LIMIT, -1}, answer);
+			k->lock, NULL, (struct patience){clock_now() + RELEASE_LIMIT, -1}, answer);
 		answer->result = LOCK_TIMEOUT;
 		lease_decide(k->lease, LEASE_DENIED);
 		_exit(0);

@@ -266,7 +266,8 @@ bool options_read(
 	bool good;
 
 	*options = (struct options){
-		.started = clock_now(), .wait = OPTIONS_WAIT_FOREVER, .verbosity = MESSAGE_WARNING};
+		.started = clock_now(), .wait = OPTIONS_WAIT_FOREVER, .verbosity = MESSAGE_WARNING,
+		.report_fd = -1};
 	*failure = (struct failure){.code = EXIT_DONE};
 	*done = false;
 	good = read_all(&reading, argc, argv, done);

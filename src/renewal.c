@@ -26,8 +26,8 @@ struct renewal {
 	int done_fd;   /* owned; readable: answer is there */
 	int timer;     /* owned */
 	pthread_t thread;
-	bool failing;    /* a warning was given since the last success */
-	int64_t keep_ms; /* written before finish_fd, read after it */
+	bool failing; /* a warning was given since the last success */
+	struct lock_parting parting; /* written before finish_fd, read after it */
 	nanos release_until;
 	struct lock_answer answer; /* written before done_fd, read after it */
 };
@@ -111,7 +111,7 @@ static void *renew_until_finished(void *argument)
 
 	while (!wait_for_finish(r, due))
 		due = renew(r);
-	lock_release(r->lock, r->keep_ms, (struct patience){r->release_until, -1}, &r->answer);
+	lock_release(r->lock, &r->parting, (struct patience){r->release_until, -1}, &r->answer);
 	ring(r->done_fd);
 	return NULL;
 }
@@ -155,11 +155,12 @@ struct renewal *renewal_start(
 	return NULL;
 }
 
-bool renewal_finish(struct renewal *r, int64_t keep_ms, nanos until, struct lock_answer *answer)
+bool renewal_finish(struct renewal *r, const struct lock_parting *parting, nanos until,
+	struct lock_answer *answer)
 {
 	struct pollfd done = {.fd = r->done_fd, .events = POLLIN};
 
-	r->keep_ms = keep_ms;
+	r->parting = *parting;
 	r->release_until = until;
 	ring(r->finish_fd);
 	while (poll(&done, 1, clock_poll_ms(until) + 100) < 0 && errno == EINTR)

@@ -17,6 +17,7 @@
 #define KILLING_SLACK (2 * NANOS_PER_SEC) /* it is at work, and gives up by itself after a second  \
 					   */
 #define RELEASE_SLACK (500 * NANOS_PER_MS)
+#define OVERRUN_SLACK NANOS_PER_SEC /* nothing is at stake but --max-run itself */
 
 bool watch_open(struct watch *watch, const struct inherited *inherited)
 {
@@ -124,7 +125,7 @@ static void heed_news(struct watch *watch, bool continued)
 		raise(SIGTSTP);
 }
 
-/* When to look whether the keeper does its duty. */
+/* When to look whether the keeper does its duty by the lease. */
 static nanos next_look(const struct watch *watch, const struct keeper_task *task)
 {
 	nanos valid_until = atomic_load(&watch->lease->valid_until);
@@ -140,6 +141,35 @@ static nanos next_look(const struct watch *watch, const struct keeper_task *task
 		valid_until = lease_valid_until(&task->terms, watch->asking_since);
 	return watch->stood_still ? lease_kill_at(valid_until) + KILL_SLACK
 				  : lease_stop_at(&task->terms, valid_until) + STOP_SLACK;
+}
+
+/* When to look whether it does so by --max-run. */
+static nanos overrun_look(const struct watch *watch, const struct keeper_task *task)
+{
+	const struct lease_terms *terms = &task->terms;
+
+	switch (phase(watch)) {
+	case LEASE_ASKING: /* nobody wakes us when the grant comes, but it will not be sooner */
+		return clock_after(lease_overrun_at(terms, clock_now()), OVERRUN_SLACK);
+	case LEASE_HELD:
+		return clock_after(lease_overrun_at(terms, watch->lease->granted_at),
+			OVERRUN_SLACK + (watch->overrun ? terms->grace : 0));
+	default:
+		return NANOS_NEVER;
+	}
+}
+
+/* Where the keeper stands still while --max-run ends: the same. */
+static void end_overrun(struct watch *watch, const struct keeper_task *task)
+{
+	if (clock_now() < overrun_look(watch, task) || phase(watch) != LEASE_HELD)
+		return;
+	if (watch->overrun) {
+		kill(watch->keeper, SIGKILL);
+		return;
+	}
+	watch->overrun = true;
+	tree_signal_below(watch->keeper, task->stop_signal);
 }
 
 /* Where the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in
@@ -171,6 +201,13 @@ static void step_in(struct watch *watch, const struct keeper_task *task)
 	kill(watch->keeper, SIGKILL);
 }
 
+static nanos next_due(const struct watch *watch, const struct keeper_task *task)
+{
+	nanos duty = next_look(watch, task), overrun = overrun_look(watch, task);
+
+	return duty < overrun ? duty : overrun;
+}
+
 enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, int *signal)
 {
 	for (;;) {
@@ -183,7 +220,7 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 		};
 		bool continued = false;
 
-		clock_timer_set(watch->timer, next_look(watch, task));
+		clock_timer_set(watch->timer, next_due(watch, task));
 		if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
 			continue;
 		if (fds[0].revents) {
@@ -198,6 +235,7 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 			return WATCH_OVER;
 		if (fds[3].revents)
 			heed_news(watch, continued);
+		end_overrun(watch, task);
 		step_in(watch, task);
 	}
 }
@@ -211,6 +249,9 @@ void watch_stop_orphans(struct watch *watch, const struct keeper_task *task)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	tree->command = atomic_load(&watch->lease->command);
+	tree_reap(tree);
+	if (tree->empty)
+		return;
 	stopping_begin(&watch->stopping, tree, task->stop_signal, task->terms.grace);
 	while (tree_reap(tree), !tree->empty && !stopping_is_hopeless(&watch->stopping, tree)) {
 		stopping_step(&watch->stopping, tree, limit);

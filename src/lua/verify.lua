@@ -9,15 +9,7 @@ local function take_back(token)
     cur = false
     return
   end
-  call('ZREM', HOLDERS, token)
-  local last = latest()
-  if last then
-    call('PEXPIREAT', HOLDERS, last)
-    call('PEXPIREAT', K, last)
-  else
-    call('DEL', K)
-    cur = false
-  end
+  drop_share(token)
 end
 
 purge()
