@@ -1,6 +1,7 @@
 /* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
 #include "commands.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +16,7 @@
 #include "outcome.h"
 #include "program.h"
 #include "report.h"
+#include "server.h"
 
 static struct lock *open_lock(const struct options *options, struct failure *failure)
 {
@@ -54,6 +56,16 @@ static void say_holder(const struct lock_answer *answer, const char *what)
 		message_say(MESSAGE_WARNING, "%s: others are ahead", what);
 }
 
+static void say_run(const struct outcome *outcome)
+{
+	char waited[DURATION_TEXT], held[DURATION_TEXT];
+
+	if (message_shows(MESSAGE_INFO))
+		message_say(MESSAGE_INFO, "waited %s, held for %s, fencing token %" PRIu64,
+			duration_format(outcome->waited, waited),
+			duration_format(outcome->held, held), outcome->answer.fence);
+}
+
 static void say_outcome(const struct outcome *outcome, const struct options *options)
 {
 	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
@@ -75,7 +87,10 @@ static void say_outcome(const struct outcome *outcome, const struct options *opt
 		message_say(MESSAGE_WARNING, "not run (--if-unreachable skip): %s",
 			outcome->failure.text);
 		break;
-	default: /* COMMAND ran, and all else was said when it happened */
+	case OUTCOME_RAN:
+		say_run(outcome);
+		break;
+	default: /* all else was said when it happened */
 		if (outcome->failure.code != EXIT_DONE)
 			message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
 		break;
@@ -110,6 +125,8 @@ static void run(const struct options *options, struct outcome *outcome)
 		outcome_fail(outcome, &failure);
 		return;
 	}
+	message_say(MESSAGE_INFO, "asking %s", options->server->text);
+
 	front_run(
 		&(struct front_task){
 			.lock = lock,

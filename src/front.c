@@ -254,6 +254,8 @@ static void take_over(struct front *f, const struct keeper_task *order)
 	if (!f->watch.tree.empty)
 		tree_list(&f->watch.tree, f->outcome->survivors, LEASE_SURVIVORS);
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
+	if (f->lease->answer.result == LOCK_GRANTED)
+		lock_learn(f->lock, &f->lease->answer);
 	lock_reset(f->lock); /* the keeper has used these connections */
 	if (atomic_load(&f->lease->command) != 0)
 		parting = parting_terms(f->lease, &order->terms, own_status(f));
