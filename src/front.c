@@ -241,7 +241,7 @@ static int own_status(const struct front *f)
 /* The keeper died before its work was done. COMMAND went with it (PR_SET_PDEATHSIG). */
 static void take_over(struct front *f, const struct keeper_task *order)
 {
-	static struct lock_answer answer; /* large, and seldom needed */
+	static struct lock_answer answer;  /* large, and seldom needed */
 	struct lock_parting parting = {0}; /* where COMMAND was not started */
 	nanos limit = clock_now() + RELEASE_LIMIT;
 

@@ -36,10 +36,10 @@ struct lock_request {
 	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
 	const char *once;    /* so does one on record under this ID; NULL: none */
 	int64_t once_for_ms; /* for how long ours is put on record under it */
-	bool queues;       /* busy: take a place in the queue (else -n) */
-	int priority;      /* a point counts as a minute of waiting */
-	const char *token; /* NULL: a fresh one; else the owner token of a detached lock */
-	struct party self; /* who asks */
+	bool queues;         /* busy: take a place in the queue (else -n) */
+	int priority;        /* a point counts as a minute of waiting */
+	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
+	struct party self;   /* who asks */
 };
 
 enum lock_result {

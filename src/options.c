@@ -287,8 +287,9 @@ bool options_read(
 	struct reading reading = {.options = options, .failure = failure};
 	bool good;
 
-	*options = (struct options){
-		.started = clock_now(), .wait = OPTIONS_WAIT_FOREVER, .verbosity = MESSAGE_WARNING,
+	*options = (struct options){.started = clock_now(),
+		.wait = OPTIONS_WAIT_FOREVER,
+		.verbosity = MESSAGE_WARNING,
 		.report_fd = -1};
 	*failure = (struct failure){.code = EXIT_DONE};
 	*done = false;

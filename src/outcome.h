@@ -31,9 +31,10 @@ struct outcome {
 	enum outcome_kind kind;
 	int command_status; /* as from waitpid(2); RAN, LOST, MAX_RUN, KILLED, if command_ended */
 	bool command_ended;
-	int end_signal;            /* dlock must die of this signal itself; 0: none */
-	struct failure failure;    /* code EXIT_DONE: none */
-	struct lock_answer answer; /* BUSY, TIMEOUT: who holds it; ALREADY; else the grant, if any */
+	int end_signal;         /* dlock must die of this signal itself; 0: none */
+	struct failure failure; /* code EXIT_DONE: none */
+	struct lock_answer
+		answer; /* BUSY, TIMEOUT: who holds it; ALREADY; else the grant, if any */
 	nanos waited, held;
 	int reclaimed;
 	pid_t survivors[LEASE_SURVIVORS];

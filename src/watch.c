@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -11,11 +10,13 @@
 #include "inherited.h"
 #include "keeper.h"
 #include "lease.h"
+#include "news.h"
 
-#define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
-#define KILL_SLACK    (100 * NANOS_PER_MS)
-#define KILLING_SLACK (2 * NANOS_PER_SEC) /* it is at work, and gives up by itself after a second  \
-					   */
+#define STOP_SLACK (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
+#define KILL_SLACK (100 * NANOS_PER_MS)
+#define KILLING_SLACK                                                                              \
+	(2 * NANOS_PER_SEC) /* it is at work, and gives up by itself after a second                \
+			     */
 #define RELEASE_SLACK (500 * NANOS_PER_MS)
 #define OVERRUN_SLACK NANOS_PER_SEC /* nothing is at stake but --max-run itself */
 
@@ -30,7 +31,7 @@ bool watch_open(struct watch *watch, const struct inherited *inherited)
 	tree_open(&watch->tree);
 	watch->ending_fd = signalfd(-1, &inherited->ending, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->other_fd = signalfd(-1, &other, SFD_CLOEXEC | SFD_NONBLOCK);
-	watch->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	watch->news_fd = news_open();
 	watch->timer = clock_timer_open();
 	watch->lease = lease_open();
 	return watch->ending_fd >= 0 && watch->other_fd >= 0 && watch->news_fd >= 0 &&

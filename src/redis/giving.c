@@ -116,8 +116,8 @@ static void forget(struct single *single)
 	single->spent = true;
 }
 
-void single_release(struct lock *lock, const struct lock_parting *parting,
-	struct patience patience, struct lock_answer *answer)
+void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer)
 {
 	static const struct lock_parting plain;
 	struct single *single = (struct single *)lock;

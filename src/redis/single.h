@@ -81,8 +81,8 @@ bool single_pause(struct patience patience, enum lock_result *result);
 
 /* --- giving.c --- */
 
-void single_release(struct lock *lock, const struct lock_parting *parting,
-	struct patience patience, struct lock_answer *answer);
+void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
 enum lock_result single_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience);
 
