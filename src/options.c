@@ -217,6 +217,10 @@ static bool take_arguments(struct reading *reading)
 		if (!take_argument(reading, &arguments->options[i]))
 			return false;
 	}
+	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
+		return failure_set(reading->failure, EXIT_USAGE,
+			"--once-for says how long a success is kept for --once ID, which is not "
+			"given");
 	return true;
 }
 
