@@ -2,12 +2,10 @@
 #include "commands.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "duration.h"
+#include "ending.h"
 #include "front.h"
 #include "inherited.h"
 #include "lock.h"
@@ -97,20 +95,6 @@ static void say_outcome(const struct outcome *outcome, const struct options *opt
 	}
 }
 
-/* Ends as the signal would have ended dlock, so that the caller's shell sees it. */
-static void die_of(int sig)
-{
-	struct rlimit none = {0, 0};
-	sigset_t set;
-
-	setrlimit(RLIMIT_CORE, &none); /* QUIT would write the password to a core file */
-	signal(sig, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, sig);
-	raise(sig);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
 /* From the first look at COMMAND to its end. */
 static void run(const struct options *options, struct outcome *outcome)
 {
@@ -163,6 +147,6 @@ int cmd_run(const struct options *options)
 	say_outcome(&outcome, options);
 	report_write(&report, &outcome);
 	if (outcome.end_signal != 0)
-		die_of(outcome.end_signal);
+		ending_by_signal(outcome.end_signal);
 	return outcome_exit(&outcome, options->conflict_exit);
 }

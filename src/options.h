@@ -54,6 +54,10 @@ struct options {
 	const char *report; /* a file; NULL */
 	int report_fd;      /* -1 */
 
+	/* guard */
+	const char *state_file;
+	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
+
 	/* status */
 	bool json;
 	char **operands; /* what follows the command word and is not an option */

@@ -1,6 +1,6 @@
 #include "outcome.h"
 
-#include <sys/wait.h>
+#include "ending.h"
 
 /* Exit codes that are not the kind's own. */
 enum { OF_COMMAND = -1, OF_CONFLICT = -2, OF_SIGNAL = -3, OF_FAILURE = -4 };
@@ -54,11 +54,7 @@ void outcome_fail(struct outcome *outcome, const struct failure *failure)
 
 int outcome_command_exit(const struct outcome *outcome)
 {
-	int status = outcome->command_status;
-
-	if (!outcome->command_ended)
-		return -1;
-	return WIFSIGNALED(status) ? EXIT_SIGNAL_BASE + WTERMSIG(status) : WEXITSTATUS(status);
+	return outcome->command_ended ? ending_code(outcome->command_status) : -1;
 }
 
 int outcome_exit(const struct outcome *outcome, int conflict)
