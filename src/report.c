@@ -151,6 +151,10 @@ static bool open_path(struct report *report, const char *path)
 {
 	struct stat status;
 
+	if (*path == '\0') {
+		errno = ENOENT;
+		return false;
+	}
 	if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode))
 		return open_stream(report, path);
 	return replace_file(path, NULL) && (unlink(path) == 0 || errno == ENOENT);
