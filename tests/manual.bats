@@ -77,17 +77,17 @@ options_of() {
 @test "its exit codes are those of the source" {
 	local source=$BATS_TEST_DIRNAME/../src/exitcode.h code
 	sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/s/^\.It \([0-9]*\)$/\1/p' "$MANUAL" >codes
-	assert_equal "$(wc -l <codes)" 11
+	assert_equal "$(wc -l <codes)" 12
 	for code in $(<codes); do
 		grep -qE "= $code,|EXIT_BUSY = $code" "$source" || fail "$code is not in exitcode.h"
 	done
 }
 
 @test "every example is run here" {
-	assert_equal "$(examples)" 7
-	assert_equal "$(grep -c '^\.\\" example: ' "$MANUAL")" 7
+	assert_equal "$(examples)" 9
+	assert_equal "$(grep -c '^\.\\" example: ' "$MANUAL")" 9
 	local n
-	for n in {1..7}; do
+	for n in {1..9}; do
 		grep -qE "^	(run_example|example (sh|crontab)) $n\$" "$BATS_TEST_FILENAME" || fail "example $n is not run"
 	done
 }
@@ -176,4 +176,27 @@ options_of() {
 	stub batch
 	run_example 7
 	expect 0 "batch "
+}
+
+@test "example: once a day, for an hour at most" {
+	stub import
+	run_example 8
+	expect 0 "import "
+	run_example 8
+	expect 0
+	cli DEL "lock:{lock:import}:once:$(date +%F)" >/dev/null
+}
+
+@test "example: the outcome rather than the exit code" {
+	stub nightly 'exit 3'
+	example sh 9
+	try sh example
+	expect 0 $'nightly \ndone'
+	hold other nightly
+	try sh example
+	assert_equal "$status $out" "0 still at it elsewhere"
+	let_go other
+	rm nightly
+	try sh example
+	assert_equal "$status $out" "0 look into it"
 }
