@@ -53,6 +53,21 @@ static _Noreturn void leave(struct supervision *s)
 	_exit(0);
 }
 
+/* Takes back whatever the request has brought: the lock, or a place in the queue. */
+static void take_back(struct supervision *s)
+{
+	static struct lock_answer answer;
+
+	lock_release(s->lock, NULL, (struct patience){clock_now() + RELEASE_LIMIT, -1}, &answer);
+	handover_verify(s->lock, &answer, VERIFY_LIMIT);
+}
+
+static _Noreturn void end_denied(struct supervision *s)
+{
+	lease_decide(s->lease, LEASE_DENIED);
+	_exit(0);
+}
+
 /* Reads the answer; ends here unless the lock is ours and there is still time to use it. */
 static void obtain(struct supervision *s)
 {
@@ -60,22 +75,21 @@ static void obtain(struct supervision *s)
 	nanos valid_until;
 
 	lock_answer(s->lock, (struct patience){s->task->answer_until, -1}, answer);
-	if (answer->result != LOCK_GRANTED) {
-		lease_decide(s->lease, LEASE_DENIED);
-		_exit(0);
+	if (supervision_front_is_gone(s)) {
+		take_back(s);
+		end_denied(s);
 	}
+	if (answer->result != LOCK_GRANTED)
+		end_denied(s);
+
 	valid_until = lease_valid_until(&s->task->terms, answer->asked_at);
 	atomic_store(&s->lease->valid_until, valid_until);
 	s->lease->granted_at = clock_now();
 	s->renewal_due = answer->asked_at + lease_renew_every(&s->task->terms);
-	if (supervision_front_is_gone(s) ||
-		s->lease->granted_at >= lease_stop_at(&s->task->terms, valid_until)) {
-		/* Nobody to run it for, or granted so late that it is as good as expired. */
-		lock_release(
-			s->lock, NULL, (struct patience){clock_now() + RELEASE_LIMIT, -1}, answer);
+	if (s->lease->granted_at >= lease_stop_at(&s->task->terms, valid_until)) {
+		take_back(s); /* granted so late that it is as good as expired */
 		answer->result = LOCK_TIMEOUT;
-		lease_decide(s->lease, LEASE_DENIED);
-		_exit(0);
+		end_denied(s);
 	}
 	if (!lease_decide(s->lease, LEASE_HELD))
 		pause(); /* cancelled: the front kills us and gives the lock back itself */
