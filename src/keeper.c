@@ -46,8 +46,8 @@ static _Noreturn void leave(struct supervision *s)
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
 	if (ours && answer.handed_count > 0) {
-		news_ring(
-			s->task->news_fd); /* the front may leave; this is no longer its business */
+		/* The front may leave; this is no longer its business. */
+		news_ring(s->task->news_fd);
 		handover_verify(s->lock, &answer, VERIFY_LIMIT);
 	}
 	_exit(0);
