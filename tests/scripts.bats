@@ -835,6 +835,7 @@ messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK 
 		take $mode c lease=60000
 		give $mode a fence=$f gen=$f success=1
 		assert_equal "${handed[*]}" b
+		hears $mode c # that it is to look
 		take $mode b mode=$mode ticket=$ticket lease=2000 cooldown=60000
 		assert_equal "${reply[0]} ${handed[*]}" 'already c' "handed by $mode"
 		assert_equal "$(messages $mode c)" go
