@@ -21,7 +21,7 @@ lua() {
 
 # take LOCK TOKEN [NAME=VALUE]...
 take() {
-	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once=
+	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once=''
 	shift 2
 	[[ $# = 0 ]] || local "$@"
 	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "label=$token" \
@@ -38,7 +38,7 @@ take() {
 
 # give LOCK TOKEN [NAME=VALUE]...
 give() {
-	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once= once_for=1000
+	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000
 	shift 2
 	[[ $# = 0 ]] || local "$@"
 	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 \
