@@ -296,6 +296,9 @@ static bool try_once(struct front *f)
 	case WATCH_CANCELLED:
 		end_by_signal(f, signal);
 		return false;
+	case WATCH_LATE:
+		f->lease->answer.result = LOCK_TIMEOUT;
+		return may_go_on(f, LOCK_TIMEOUT, &failure);
 	case WATCH_DIED:
 		take_over(f, &order);
 		return false;
