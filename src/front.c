@@ -266,10 +266,13 @@ static void take_over(struct front *f, const struct keeper_task *order)
 {
 	static struct lock_answer answer;  /* large, and seldom needed */
 	struct lock_parting parting = {0}; /* where COMMAND was not started */
-	nanos limit = clock_now() + RELEASE_LIMIT;
+	nanos limit;
 
-	watch_stop_orphans(&f->watch, order);
+	watch_stop_orphans(&f->watch, order); /* takes its time: the grace */
+	limit = clock_now() + RELEASE_LIMIT;
 	tell_run(f);
+	if (f->lease->granted_at != 0)
+		f->outcome->held = clock_now() - f->lease->granted_at;
 	if (f->watch.tree.over) {
 		f->outcome->command_ended = true;
 		f->outcome->command_status = f->watch.tree.status;
