@@ -30,12 +30,14 @@ struct watch {
 	nanos asking_since;  /* no later than this, or so little that the slack covers it, counts a
 				grant */
 	bool stood_still;    /* the keeper did not act when the lease ran out */
+	bool overrun;        /* nor when --max-run was up */
 };
 
 enum watch_end {
 	WATCH_OVER,      /* the keeper has done its work, or no longer needs us: see the lease */
 	WATCH_CANCELLED, /* one of ending_fd's signals came before the lock was granted: see signal
 			  */
+	WATCH_LATE,      /* no answer to the request in time, not even from the keeper: killed */
 	WATCH_DIED,      /* the keeper died before its work was done */
 };
 
@@ -50,7 +52,8 @@ bool watch_start(struct watch *watch, struct keeper_task *task);
 enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, int *signal);
 
 /* After WATCH_DIED: stops what the keeper left, which is ours now. COMMAND died with it
- * (PR_SET_PDEATHSIG). Nobody renews meanwhile: SIGKILL comes before validity ends. */
+ * (PR_SET_PDEATHSIG) or before it; stopping.begun tells whether there was anything. Nobody renews
+ * meanwhile: SIGKILL comes before validity ends. */
 void watch_stop_orphans(struct watch *watch, const struct keeper_task *task);
 
 #endif

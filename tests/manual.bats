@@ -184,10 +184,33 @@ options_of() {
 	expect 0 "batch "
 }
 
+@test "example: once a day, for an hour at most" {
+	stub import
+	run_example 8
+	expect 0 "import "
+	run_example 8
+	expect 0
+	cli DEL "lock:{lock:import}:once:$(date +%F)" >/dev/null
+}
+
+@test "example: the outcome rather than the exit code" {
+	stub nightly 'exit 3'
+	example sh 9
+	try sh example
+	expect 0 $'nightly \ndone'
+	hold other nightly
+	try sh example
+	assert_equal "$status $out" "0 still at it elsewhere"
+	let_go other
+	rm nightly
+	try sh example
+	assert_equal "$status $out" "0 look into it"
+}
+
 @test "example: the resource's side, which an old token does not pass" {
 	stub ssh 'shift; exec "$@"'
 	stub publish
-	run_example 8
+	run_example 10
 	local fence
 	read -r fence _ <site.fence
 	expect 0 "ssh www dlock guard --fence $fence site.fence ./publish"$'\npublish '

@@ -21,10 +21,11 @@ lua() {
 
 # take LOCK TOKEN [NAME=VALUE]...
 take() {
-	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0
+	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once=''
 	shift 2
 	[[ $# = 0 ]] || local "$@"
-	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "label=$token"
+	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "label=$token" \
+		"$cooldown" "$once"
 	if [[ ${reply[0]} == granted ]]; then
 		since=${reply[1]} fence=${reply[2]} gen=${reply[3]} handed=(${reply[@]:4})
 	elif [[ ${reply[0]} == busy ]]; then
@@ -35,10 +36,11 @@ take() {
 
 # give LOCK TOKEN [NAME=VALUE]...
 give() {
-	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0
+	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 keep=0 once='' once_for=0
 	shift 2
 	[[ $# = 0 ]] || local "$@"
-	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1
+	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 "$success" "$keep" \
+		"$once" "$once_for"
 	handed=(${reply[@]:1})
 }
 
