@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "decimal.h"
 #include "text.h"
 
 #define START_FIELD 22 /* of /proc/PID/stat, from 1: in clock ticks after boot */
@@ -19,8 +19,10 @@ static void set(char *to, size_t size, const char *from, size_t length)
 	char text[PARTY_TEXT];
 	size_t end = 0;
 
-	snprintf(text, sizeof(text), "%.*s",
-		(int)(length < sizeof(text) ? length : sizeof(text) - 1), from);
+	if (length >= sizeof(text))
+		length = sizeof(text) - 1;
+	memcpy(text, from, length);
+	text[length] = '\0';
 	text_clean(text);
 	while (text[end] != '\0' && end + text_character(text + end) < size)
 		end += text_character(text + end);
@@ -87,9 +89,14 @@ void party_self(struct party *party, const char *label)
 
 const char *party_write(const struct party *party, char text[static PARTY_TEXT])
 {
-	snprintf(text, PARTY_TEXT, "host=%s\tboot=%s\tpid=%d\tstart=%llu\tuser=%s\tlabel=%s",
-		party->host, party->boot, (int)party->pid, (unsigned long long)party->start,
-		party->user, party->label);
+	char *at = text;
+
+	at = stpcpy(stpcpy(at, "host="), party->host);
+	at = stpcpy(stpcpy(at, "\tboot="), party->boot);
+	at = decimal_write(stpcpy(at, "\tpid="), party->pid);
+	at = decimal_write_unsigned(stpcpy(at, "\tstart="), party->start);
+	at = stpcpy(stpcpy(at, "\tuser="), party->user);
+	stpcpy(stpcpy(at, "\tlabel="), party->label);
 	return text;
 }
 

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "decimal.h"
 #include "failure.h"
 #include "redis/dial.h"
 
@@ -91,10 +91,10 @@ static void put(struct connection *connection, const char *data, size_t length)
 
 static void put_head(struct connection *connection, char kind, size_t number)
 {
-	char head[32];
-	int length = snprintf(head, sizeof(head), "%c%zu\r\n", kind, number);
+	char head[1 + DECIMAL_SIZE + 2] = {kind};
+	char *end = stpcpy(decimal_write_unsigned(head + 1, number), "\r\n");
 
-	put(connection, head, (size_t)length);
+	put(connection, head, (size_t)(end - head));
 }
 
 bool connection_append(struct connection *connection, size_t count, const char *const *words,

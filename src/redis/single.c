@@ -3,12 +3,11 @@
 #include <bsd/stdlib.h>
 #include <bsd/string.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "decimal.h"
 #include "redis/connection.h"
 #include "server.h"
 
@@ -78,13 +77,15 @@ static bool set_token(struct single *single, const char *token, struct failure *
 static bool renew_token(struct single *single, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
+	char *at;
 	uint64_t random[2];
 
 	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
 	while (getrandom(random, sizeof(random), 0) < 0 && errno == EINTR)
 		continue;
-	snprintf(token, sizeof(token), "%s:%d:%016" PRIx64 "%016" PRIx64, single->request.self.host,
-		(int)single->request.self.pid, random[0], random[1]);
+	at = stpcpy(stpcpy(token, single->request.self.host), ":");
+	at = stpcpy(decimal_write(at, single->request.self.pid), ":");
+	decimal_write_hex(decimal_write_hex(at, random[0]), random[1]);
 	return set_token(single, token, failure);
 }
 
