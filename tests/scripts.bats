@@ -468,6 +468,21 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 	give x b
 }
 
+@test "a release that is repeated tells again to whom it handed the lock" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	give x a fence=$f gen=$f since=$since
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" b
+	take x b
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" ''
+	give x b
+}
+
 @test "gone: it was not there when it was given back, and nobody came between" {
 	take x a
 	local f=$fence

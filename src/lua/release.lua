@@ -74,6 +74,10 @@ else
       result = 'lost'
       meta.lost = meta.lost + (news and 1 or 0)
     end
+  elseif meta.ended == me and cur and not sharing()
+    and mode_of(call('GET', companion('who:', cur)) or '') then
+    -- Repeated because the answer was lost: so nobody knows to whom it was handed.
+    handed[1] = cur
   end
 end
 
