@@ -76,7 +76,7 @@ local function busy()
 end
 
 know()
-if meta.ended == me then
+if has_ended() then
   return {'ended'}
 end
 purge()

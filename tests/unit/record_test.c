@@ -38,7 +38,7 @@ static void test_self(void)
 	unsetenv("LOGNAME");
 	unsetenv("USER");
 	party_self(&self, "");
-	ok(self.user[0] != '\0', "the user from the user database");
+	ok(self.user[0] != '\0', "the user from /etc/passwd");
 }
 
 static void test_cut(void)
