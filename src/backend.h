@@ -12,14 +12,21 @@ struct backend {
 	struct lock *(*open)(const struct server *server, const struct lock_request *request,
 		struct failure *failure);
 	void (*close)(struct lock *lock);
-	enum lock_result (*ask)(struct lock *lock, struct patience patience, struct failure *failure);
+	enum lock_result (*ask)(
+		struct lock *lock, struct patience patience, struct failure *failure);
 	void (*answer)(struct lock *lock, struct patience patience, struct lock_answer *answer);
 	void (*learn)(struct lock *lock, const struct lock_answer *answer);
-	enum lock_result (*listen)(struct lock *lock, struct patience patience, struct failure *failure);
+	enum lock_result (*listen)(
+		struct lock *lock, struct patience patience, struct failure *failure);
 	void (*renew)(struct lock *lock, struct patience patience, struct lock_answer *answer);
-	void (*release)(struct lock *lock, int64_t keep_ms, struct patience patience,
-		struct lock_answer *answer);
-	enum lock_result (*verify)(struct lock *lock, struct lock_answer *answer, struct patience patience);
+	void (*release)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience, struct lock_answer *answer);
+	bool (*part)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience); /* may be NULL: never */
+	void (*hear)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience, struct lock_answer *answer);
+	enum lock_result (*verify)(
+		struct lock *lock, struct lock_answer *answer, struct patience patience);
 	void (*reset)(struct lock *lock);
 	int (*watch_fd)(const struct lock *lock);
 	const char *(*token)(const struct lock *lock);

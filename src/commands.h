@@ -1,21 +1,41 @@
-/* The commands: one table (main.c) that is dispatch, help and map in one; one command, one file. */
+/* The commands: one table (commands.c) that is dispatch, help and map in one; one command, one
+ * file. */
 #ifndef DLOCK_COMMANDS_H
 #define DLOCK_COMMANDS_H
 
+#include <stdbool.h>
+
+struct failure;
 struct options;
+
+enum command_bit {
+	COMMAND_RUN = 1 << 0,
+	COMMAND_STATUS = 1 << 1,
+	COMMAND_GUARD = 1 << 2,
+};
 
 struct command {
 	const char *word;    /* as on the command line; "run" is also what no word means */
-	unsigned bit;	     /* in the option table: which options it takes */
+	unsigned bit;        /* in the option table: which options it takes */
 	const char *usage;   /* what follows "dlock [word] [OPTION]..." */
 	const char *summary; /* one line for --help */
-	int (*run)(const struct options *options); /* returns the exit code */
+	bool stops;          /* its options end at the first operand: what follows has its own */
+	bool (*take)(struct options *options, struct failure *failure); /* reads the operands */
+	int (*run)(const struct options *options);                      /* returns the exit code */
 };
 
-/* Ends with a NULL word. */
+/* Ends with a NULL word; the first is what no word means. */
 extern const struct command commands[];
+
+/* NULL: there is none of that name. */
+const struct command *command_find(const char *word);
+
+/* Whether a word is kept for a command, now or later, so that no lock is called that by accident.
+ */
+bool command_is_reserved(const char *word);
 
 int cmd_run(const struct options *options);
 int cmd_status(const struct options *options);
+int cmd_guard(const struct options *options);
 
 #endif

@@ -11,7 +11,8 @@ struct failure {
 	char text[400];	     /* one line without "dlock: " and without a newline */
 };
 
-/* Fills it in, printf-like; the text is cut to fit and control characters in it become '?'.
+/* Fills it in, printf-like; the text is cut to fit and control characters in it become '?'. An
+ * argument may be failure->text itself, so that a caller can say more about what it got.
  * Returns false, so that "return failure_set(...)" reads well. */
 bool failure_set(struct failure *failure, enum exit_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -20,7 +20,7 @@
 struct lock;
 struct server;
 
-#define LOCK_TOKEN_SIZE	  120 /* host:pid:128 random bits in hex, and the NUL */
+#define LOCK_TOKEN_SIZE  120 /* host:pid:128 random bits in hex, and the NUL */
 #define LOCK_HANDED_MOST 64
 
 enum lock_mode { LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_PERMITS };
@@ -30,26 +30,32 @@ struct lock_request {
 	const char *name;
 	const char *prefix;
 	enum lock_mode mode;
-	int permits;	    /* with LOCK_PERMITS */
+	int permits; /* with LOCK_PERMITS */
 	int64_t ttl_ms;
-	bool queues;	    /* busy: take a place in the queue (else -n) */
-	int priority;	    /* a point counts as a minute of waiting */
-	const char *token;  /* NULL: a fresh one; else the owner token of a detached lock */
-	struct party self;  /* who asks */
+	int64_t at_least_ms; /* keep it that long from its grant, even where nobody renews it */
+	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
+	const char *once;    /* so does one on record under this ID; NULL: none */
+	int64_t once_for_ms; /* for how long ours is put on record under it */
+	bool queues;         /* busy: take a place in the queue (else -n) */
+	int priority;        /* a point counts as a minute of waiting */
+	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
+	struct party self;   /* who asks */
 };
 
 enum lock_result {
-	LOCK_GRANTED,	/* acquire: it is ours. renew: extended */
-	LOCK_SET_AGAIN,	/* renew: the server had lost it, nobody came between, it is ours again */
-	LOCK_BUSY,	/* acquire: somebody else holds it, or is ahead */
-	LOCK_RELEASED,	/* release: given back */
-	LOCK_GONE,	/* release: it was not there, nor has anybody the server knows had it since;
+	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
+	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
+	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
+	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
+			 */
+	LOCK_RELEASED,  /* release: given back */
+	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
-	LOCK_LOST,	/* renew, release: proven that somebody else has, or had, it, or it was ended;
-			 * acquire: this attempt was ended meanwhile, asking again makes another */
-	LOCK_TIMEOUT,	/* patience ran out */
-	LOCK_CANCELLED,	/* cancel_fd became readable */
-	LOCK_FAILED,	/* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_LOST,    /* renew, release: proven that somebody else has, or had, it, or it was ended;
+		       * acquire: this attempt was ended meanwhile, asking again makes another */
+	LOCK_TIMEOUT, /* patience ran out */
+	LOCK_CANCELLED, /* cancel_fd became readable */
+	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
 };
 
 /* Plain data: it crosses from the keeper to the front in shared memory. */
@@ -58,30 +64,39 @@ struct lock_answer {
 	struct failure failure; /* LOCK_FAILED */
 
 	/* LOCK_GRANTED, LOCK_SET_AGAIN */
-	nanos asked_at;		/* before the request that was granted left: validity counts from here */
-	uint64_t fence;		/* LOCK_BUSY: the last that the server gave; 0: none */
-	uint64_t generation;	/* of a batch of sharers; = fence for an exclusive lock */
-	int64_t since_us;	/* the grant, by the server's clock */
+	nanos asked_at; /* before the request that was granted left: validity counts from here */
+	uint64_t fence; /* LOCK_BUSY: the last that the server gave; 0: none */
+	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
+	int64_t since_us;    /* the grant, by the server's clock */
+
+	int64_t done_ms; /* LOCK_ALREADY: how long ago that success was */
 
 	/* LOCK_BUSY */
-	nanos look_at;		/* when the lock may come free by expiry */
-	int rank;		/* how many are ahead in the queue; -1: not queued */
-	bool foreign;		/* held by another Redis client */
-	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out */
-	bool known;		/* holder, held_ms are filled in */
+	nanos look_at;                      /* when the lock may come free by expiry */
+	int rank;                           /* how many are ahead in the queue; -1: not queued */
+	bool foreign;                       /* held by another Redis client */
+	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
+					     */
+	bool known;                         /* holder, held_ms are filled in */
 	struct party holder;
 	int64_t held_ms;
-	int64_t free_in_ms;	/* the holder's expiry; -1: it has none */
-	uint64_t ticket;	/* our place in the queue; 0: none */
+	int64_t free_in_ms; /* the holder's expiry; -1: it has none */
+	uint64_t ticket;    /* our place in the queue; 0: none */
 
 	/* Tokens that this request handed the lock to: see lock_verify. */
 	int handed_count;
 	char handed[LOCK_HANDED_MOST][LOCK_TOKEN_SIZE];
 };
 
+/* With what a lock is given back. */
+struct lock_parting {
+	int64_t keep_ms; /* > 0: instead let it expire then (--at-least) */
+	bool success;    /* COMMAND ended well: to be put on record, unless the lock was lost */
+};
+
 /* Prepares a lock; nothing is sent yet. NULL with failure. */
-struct lock *lock_open(const struct server *server, const struct lock_request *request,
-	struct failure *failure);
+struct lock *lock_open(
+	const struct server *server, const struct lock_request *request, struct failure *failure);
 void lock_close(struct lock *lock);
 
 /* Connects where that is needed and sends the request to acquire, without waiting for its answer:
@@ -109,19 +124,33 @@ enum lock_result lock_listen(struct lock *lock, struct patience patience, struct
 void lock_renew(struct lock *lock, struct patience patience, struct lock_answer *answer);
 
 /* Gives the lock, a request under way and the place in the queue back, whichever there is, and
- * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. keep_ms > 0: instead
- * let it expire then (--at-least). One bounded try after another until patience ends. */
-void lock_release(struct lock *lock, int64_t keep_ms, struct patience patience,
+ * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. parting may be NULL:
+ * nothing of it. One bounded try after another until patience ends. */
+void lock_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
+
+/*
+ * The two halves of a release, for a child that has the lock and its asker who waits for its end:
+ * so that the child can end while the server works. lock_part sends the release over the connection
+ * that both have by fork; false where that cannot be (it was replaced since): nothing was sent.
+ * Then lock_hear, in the asker, after lock_learn of the grant, hears the answer, and does all that
+ * lock_release would where it does not come. The parting is the same in both.
+ */
+bool lock_part(struct lock *lock, const struct lock_parting *parting, struct patience patience);
+void lock_hear(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
 
 /* Whether those whom answer->handed names have taken what they were handed; what nobody took is
- * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as above. */
-enum lock_result lock_verify(struct lock *lock, struct lock_answer *answer, struct patience patience);
+ * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as
+ * above. */
+enum lock_result lock_verify(
+	struct lock *lock, struct lock_answer *answer, struct patience patience);
 
 /* Forgets connections that another process has used; the next call opens fresh ones. */
 void lock_reset(struct lock *lock);
 
-/* A descriptor that becomes readable when a connection drops while no request is under way; -1: none. */
+/* A descriptor that becomes readable when a connection drops while no request is under way; -1:
+ * none. */
 int lock_watch_fd(const struct lock *lock);
 
 const char *lock_token(const struct lock *lock);
@@ -131,8 +160,8 @@ struct lock_view_party {
 	struct party party;
 	enum lock_mode mode;
 	int priority;
-	int64_t ms;	 /* a holder: held; a waiter: waited */
-	int64_t ttl_ms;	 /* a holder's lease; -1: none */
+	int64_t ms;       /* a holder: held; a waiter: waited */
+	int64_t ttl_ms;   /* a holder's lease; -1: none */
 	int64_t since_us; /* a holder's grant, server's wall clock */
 	bool detached;
 };
@@ -142,8 +171,8 @@ struct lock_view {
 	const char *key;
 	enum lock_mode mode;
 	bool foreign;
-	uint64_t fence;	 /* 0: none known */
-	int64_t ttl_ms;	 /* -1: no expiry (only a foreign lock) */
+	uint64_t fence; /* 0: none known */
+	int64_t ttl_ms; /* -1: no expiry (only a foreign lock) */
 	const struct lock_view_party *holders, *waiters;
 	size_t holder_count, waiter_count;
 };
@@ -152,7 +181,7 @@ struct lock_view {
  * without *?[ is one NAME, looked up directly; none: all), in no particular order, each once.
  * Locks that are held or waited for only. False with failure. */
 bool lock_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context), void *context,
-	struct patience patience, struct failure *failure);
+	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The command line as data. One table (options.c) of all options feeds this parser, --help, the
- * configuration file, the completions and the test that holds the manual against it.
+ * The command line as data. One table (options_table.c) of all options feeds this parser, --help,
+ * the configuration file, the completions and the test that holds the manual against it.
  */
 #ifndef DLOCK_OPTIONS_H
 #define DLOCK_OPTIONS_H
@@ -12,49 +12,79 @@
 
 struct command; /* commands.h */
 struct failure;
+struct server; /* server.h */
 
 #define OPTIONS_WAIT_FOREVER NANOS_NEVER
 
 enum options_on_lost { ON_LOST_STOP, ON_LOST_WARN };
+enum options_if_unreachable { IF_UNREACHABLE_FAIL, IF_UNREACHABLE_SKIP };
 
-/* All durations in ns. Strings are borrowed from argv, the environment, or the configuration,
- * which live as long as the process. */
+/* All durations in ns. Strings are borrowed from argv, the environment or what the options keep,
+ * and live until options_close(). */
 struct options {
 	const struct command *command; /* what to do */
 
 	/* the lock */
-	const char *name;     /* as given, or HOST/NAME with --per-host */
-	const char *server;   /* the URL, from -S, DLOCK_SERVER or the configuration; NULL: none named */
-	const char *password; /* DLOCK_PASSWORD, REDISCLI_AUTH, or password-file; NULL: none besides the URL's */
+	const char *name;      /* as given, or HOST/NAME with --per-host */
+	struct server *server; /* owned; with its password, wherever that came from */
 	const char *prefix;
-	nanos wait;	      /* from the start on; 0: -n; OPTIONS_WAIT_FOREVER */
+	nanos wait; /* from the start on; 0: -n; OPTIONS_WAIT_FOREVER */
 	nanos ttl;
 	bool per_host;
+	nanos at_least;   /* keep the lock for that long from its grant; 0 */
+	nanos cooldown;   /* skip when a success is less than that ago; 0: do not */
+	const char *once; /* skip when there is a success under this ID; NULL: do not */
+	nanos once_for;   /* for how long ours is remembered under it */
+	enum options_if_unreachable if_unreachable;
 
 	/* COMMAND */
-	char **argv;	      /* COMMAND and its arguments, NULL-terminated; with -c: shell -c STRING */
-	bool close;	      /* -o: the lock ends with COMMAND, descendants or not */
+	char **argv; /* COMMAND and its arguments, NULL-terminated; with -c: shell -c STRING */
+	bool close;  /* -o: the lock ends with COMMAND, descendants or not */
 	nanos grace;
+	nanos max_run; /* 0: no limit */
 	int stop_signal;
 	enum options_on_lost on_lost;
-	const char *label;    /* --label, else COMMAND's base name */
+	const char *label; /* --label, else COMMAND's base name; with -c, that of STRING's first
+			    * word if it is plain, else the shell's */
 
 	/* the outcome */
-	int conflict_exit;    /* -E */
-	int verbosity;	      /* message levels above it are silent: 1, -q 0, -qq -1, -v 2, -vv 3 */
+	int conflict_exit; /* -E */
+	int verbosity;     /* message levels above it are silent: 1, -q 0, -qq -1, -v 2, -vv 3 */
 	bool syslog;
+	const char *report; /* a file; NULL */
+	int report_fd;      /* -1 */
+
+	/* guard */
+	const char *state_file;
+	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
 
 	/* status */
 	bool json;
-	char **operands;      /* what follows the command word and is not an option */
+	char **operands; /* what follows the command word and is not an option */
 	size_t operand_count;
 
-	nanos started;	      /* when dlock began: -w counts from here */
+	nanos started; /* when dlock began: -w counts from here */
+
+	/* where the above came from; of no use to the commands */
+	const char *config;        /* --config: the one file to read */
+	const char *profile;       /* --profile: the section of it */
+	const char *password_file; /* from the configuration */
+	const char *shell_string;  /* -c */
+	void **kept;               /* owned, and so is each: what strings above may point to */
+	size_t kept_count;
 };
 
 /* Reads argv, environment and configuration. On -h and -V prints to stdout and sets *done. False
- * with failure (EXIT_USAGE, EXIT_CONFIG). A password in argv is overwritten in place; the copy that
- * options hold is the only one left. */
-bool options_read(struct options *options, int argc, char **argv, bool *done, struct failure *failure);
+ * with failure (EXIT_USAGE, EXIT_CONFIG, EXIT_SYSTEM); what was read till then counts. A password
+ * in argv is overwritten in place; the copy in options->server is the only one left. */
+bool options_read(
+	struct options *options, int argc, char **argv, bool *done, struct failure *failure);
+
+/* Wipes the password and frees what the options own. */
+void options_close(struct options *options);
+
+/* Hands memory over to the options, which free it when they are closed. Returns it; NULL when it
+ * is NULL or memory is short (it is then freed). */
+void *options_keep(struct options *options, void *memory);
 
 #endif

@@ -78,6 +78,8 @@ static void find_user(char *text, size_t size)
 		user = getenv("USER");
 	if (user && *user)
 		snprintf(text, size, "%s", user);
+	else if (geteuid() == 0)
+		snprintf(text, size, "root"); /* in a container, say, where neither is set */
 	else
 		read_user(geteuid(), text, size);
 }

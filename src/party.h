@@ -9,8 +9,9 @@
 
 struct party {
 	char host[65];
-	char boot[37];	/* /proc/sys/kernel/random/boot_id: re-entrance asks for the same host and boot */
-	pid_t pid;	/* the process that the user started: the front */
+	char boot[37];  /* /proc/sys/kernel/random/boot_id: re-entrance asks for the same host and
+			   boot */
+	pid_t pid;      /* the process that the user started: the front */
 	uint64_t start; /* its start time, field 22 of /proc/PID/stat */
 	char user[33];
 	char label[129];

@@ -1,7 +1,8 @@
 /*
  * Where a lock lives, read from a URL. Pure. The forms:
  *   redis://[user[:password]@]host[:port][/db]   rediss://…?cacert=&cert=&key=&sni=&insecure=1
- *   unix:///path[?db=N]   redis+sentinel://h1,h2,h3/service[/db]   redis+quorum://h1,h2,h3[/db]
+ *   unix://[user[:password]@]/path[?db=N]
+ *   redis+sentinel://h1,h2,h3/service[/db]   redis+quorum://h1,h2,h3[/db]
  *   rediss+sentinel://…   rediss+quorum://…   IPv6 in brackets. User, password, path are %-decoded.
  */
 #ifndef DLOCK_SERVER_H
@@ -35,7 +36,8 @@ struct server {
 
 /* Reads a URL. NULL with failure EXIT_USAGE (the value quoted, password left out) when it is
  * malformed: unknown scheme or query parameter, port or db out of range (1-65535, 0-1000000), no
- * host. server_free() with what is returned; it also wipes the password (explicit_bzero). */
+ * host, one that is listed twice, a quorum of fewer than three; EXIT_SYSTEM when memory is short.
+ * server_free() with what is returned; it also wipes the password (explicit_bzero). */
 struct server *server_parse(const char *url, struct failure *failure);
 void server_free(struct server *server);
 

@@ -1,19 +1,23 @@
 -- Takes the lock, claims what was handed over, or queues for it.
 -- ARGV  4   x, s, or pK for one of K permits
---       5   ttl (ms)
+--       5   ttl (ms), or --at-least where that is longer
 --       6   the lease of a waiter (ms); 0: does not wait
 --       7   the ticket from an earlier answer; 0: none yet
 --       8   the head start of its priority (us)
 --       9   how long a holder that it knew may still come back (ms); 0: knew none
 --       10  the fence it saw then: a counter below that means that the server lost its memory
 --       11  TEXT for who
+--       12  a success that is less than that ago will do (ms); 0: do not ask
+--       13  so does one on record under this ID; '': do not ask
 -- ->    granted, now, fence, generation, {handed}
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, who, {handed}
+--       already, now, when that success was (us), {handed}
 --       ended: a late request of somebody who gave the lock back since
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local off, seen, text = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
+local cooldown, once = tonumber(ARGV[12]) * 1000, ARGV[13]
 local first = ticket == 0
 
 local function grant(claimed)
@@ -28,7 +32,7 @@ local function grant(claimed)
   end
   call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me,
     'granted', int(meta.granted + 1), 'waited_us', int(meta.waited_us + waited))
-  call('PEXPIRE', META, MONTH + ttl)
+  keep_meta(ttl)
   call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text, 'PX', ttl)
   if claimed then
     call('DEL', WAKE)
@@ -51,7 +55,7 @@ local function busy()
   if first then
     call('HSET', META, 'contended', int(meta.contended + 1), 'ticket', int(math.max(meta.ticket, ticket)))
     if meta.fence == 0 then
-      call('PEXPIRE', META, MONTH)
+      keep_meta(0)
     end
   end
   local holder, left = cur or '', 0
@@ -75,15 +79,48 @@ local function busy()
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
+-- When the success was that makes this request pointless. One that lies ahead is of a clock that was
+-- set back since: it must not count for longer than asked for either.
+local function done_before()
+  local last = cooldown > 0 and math.abs(now() - meta.success) < cooldown and meta.success
+  return last or once ~= '' and tonumber(call('GET', companion('once:', once)))
+end
+
+-- Leaves nothing of the caller behind, and hands on what he was handed.
+local function step_aside()
+  local mine, rank = is_mine(want), not first and call('ZRANK', QUEUE, me)
+  if mine and want == 'x' then
+    call('DEL', K)
+    cur = false
+  elseif mine then
+    drop_share(me)
+  end
+  if mine or not first then
+    call('ZREM', QUEUE, me)
+    call('DEL', WHO, WAKE)
+  end
+  if not cur or sharing() then
+    hand_on()
+  end
+  if rank == 0 and cur and #handed == 0 then
+    tell_head(0)
+  end
+end
+
 know()
 if has_ended() then
   return {'ended'}
 end
 purge()
+local done = done_before()
+if done then
+  step_aside()
+  return {'already', now(), done, handed}
+end
 if not cur and off > 0 and meta.fence < seen and meta.off < now() + off * 1000 then
   meta.off = now() + off * 1000
   call('HSET', META, 'off', int(meta.off))
-  call('PEXPIRE', META, MONTH)
+  keep_meta(0)
 end
 
 if is_mine(want) then

@@ -2,10 +2,12 @@
 
 #include <bsd/stdlib.h>
 #include <bsd/string.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "redis/connection.h"
 #include "server.h"
@@ -78,7 +80,9 @@ static bool renew_token(struct single *single, struct failure *failure)
 	char token[LOCK_TOKEN_SIZE];
 	uint64_t random[2];
 
-	arc4random_buf(random, sizeof(random));
+	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
+	while (getrandom(random, sizeof(random), 0) < 0 && errno == EINTR)
+		continue;
 	snprintf(token, sizeof(token), "%s:%d:%016" PRIx64 "%016" PRIx64, single->request.self.host,
 		(int)single->request.self.pid, random[0], random[1]);
 	return set_token(single, token, failure);
@@ -86,19 +90,32 @@ static bool renew_token(struct single *single, struct failure *failure)
 
 /* --- Acquire -------------------------------------------------------------------------------- */
 
+/* How long the server is to keep it from now on. */
+static int64_t ttl_ms(const struct single *single)
+{
+	const struct lock_request *request = &single->request;
+	int64_t left = request->at_least_ms;
+
+	if (single->granted_at != 0)
+		left -= (clock_now() - single->granted_at) / NANOS_PER_MS;
+	return left > request->ttl_ms ? left : request->ttl_ms;
+}
+
 static void begin_acquire(struct single *single, struct call *call)
 {
 	const struct lock_request *request = &single->request;
 
 	call_begin(call, &script_acquire, &single->keys, single->token);
 	call_add(call, single->mode);
-	call_add_number(call, request->ttl_ms);
+	call_add_number(call, ttl_ms(single));
 	call_add_number(call, request->queues ? LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);
 	call_add_number(call, waiting_hold_off(single));
 	call_add_number(call, (int64_t)single->waiting.seen);
 	call_add(call, single->text);
+	call_add_number(call, request->cooldown_ms);
+	call_add(call, single->once);
 }
 
 /* Until a server has answered, the caller's patience is the only limit. */
@@ -112,15 +129,16 @@ static enum lock_result single_ask(
 {
 	struct single *single = (struct single *)lock;
 	struct call call;
+	enum wire wire;
 
 	if (single->spent && !renew_token(single, failure))
 		return LOCK_FAILED;
 	single->asked = true;
 	waiting_stop(single);
 	begin_acquire(single, &call);
-	return single_result(
-		session_send(&single->session, &call, one_try(single, patience), failure),
-		patience);
+	wire = session_send(&single->session, &call, one_try(single, patience), failure);
+	single->asked_on = single->session.dials;
+	return single_result(wire, patience);
 }
 
 static void read_grant(struct single *single, const struct reply *reply, struct lock_answer *answer)
@@ -156,6 +174,16 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer)
 	single_read_handed(reply_at(reply, 8), answer);
 }
 
+static void read_already(const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_ALREADY;
+	answer->done_ms =
+		(reply_integer(reply_at(reply, 1)) - reply_integer(reply_at(reply, 2))) / 1000;
+	if (answer->done_ms < 0)
+		answer->done_ms = 0;
+	single_read_handed(reply_at(reply, 3), answer);
+}
+
 static void read_answer(
 	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
@@ -165,6 +193,8 @@ static void read_answer(
 		read_grant(single, reply, answer);
 	} else if (word && strcmp(word, "busy") == 0) {
 		read_busy(reply, answer);
+	} else if (word && strcmp(word, "already") == 0) {
+		read_already(reply, answer);
 	} else if (word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_LOST;
 	} else {
@@ -180,7 +210,7 @@ static void take_back(struct single *single, struct patience patience)
 	struct lock_answer unheard;
 
 	single->session.refusal.code = EXIT_DONE;
-	single_release(&single->lock, 0, patience, &unheard);
+	single_release(&single->lock, NULL, patience, &unheard);
 	session_drop(&single->session);
 }
 
@@ -193,6 +223,11 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->fence = answer->fence;
 		single->generation = answer->generation;
 		single->since_us = answer->since_us;
+		single->granted_at = clock_now();
+		break;
+	case LOCK_ALREADY:
+		single->answered = true;
+		single->asked = false;
 		break;
 	case LOCK_BUSY:
 		single->answered = true;
@@ -241,11 +276,16 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 	struct single *single = (struct single *)lock;
 
 	learn(single, answer);
-	if (answer->result == LOCK_BUSY) {
+	switch (answer->result) {
+	case LOCK_GRANTED: /* the child goes on with it, up to lock_part */
+	case LOCK_BUSY:
+	case LOCK_ALREADY:
 		single->session.waiting = false;
 		single->session.greetings = 0;
-	} else {
+		break;
+	default:
 		session_drop(&single->session);
+		break;
 	}
 }
 
@@ -281,7 +321,7 @@ static void single_renew(struct lock *lock, struct patience patience, struct loc
 	record_write(who, single->mode, single->since_us, single->text);
 	call_begin(&call, &script_renew, &single->keys, single->token);
 	call_add(&call, single->mode);
-	call_add_number(&call, single->request.ttl_ms);
+	call_add_number(&call, ttl_ms(single));
 	call_add_number(&call, (int64_t)single->fence);
 	call_add_number(&call, (int64_t)single->generation);
 	call_add(&call, who);
@@ -323,9 +363,11 @@ static struct lock *single_open(
 	single->lock.backend = &single_backend;
 	single->request = *request;
 	single->session.server = server;
+	session_begin(&single->session);
 	single->asked = request->token != NULL; /* whoever has a token has been here before */
 	record_mode(request, single->mode);
 	record_text(request, single->text);
+	keys_once(request->once, single->once);
 	done = request->token ? set_token(single, request->token, failure)
 			      : renew_token(single, failure);
 	if (done)
@@ -364,6 +406,8 @@ const struct backend single_backend = {
 	.listen = single_listen,
 	.renew = single_renew,
 	.release = single_release,
+	.part = single_part,
+	.hear = single_hear,
 	.verify = single_verify,
 	.reset = single_reset,
 	.watch_fd = single_watch_fd,

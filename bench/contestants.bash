@@ -1,0 +1,94 @@
+# Who takes part, and the words that each puts before COMMAND.
+# shellcheck shell=bash disable=SC2034
+
+npm_folder=${XDG_CACHE_HOME:-$HOME/.cache}/dlock-bench
+ttl=10 # seconds, for everybody who has one
+contestants=()
+dlock_options=()
+
+# contestants_open [NAME]...: those that are there, of these or of all.
+contestants_open() {
+	local name names=("$@")
+	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp redis-cli etcdctl redis-py node-redlock)
+	dlock=$(find_dlock)
+	python=$(find_python)
+	for name in "${names[@]}"; do
+		if contestant_is_there "$name"; then
+			contestants+=("$name")
+		else
+			progress "$name is not there and left out"
+		fi
+	done
+}
+
+find_dlock() {
+	local file
+	for file in "${DLOCK:-src/dlock}" "$here/../src/dlock"; do
+		[[ -x $file && ! -d $file ]] && realpath "$file" && return
+	done
+	return 0
+}
+
+find_python() {
+	local python
+	for python in python3 /usr/bin/python3; do
+		"$python" -c 'import redis' 2>/dev/null && echo "$python" && return
+	done
+	return 0
+}
+
+contestant_is_there() {
+	case $1 in
+	flock) command -v flock ;;
+	dlock | dlock-tcp) [[ -n $dlock ]] ;;
+	redis-cli) command -v redis-cli ;;
+	etcdctl) command -v etcd && command -v etcdctl ;;
+	redis-py) [[ -n $python ]] ;;
+	node-redlock) command -v node && [[ -d $npm_folder/node_modules/redlock ]] ;;
+	esac >/dev/null
+}
+
+# contestant_words NAME FOLDER: sets `lock`, the words before COMMAND, and `settings`, the
+# environment they need, for the server that was started in FOLDER.
+contestant_words() {
+	local folder=$2
+	settings=("BENCH_SOCKET=$folder/redis.sock" "BENCH_TTL_MS=${ttl}000")
+	case $1 in
+	flock)
+		lock=(flock "$folder/file")
+		;;
+	dlock)
+		settings+=("DLOCK_SERVER=unix://$folder/redis.sock")
+		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
+	dlock-tcp)
+		settings+=("DLOCK_SERVER=redis://127.0.0.1:$(<"$folder/port")")
+		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
+	redis-cli)
+		lock=("$here/peers/redis-cli" bench)
+		;;
+	redis-py)
+		lock=("$python" "$here/peers/redis-py" bench)
+		;;
+	node-redlock)
+		settings+=("NODE_PATH=$npm_folder/node_modules")
+		lock=(node "$here/peers/node-redlock" bench)
+		;;
+	etcdctl)
+		settings+=(ETCDCTL_API=3 "ETCDCTL_ENDPOINTS=http://127.0.0.1:$(<"$folder/etcd-port")")
+		lock=(etcdctl lock "--ttl=$ttl" bench --)
+		;;
+	esac
+}
+
+# contestant_server NAME FOLDER: a fresh server for NAME, and contestant_words for it.
+contestant_server() {
+	mkdir -p "$2"
+	case $1 in
+	flock) ;;
+	etcdctl) etcd_start "$2" || return ;;
+	*) redis_start "$2" ;;
+	esac
+	contestant_words "$1" "$2"
+}

@@ -1,0 +1,83 @@
+# Private servers, on loopback and unix sockets only, stopped and removed at the end.
+# shellcheck shell=bash disable=SC2034
+
+started=() # pids of the servers and of whatever else must not outlive the run
+
+servers_open() {
+	work=$(mktemp -d "${TMPDIR:-/tmp}/dlock-bench.XXXXXX") || exit
+	: >"$work/figures"
+	trap servers_close EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+}
+
+servers_close() {
+	exec 2>/dev/null # bash would tell of every server that it was killed
+	((${#started[@]} == 0)) || kill -KILL "${started[@]}"
+	wait
+	rm -rf "$work"
+}
+
+# until_true SECONDS COMMAND...: whether COMMAND succeeds within that time.
+until_true() {
+	local tries=$(($1 * 50))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		((tries-- > 0)) || return 1
+		sleep 0.02
+	done
+}
+
+random_port() {
+	echo $((20000 + RANDOM % 12000))
+}
+
+# redis_start FOLDER: a redis-server on FOLDER/redis.sock and on the port in FOLDER/port.
+redis_start() {
+	local folder=$1 port try
+	mkdir -p "$folder"
+	for try in 1 2 3 4 5; do
+		port=$(random_port)
+		redis-server --bind 127.0.0.1 --port "$port" --unixsocket "$folder/redis.sock" \
+			--save '' --appendonly no --dir "$folder" >"$folder/redis.log" 2>&1 &
+		redis_pid=$!
+		started+=("$redis_pid")
+		echo "$port" >"$folder/port"
+		until_true 5 redis_answers "$folder" && return
+	done
+	progress "redis-server does not start: $(tail -n 1 "$folder/redis.log")"
+	exit 1
+}
+
+# By the port too: another process may have had it.
+redis_answers() {
+	redis-cli -s "$1/redis.sock" ping && redis-cli -p "$(<"$1/port")" config get dir | grep -qxF "$1"
+}
+
+# redis_info FOLDER SECTION FIELD
+redis_info() {
+	redis-cli -s "$1/redis.sock" info "$2" | tr -d '\r' | sed -n "s/^$3://p"
+}
+
+# etcd_start FOLDER: an etcd on the port in FOLDER/etcd-port.
+etcd_start() {
+	local folder=$1 port try
+	mkdir -p "$folder"
+	for try in 1 2 3 4 5; do
+		port=$(random_port)
+		rm -rf "$folder/etcd"
+		etcd --data-dir "$folder/etcd" --log-level error \
+			--listen-client-urls "http://127.0.0.1:$port" \
+			--advertise-client-urls "http://127.0.0.1:$port" \
+			--listen-peer-urls "http://127.0.0.1:$((port + 1))" \
+			--initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
+			--initial-cluster "default=http://127.0.0.1:$((port + 1))" >"$folder/etcd.log" 2>&1 &
+		etcd_pid=$!
+		started+=("$etcd_pid")
+		echo "$port" >"$folder/etcd-port"
+		ETCDCTL_API=3 until_true 10 etcdctl --endpoints "127.0.0.1:$port" endpoint health &&
+			kill -0 "$etcd_pid" && return
+	done
+	progress "etcd does not start: $(tail -n 1 "$folder/etcd.log")"
+	return 1
+}

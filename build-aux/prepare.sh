@@ -1,0 +1,93 @@
+# Sourced by demo and check in the top folder: puts on a Debian machine what dlock needs, and
+# builds it.
+
+build_packages="autoconf automake gcc libc6-dev make pkgconf
+	libhiredis-dev libbsd-dev libjansson-dev libinih-dev"
+server_packages="redis-tools"
+test_packages="bats curl jq mandoc perl postgresql procps python3 python3-redis python3-yaml
+	rsync strace systemd xz-utils"
+
+say() { printf '%s\n' "$*" >&2; }
+
+# need PACKAGE...: installs those that are missing.
+need() {
+	if ! command -v apt-get >/dev/null; then
+		say "This is no Debian, so what is needed must be there already: $*"
+		return 0
+	fi
+	missing=
+	for package; do
+		dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q 'ok installed' ||
+			missing="$missing $package"
+	done
+	[ -n "$missing" ] || return 0
+
+	as_root=
+	if [ "$(id -u)" != 0 ]; then
+		as_root=sudo
+		if ! command -v sudo >/dev/null; then
+			say "Please install as root:$missing"
+			exit 1
+		fi
+	fi
+	say "Installing$missing"
+	$as_root apt-get update -qq
+	# shellcheck disable=SC2086 # words
+	install_packages $missing
+}
+
+# Debian's postgresql would make a database and start it, unless told not to; the tests start one
+# of their own.
+install_packages() {
+	clusters=/etc/postgresql-common/createcluster.d
+	case " $* " in
+	*" postgresql "*)
+		$as_root mkdir -p $clusters
+		echo 'create_main_cluster = false' | $as_root tee $clusters/dlock.conf >/dev/null
+		;;
+	esac
+	failed=0
+	$as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null || failed=$?
+	$as_root rm -f $clusters/dlock.conf
+	return $failed
+}
+
+# Debian's package redis-server would start a service too. The server itself is in redis-tools,
+# as one program with redis-check-rdb: under its other name it serves.
+find_redis_server() {
+	command -v redis-server >/dev/null && return 0
+	mkdir -p "$build/tests/bin"
+	ln -sf "$(command -v redis-check-rdb)" "$build/tests/bin/redis-server"
+	PATH=$PATH:$build/tests/bin
+}
+
+# build [CONFIGURE OPTION]...: into a folder of its own for each set of options, unless the tree
+# itself was configured. Sets build.
+build() {
+	build=$PWD
+	if [ ! -e Makefile ]; then
+		build=$PWD/build$(for option; do printf '%s' "$option" | sed 's/--enable-/-/'; done)
+	fi
+	mkdir -p "$build"
+	[ -e configure ] || quietly autoreconf -fi
+	if [ ! -e "$build/Makefile" ]; then
+		say "Configuring in $build"
+		top=$PWD
+		(cd "$build" && quietly "$top/configure" -q "$@")
+	fi
+	say "Building"
+	make_target all
+}
+
+# make_target TARGET: only warnings and errors are shown.
+make_target() { make -s --no-print-directory -C "$build" -j"$(nproc)" "$1" >/dev/null; }
+
+# quietly COMMAND...: says what COMMAND said only when it fails.
+quietly() {
+	log=$("$@" 2>&1) || {
+		say "$log"
+		say "Failed: $*"
+		exit 1
+	}
+}

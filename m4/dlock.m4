@@ -1,0 +1,58 @@
+dnl DLOCK_CFLAG(VARIABLE, FLAG, [required])
+dnl Appends FLAG to VARIABLE when the compiler takes it; with a third argument, stops when not.
+AC_DEFUN([DLOCK_CFLAG], [
+	AC_MSG_CHECKING([whether $CC takes $2])
+	dlock_saved_CFLAGS=$CFLAGS
+	CFLAGS="$CFLAGS -Werror $2"
+	AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])],
+		[AC_MSG_RESULT([yes]); AS_VAR_APPEND([$1], [" $2"])],
+		[AC_MSG_RESULT([no])
+		 m4_ifval([$3], [AC_MSG_ERROR([$CC does not take $2])])])
+	CFLAGS=$dlock_saved_CFLAGS
+])
+
+dnl DLOCK_LDFLAG(VARIABLE, FLAG)
+AC_DEFUN([DLOCK_LDFLAG], [
+	AC_MSG_CHECKING([whether the linker takes $2])
+	dlock_saved_LDFLAGS=$LDFLAGS
+	LDFLAGS="$LDFLAGS $2"
+	AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])],
+		[AC_MSG_RESULT([yes]); AS_VAR_APPEND([$1], [" $2"])],
+		[AC_MSG_RESULT([no])])
+	LDFLAGS=$dlock_saved_LDFLAGS
+])
+
+dnl DLOCK_SANITIZER(SWITCH, NAME, TITLE)
+dnl --enable-SWITCH adds NAME to the list $dlock_sanitize.
+AC_DEFUN([DLOCK_SANITIZER], [
+	AC_ARG_ENABLE([$1],
+		[AS_HELP_STRING([--enable-$1], [build with $3])],
+		[], [enable_$1=no])
+	AS_IF([test "x$enable_$1" = xyes], [dlock_sanitize="$dlock_sanitize${dlock_sanitize:+,}$2"])
+])
+
+dnl DLOCK_ARCHIVE(VARIABLE, WORD, ARCHIVES, FUNCTION)
+dnl Where WORD is in $with_archives and FUNCTION links from ARCHIVES, makes VARIABLE_LIBS name
+dnl these; else leaves what pkg-config said, with a notice.
+AC_DEFUN([DLOCK_ARCHIVE], [
+	dlock_where=shared
+	AS_CASE([",$with_archives,"], [*,$2,*], [
+		AC_MSG_CHECKING([for $3])
+		dlock_archives=`$PKG_CONFIG --libs-only-L $2`
+		for dlock_archive in $3; do
+			AS_VAR_APPEND([dlock_archives], [" -l:$dlock_archive"])
+		done
+		dlock_saved_LIBS=$LIBS
+		LIBS="$dlock_archives $LIBS"
+		AC_LINK_IFELSE([AC_LANG_CALL([], [$4])],
+			[AC_MSG_RESULT([yes])
+			 dlock_where=archive
+			 $1_LIBS=$dlock_archives],
+			[AC_MSG_RESULT([no])
+			 AC_MSG_WARN([no $3 to link in: the shared $2 makes every run of dlock slower])])
+		LIBS=$dlock_saved_LIBS
+	])
+	AS_IF([test $dlock_where = archive],
+		[AS_VAR_APPEND([dlock_linked_in], [" $2"])],
+		[AS_VAR_APPEND([dlock_shared], [" $2"])])
+])

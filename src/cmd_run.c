@@ -1,0 +1,152 @@
+/* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
+#include "commands.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "duration.h"
+#include "ending.h"
+#include "front.h"
+#include "inherited.h"
+#include "lock.h"
+#include "message.h"
+#include "options.h"
+#include "outcome.h"
+#include "program.h"
+#include "report.h"
+#include "server.h"
+
+static struct lock *open_lock(const struct options *options, struct failure *failure)
+{
+	struct lock_request request = {
+		.name = options->name,
+		.prefix = options->prefix,
+		.mode = LOCK_EXCLUSIVE,
+		.ttl_ms = options->ttl / NANOS_PER_MS,
+		.at_least_ms = options->at_least / NANOS_PER_MS,
+		.cooldown_ms = options->cooldown / NANOS_PER_MS,
+		.once = options->once,
+		.once_for_ms = options->once_for / NANOS_PER_MS,
+		.queues = options->wait != 0,
+	};
+
+	party_self(&request.self, options->label);
+	return lock_open(options->server, &request, failure);
+}
+
+static void say_holder(const struct lock_answer *answer, const char *what)
+{
+	char held[DURATION_TEXT];
+	const struct party *holder = &answer->holder;
+
+	if (answer->foreign && answer->free_in_ms >= 0)
+		message_say(MESSAGE_WARNING,
+			"%s: held by another Redis client, for %s more at most", what,
+			duration_format(answer->free_in_ms * NANOS_PER_MS, held));
+	else if (answer->foreign)
+		message_say(MESSAGE_WARNING, "%s: held by another Redis client, without an expiry",
+			what);
+	else if (answer->known)
+		message_say(MESSAGE_WARNING, "%s: held by %s:%d (%s, %s) for %s", what,
+			holder->host, (int)holder->pid, holder->user, holder->label,
+			duration_format(answer->held_ms * NANOS_PER_MS, held));
+	else
+		message_say(MESSAGE_WARNING, "%s: others are ahead", what);
+}
+
+static void say_run(const struct outcome *outcome)
+{
+	char waited[DURATION_TEXT], held[DURATION_TEXT];
+
+	if (message_shows(MESSAGE_INFO))
+		message_say(MESSAGE_INFO, "waited %s, held for %s, fencing token %" PRIu64,
+			duration_format(outcome->waited, waited),
+			duration_format(outcome->held, held), outcome->answer.fence);
+}
+
+static void say_outcome(const struct outcome *outcome, const struct options *options)
+{
+	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
+
+	switch (outcome->kind) {
+	case OUTCOME_BUSY:
+		say_holder(&outcome->answer, "busy");
+		break;
+	case OUTCOME_TIMEOUT:
+		strcpy(text, "busy after ");
+		strcat(text, duration_format(options->wait, waited));
+		say_holder(&outcome->answer, text);
+		break;
+	case OUTCOME_ALREADY:
+		message_say(MESSAGE_INFO, "not run: it succeeded %s ago",
+			duration_format(outcome->answer.done_ms * NANOS_PER_MS, waited));
+		break;
+	case OUTCOME_SKIPPED:
+		message_say(MESSAGE_WARNING, "not run (--if-unreachable skip): %s",
+			outcome->failure.text);
+		break;
+	case OUTCOME_RAN:
+		say_run(outcome);
+		break;
+	default: /* all else was said when it happened */
+		if (outcome->failure.code != EXIT_DONE)
+			message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
+		break;
+	}
+}
+
+/* From the first look at COMMAND to its end. */
+static void run(const struct options *options, struct outcome *outcome)
+{
+	struct inherited inherited;
+	struct program program;
+	struct failure failure;
+	struct lock *lock;
+
+	inherited_take(&inherited);
+	lock = open_lock(options, &failure); /* connects meanwhile, where it can */
+	if (!lock || !program_find(&program, options->argv, &failure)) {
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	message_say(MESSAGE_INFO, "asking %s", options->server->text);
+
+	front_run(
+		&(struct front_task){
+			.lock = lock,
+			.terms = {.ttl = options->ttl,
+				.grace = options->grace,
+				.at_least = options->at_least,
+				.max_run = options->max_run},
+			.program = &program,
+			.inherited = &inherited,
+			.name = options->name,
+			.started = options->started,
+			.wait = options->wait,
+			.stop_signal = options->stop_signal,
+			.close_early = options->close,
+			.warn_when_lost = options->on_lost == ON_LOST_WARN,
+		},
+		outcome);
+	lock_close(lock);
+	if (outcome->kind == OUTCOME_UNREACHABLE && options->if_unreachable == IF_UNREACHABLE_SKIP)
+		outcome->kind = OUTCOME_SKIPPED;
+}
+
+int cmd_run(const struct options *options)
+{
+	static struct outcome outcome;
+	struct failure failure;
+	struct report report;
+
+	if (!report_open(&report, options, &failure)) {
+		message_say(MESSAGE_ERROR, "%s", failure.text);
+		return (int)failure.code;
+	}
+	run(options, &outcome);
+	say_outcome(&outcome, options);
+	report_write(&report, &outcome);
+	if (outcome.end_signal != 0)
+		ending_by_signal(outcome.end_signal);
+	return outcome_exit(&outcome, options->conflict_exit);
+}

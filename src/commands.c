@@ -1,0 +1,61 @@
+#include "commands.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "operands.h"
+
+const struct command commands[] = {
+	{
+		.word = "run",
+		.bit = COMMAND_RUN,
+		.usage = "NAME [--] COMMAND [ARG]...",
+		.summary = "run COMMAND under the lock NAME",
+		.stops = true,
+		.take = operands_take_run,
+		.run = cmd_run,
+	},
+	{
+		.word = "status",
+		.bit = COMMAND_STATUS,
+		.usage = "[NAME|GLOB]...",
+		.summary = "show who holds, who waits, for how long",
+		.take = operands_take_status,
+		.run = cmd_status,
+	},
+	{
+		.word = "guard",
+		.bit = COMMAND_GUARD,
+		.usage = "STATEFILE [--] COMMAND [ARG]...",
+		.summary = "run COMMAND unless STATEFILE has seen a newer fencing token",
+		.stops = true,
+		.take = operands_take_guard,
+		.run = cmd_guard,
+	},
+	{.word = NULL},
+};
+
+const struct command *command_find(const char *word)
+{
+	for (const struct command *command = commands; command->word != NULL; command++) {
+		if (strcmp(word, command->word) == 0)
+			return command;
+	}
+	return NULL;
+}
+
+bool command_is_reserved(const char *word)
+{
+	/* clang-format off */
+	static const char *const reserved[] = {
+		"hold", "acquire", "renew", "release", "check",
+		"help", "version", "list", "watch", "break", "config", "completion",
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		if (strcmp(word, reserved[i]) == 0)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,371 @@
+#include "front.h"
+
+#include <bsd/stdlib.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "handover.h"
+#include "keeper.h"
+#include "message.h"
+#include "outcome.h"
+#include "parting.h"
+#include "program.h"
+#include "watch.h"
+
+#define FIRST_ANSWER  (5 * NANOS_PER_SEC) /* a server that has never answered gets no longer */
+#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
+#define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
+#define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
+#define STAY_LIMIT    (20 * NANOS_PER_MS)  /* seeing to a handover before it is left to another */
+#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
+#define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
+#define RETRY_MORE    200
+
+struct front {
+	const struct front_task *task;
+	struct lock *lock;
+	struct outcome *outcome;
+	struct watch watch;
+	struct lease *lease;
+	bool answered;    /* a server has answered: from now on a broken connection is mended */
+	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
+};
+
+/* How long the server may take: to the end of -w; 5 s if it has never answered. */
+static nanos patience_end(const struct front *f)
+{
+	const struct front_task *task = f->task;
+	nanos first = task->started + FIRST_ANSWER;
+	nanos end = task->wait == 0 ? first : clock_after(task->started, task->wait);
+
+	return !f->answered && first < end ? first : end;
+}
+
+static bool is_late(const struct front *f)
+{
+	return f->task->wait == 0 || clock_now() >= clock_after(f->task->started, f->task->wait);
+}
+
+static struct patience patience(const struct front *f)
+{
+	return (struct patience){patience_end(f), f->watch.ending_fd};
+}
+
+/* Whom we handed the lock to must take it; but nobody is kept waiting for that. */
+static void see_to_handover(struct front *f, struct lock_answer *answer)
+{
+	handover_verify(f->lock, answer, STAY_LIMIT);
+	if (answer->handed_count > 0)
+		handover_leave_behind(f->lock, answer, VERIFY_LIMIT);
+}
+
+/* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
+static void withdraw(struct front *f, nanos limit)
+{
+	static struct lock_answer answer; /* large, and seldom needed */
+
+	if (!f->outstanding)
+		return;
+	lock_release(f->lock, NULL, (struct patience){clock_now() + limit, -1}, &answer);
+	see_to_handover(f, &answer);
+}
+
+static void end_by_signal(struct front *f, int signal)
+{
+	f->outcome->kind = OUTCOME_CANCELLED;
+	f->outcome->end_signal = signal;
+	withdraw(f, CANCEL_LIMIT);
+}
+
+/* The signal that ended a wait; 0: there was none after all. */
+static int take_signal(const struct front *f)
+{
+	struct signalfd_siginfo info;
+
+	return read(f->watch.ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)
+		       ? (int)info.ssi_signo
+		       : 0;
+}
+
+/* The wait is over without the lock: it is held by another, or no server has answered at all. */
+static void end_by_time(struct front *f)
+{
+	struct failure failure;
+
+	if (f->answered) {
+		f->outcome->kind = f->task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
+	} else {
+		failure_set(&failure, EXIT_UNREACHABLE, "no answer from the server");
+		outcome_fail(f->outcome, &failure);
+	}
+	withdraw(f, LATE_LIMIT);
+}
+
+/* Whether to go on after a step that did not succeed; else the outcome is set. */
+static bool may_go_on(struct front *f, enum lock_result result, const struct failure *failure)
+{
+	struct pollfd signals = {.fd = f->watch.ending_fd, .events = POLLIN};
+
+	if (result == LOCK_CANCELLED) {
+		int signal = take_signal(f);
+
+		if (signal != 0)
+			end_by_signal(f, signal);
+		return signal == 0;
+	}
+	if (result == LOCK_ALREADY) {
+		f->outcome->kind = OUTCOME_ALREADY;
+		return false;
+	}
+	if (result == LOCK_FAILED && !(f->answered && failure->code == EXIT_UNREACHABLE)) {
+		outcome_fail(f->outcome, failure);
+		withdraw(f, LATE_LIMIT);
+		return false;
+	}
+	if (is_late(f) || (!f->answered && clock_now() >= patience_end(f))) {
+		end_by_time(f);
+		return false;
+	}
+	if (result == LOCK_FAILED)
+		poll(&signals, 1, RETRY_LEAST + (int)arc4random_uniform(RETRY_MORE));
+	return true;
+}
+
+static bool start_keeper(struct front *f, struct keeper_task *order)
+{
+	const struct front_task *task = f->task;
+	struct failure failure;
+
+	*order = (struct keeper_task){
+		.lock = f->lock,
+		.terms = task->terms,
+		.program = task->program,
+		.inherited = task->inherited,
+		.name = task->name,
+		.answer_until = patience_end(f),
+		.stop_signal = task->stop_signal,
+		.close_early = task->close_early,
+		.warn_when_lost = task->warn_when_lost,
+	};
+	if (watch_start(&f->watch, order))
+		return true;
+	failure_set(&failure, EXIT_SYSTEM, "cannot fork: %s", strerror(errno));
+	outcome_fail(f->outcome, &failure);
+	withdraw(f, LATE_LIMIT);
+	return false;
+}
+
+static void tell_run(struct front *f)
+{
+	struct outcome *outcome = f->outcome;
+	const struct lease *lease = f->lease;
+
+	/* What it handed on is of no interest, and large. */
+	memcpy(&outcome->answer, &lease->answer, offsetof(struct lock_answer, handed));
+	outcome->waited = lease->answer.asked_at - f->task->started;
+	outcome->command_ended = atomic_load(&lease->command_over);
+	outcome->command_status = lease->command_status;
+	outcome->held = lease->held;
+	outcome->reclaimed = atomic_load(&lease->reclaimed);
+	memcpy(outcome->survivors, lease->survivors, sizeof(outcome->survivors));
+}
+
+static enum outcome_kind end_of_run(const struct front *f)
+{
+	static const enum outcome_kind stopped[] = {
+		[STOP_NONE] = OUTCOME_RAN,
+		[STOP_LOST] = OUTCOME_LOST,
+		[STOP_UNPROVED] = OUTCOME_LOST,
+		[STOP_FRONT_GONE] = OUTCOME_LOST,
+		[STOP_MAX_RUN] = OUTCOME_MAX_RUN,
+	};
+	enum outcome_kind kind = stopped[f->lease->stop];
+
+	if (atomic_load(&f->lease->lost))
+		return OUTCOME_LOST;
+	return kind == OUTCOME_RAN && f->watch.overrun ? OUTCOME_MAX_RUN : kind;
+}
+
+/* The keeper has sent the release and ended while the server worked on it. */
+static void hear_parting(struct front *f, const struct keeper_task *order)
+{
+	static struct lock_answer answer; /* large, and seldom needed in full */
+
+	lock_learn(f->lock, &f->lease->answer);
+	lock_hear(f->lock, &f->lease->parting, (struct patience){f->lease->release_until, -1},
+		&answer);
+	parting_note(f->lease, &order->terms, &answer);
+	see_to_handover(f, &answer);
+}
+
+/* COMMAND ran, or could not be started; the keeper has done its work. */
+static void conclude(struct front *f)
+{
+	const struct lease *lease = f->lease;
+
+	tell_run(f);
+	if (lease->command_errno != 0) {
+		struct failure failure;
+
+		failure_set(&failure, lease->exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
+			"cannot execute '%s': %s", f->task->program->argv[0],
+			strerror(lease->command_errno));
+		outcome_fail(f->outcome, &failure);
+		return;
+	}
+	f->outcome->kind = end_of_run(f);
+	/* A shell's loop ends when what it runs dies of Ctrl-C, not when it exits with 130. */
+	if (f->outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
+		WTERMSIG(lease->command_status) == f->watch.terminal_signal)
+		f->outcome->end_signal = f->watch.terminal_signal;
+}
+
+static const char *explain_takeover(const struct front *f)
+{
+	if (f->watch.stood_still)
+		return "dlock's keeper stood still and the lock could not be proved any longer; "
+		       "COMMAND was stopped";
+	if (f->watch.overrun)
+		return "dlock's keeper stood still and --max-run was up; COMMAND was stopped";
+	if (atomic_load(&f->lease->command) == 0)
+		return "dlock's keeper was killed";
+	return "dlock's keeper was killed; COMMAND was stopped";
+}
+
+static enum outcome_kind end_of_takeover(const struct front *f, const struct lock_answer *release)
+{
+	if (f->watch.stood_still || atomic_load(&f->lease->lost) || release->result == LOCK_LOST)
+		return OUTCOME_LOST;
+	return f->watch.overrun ? OUTCOME_MAX_RUN : OUTCOME_KILLED;
+}
+
+/* COMMAND's status, when it ended by itself before the keeper was killed, and nothing of it was
+ * left; else -1. */
+static int own_status(const struct front *f)
+{
+	bool stopped = f->watch.stopping.begun || f->watch.overrun || f->watch.stood_still ||
+		       f->lease->stop != STOP_NONE;
+
+	switch (atomic_load(&f->lease->phase)) {
+	case LEASE_HELD:
+	case LEASE_RELEASING:
+		return f->outcome->command_ended && !stopped ? f->outcome->command_status : -1;
+	default:
+		return -1;
+	}
+}
+
+/* The keeper died before its work was done. COMMAND went with it (PR_SET_PDEATHSIG). */
+static void take_over(struct front *f, const struct keeper_task *order)
+{
+	static struct lock_answer answer;  /* large, and seldom needed */
+	struct lock_parting parting = {0}; /* where COMMAND was not started */
+	nanos limit;
+
+	watch_stop_orphans(&f->watch, order); /* takes its time: the grace */
+	limit = clock_now() + RELEASE_LIMIT;
+	tell_run(f);
+	if (f->lease->granted_at != 0)
+		f->outcome->held = clock_now() - f->lease->granted_at;
+	if (f->watch.tree.over) {
+		f->outcome->command_ended = true;
+		f->outcome->command_status = f->watch.tree.status;
+	}
+	if (!f->watch.tree.empty)
+		tree_list(&f->watch.tree, f->outcome->survivors, LEASE_SURVIVORS);
+	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
+	if (f->lease->answer.result == LOCK_GRANTED)
+		lock_learn(f->lock, &f->lease->answer);
+	lock_reset(f->lock); /* the keeper has used these connections */
+	if (atomic_load(&f->lease->command) != 0)
+		parting = parting_terms(f->lease, &order->terms, own_status(f));
+	lock_release(f->lock, &parting, (struct patience){limit, -1}, &answer);
+	f->outcome->kind = end_of_takeover(f, &answer);
+	see_to_handover(f, &answer);
+}
+
+/* The request was refused, or came too late. */
+static void learn_denial(struct front *f)
+{
+	const struct lock_answer *answer = &f->lease->answer;
+
+	lock_learn(f->lock, answer);
+	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
+		f->answered = true;
+		f->outstanding = answer->result == LOCK_BUSY && f->task->wait != 0;
+		f->outcome->answer = *answer;
+		see_to_handover(f, &f->lease->answer);
+	}
+}
+
+/* One request, from asking to COMMAND's end. True: it was denied, and the outcome is still open. */
+static bool try_once(struct front *f)
+{
+	struct failure failure = {0};
+	struct keeper_task order;
+	int signal;
+	enum lock_result result = lock_ask(f->lock, patience(f), &failure);
+
+	if (result != LOCK_GRANTED)
+		return may_go_on(f, result, &failure);
+	f->outstanding = true;
+	if (!start_keeper(f, &order))
+		return false;
+
+	switch (watch_run(&f->watch, &order, &signal)) {
+	case WATCH_CANCELLED:
+		end_by_signal(f, signal);
+		return false;
+	case WATCH_LATE:
+		f->lease->answer.result = LOCK_TIMEOUT;
+		return may_go_on(f, LOCK_TIMEOUT, &failure);
+	case WATCH_DIED:
+		take_over(f, &order);
+		return false;
+	case WATCH_OVER:
+		break;
+	}
+	if (atomic_load(&f->lease->phase) == LEASE_DENIED) {
+		learn_denial(f);
+		return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
+	}
+	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
+		hear_parting(f, &order);
+	conclude(f);
+	return false;
+}
+
+static bool wait_for_turn(struct front *f)
+{
+	struct failure failure = {0};
+	enum lock_result result;
+
+	if (f->lease->answer.result != LOCK_BUSY)
+		return true;
+	result = lock_listen(f->lock, patience(f), &failure);
+	return result == LOCK_GRANTED || may_go_on(f, result, &failure);
+}
+
+void front_run(const struct front_task *task, struct outcome *outcome)
+{
+	struct front f = {.task = task, .lock = task->lock, .outcome = outcome};
+
+	struct failure failure;
+
+	if (!watch_open(&f.watch, task->inherited)) {
+		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	f.lease = f.watch.lease;
+	while (try_once(&f) && wait_for_turn(&f))
+		continue;
+	if (outcome->answer.result != LOCK_GRANTED)
+		outcome->waited = clock_now() - task->started;
+}

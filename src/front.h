@@ -1,0 +1,34 @@
+/*
+ * The front: the process that the caller started, and whose exit code he gets. It asks for the
+ * lock, waits for it, forks a keeper for each request that may be granted, passes signals on,
+ * stops and continues as any job does, and steps in when the keeper dies or stands still.
+ */
+#ifndef DLOCK_FRONT_H
+#define DLOCK_FRONT_H
+
+#include <stdbool.h>
+
+#include "lease.h"
+
+struct inherited;
+struct outcome;
+struct program;
+
+/* All borrowed. */
+struct front_task {
+	struct lock *lock; /* opened, nothing sent yet */
+	struct lease_terms terms;
+	const struct program *program;
+	const struct inherited *inherited;
+	const char *name;
+	nanos started; /* `wait` counts from here */
+	nanos wait;    /* 0: do not; NANOS_NEVER: for ever */
+	int stop_signal;
+	bool close_early;
+	bool warn_when_lost;
+};
+
+/* Runs COMMAND under the lock, from the first request to the end, and says how it went. */
+void front_run(const struct front_task *task, struct outcome *outcome);
+
+#endif

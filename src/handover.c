@@ -1,0 +1,41 @@
+#include "handover.h"
+
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inherited.h"
+#include "lock.h"
+
+#define PAUSE_FIRST   1 /* ms */
+#define PAUSE_LONGEST 100
+
+void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
+{
+	nanos until = clock_now() + limit;
+	int pause = PAUSE_FIRST;
+
+	while (answer->handed_count > 0 && clock_now() < until) {
+		char first[LOCK_TOKEN_SIZE];
+
+		memcpy(first, answer->handed[0], sizeof(first));
+		poll(NULL, 0, pause);
+		if (lock_verify(lock, answer, (struct patience){until, -1}) != LOCK_RELEASED)
+			return;
+		pause = pause * 2 < PAUSE_LONGEST ? pause * 2 : PAUSE_LONGEST;
+		if (answer->handed_count > 0 && strcmp(first, answer->handed[0]) != 0) {
+			pause = PAUSE_FIRST; /* the next in a row of dead ones */
+			until = clock_now() + limit;
+		}
+	}
+}
+
+void handover_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit)
+{
+	if (fork() != 0)
+		return;
+	setpgid(0, 0);
+	inherited_close();
+	handover_verify(lock, answer, limit);
+	_exit(0);
+}

@@ -1,0 +1,73 @@
+#include "message.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <bsd/string.h>
+
+#include "text.h"
+
+#define LINE_SIZE 2048 /* below PIPE_BUF, so that a pipe takes a line as a whole */
+
+/* Written once, before there is a second process or thread. */
+static struct {
+	int level;
+	bool to_syslog;
+	const char *name;
+} message = {.level = MESSAGE_WARNING};
+
+void message_open(int level, bool to_syslog)
+{
+	message.level = level;
+	message.to_syslog = to_syslog;
+	/* The socket is opened by the first line and is close-on-exec (glibc). */
+	if (to_syslog)
+		openlog("dlock", LOG_PID, LOG_USER);
+}
+
+void message_name(const char *name)
+{
+	message.name = name;
+}
+
+bool message_shows(enum message_level level)
+{
+	return (int)level <= message.level;
+}
+
+static void write_line(const char *line, size_t length)
+{
+	while (write(STDERR_FILENO, line, length) == -1 && errno == EINTR)
+		;
+}
+
+void message_say(enum message_level level, const char *format, ...)
+{
+	static const int priorities[] = {LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG};
+	static const char own[] = "dlock: ";
+	char line[LINE_SIZE];
+	char *text = line + sizeof(own) - 1;
+	size_t room = LINE_SIZE - sizeof(own); /* leaves one byte for the newline */
+	int used = 0;
+	int saved_errno = errno;
+	va_list arguments;
+
+	if (!message_shows(level))
+		return;
+	memcpy(line, own, sizeof(own));
+	if (message.name != NULL)
+		used = snprintf(text, room, "%.1024s: ", message.name);
+	va_start(arguments, format);
+	vsnprintf(text + used, room - (size_t)used, format, arguments);
+	va_end(arguments);
+	text_clean(text);
+	if (message.to_syslog)
+		syslog(priorities[level], "%s", text);
+	strlcat(text, "\n", room + 1);
+	write_line(line, strlen(line));
+	errno = saved_errno;
+}

@@ -1,0 +1,50 @@
+/*
+ * COMMAND and everything that descends from it, seen from a subreaper (PR_SET_CHILD_SUBREAPER,
+ * Linux 3.4): an orphan below becomes our own child, whatever setsid or double fork it went
+ * through.
+ *
+ * No function here allocates, takes a lock or waits: the kill deadline depends on nothing else.
+ * One thread, the one that started COMMAND or took its tree over.
+ */
+#ifndef DLOCK_PROCESS_TREE_H
+#define DLOCK_PROCESS_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define TREE_STRANGERS 64
+
+struct process_tree {
+	pid_t command;                   /* our child whose status counts; 0: none */
+	bool over;                       /* it has ended; status is there */
+	bool stopped;                    /* it is stopped by a signal (Ctrl-Z) */
+	int status;                      /* as from waitpid(2) */
+	bool empty;                      /* nothing is left: known after tree_reap */
+	pid_t strangers[TREE_STRANGERS]; /* children that were here before; not ours to stop */
+	size_t stranger_count;
+};
+
+/* Makes this process the reaper of all that descends from it, and sets children that it already
+ * has aside: a shell may have exec'ed dlock with jobs in the background. */
+void tree_open(struct process_tree *tree);
+
+/* Collects every child that has ended, and COMMAND's stops and continuations, without waiting. */
+void tree_reap(struct process_tree *tree);
+
+/*
+ * Sends a signal to every descendant, parents before children (a shell must not go on to its next
+ * command because the last one was ended first). Our own children's pids cannot be reused before
+ * we reap them; the others are signalled through a pidfd that is opened first and compared with
+ * its parent afterwards. For SIGKILL call it again at each SIGCHLD and every few ms until the tree
+ * is empty: a killed process cannot fork, and its children become ours.
+ */
+void tree_signal(const struct process_tree *tree, int sig);
+
+/* The same for the descendants of another process, which is not signalled itself. */
+void tree_signal_below(pid_t root, int sig);
+
+/* The first `most` descendants' pids; returns how many. */
+size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most);
+
+#endif

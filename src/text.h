@@ -1,0 +1,22 @@
+/* Text that may come from anybody: UTF-8 (RFC 3629), and what a terminal must not get. Pure. */
+#ifndef DLOCK_TEXT_H
+#define DLOCK_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The length in bytes of the character at text, 1 to 4; 0 when it is not well-formed, or the end.
+ */
+size_t text_character(const char *text);
+
+/* Whether the well-formed character at text is a control character: C0, DEL or C1. */
+bool text_is_control(const char *text);
+
+/* Makes text fit for a terminal, in place: each control character and each byte that is no UTF-8
+ * becomes a '?'. Returns text. */
+char *text_clean(char *text);
+
+/* How many characters cleaned text has: its width on a terminal, near enough. */
+size_t text_width(const char *text);
+
+#endif

@@ -1,0 +1,84 @@
+# What was built: what it links, maps and weighs, and that it installs.
+
+load helper
+
+setup_file() { file_begin; }
+setup() {
+	test_begin
+	builddir=${builddir:-$BATS_TEST_DIRNAME/..}
+}
+teardown() { test_end; }
+teardown_file() { file_end; }
+
+sanitized() { grep -q '^DLOCK_LDFLAGS.*-fsanitize' "$builddir/Makefile"; }
+
+# Libraries that a plain run may map: libc's own, and of ours only what serves every run.
+readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
+
+@test "a plain run maps no library beyond libc, hiredis and libbsd" {
+	! sanitized || skip "a sanitizer brings its own"
+	try dlock maps sh -c 'cat "/proc/$PPID/maps"'
+	assert_equal "$status $err" "0 "
+	grep -oE '/[^/]*\.so[.0-9]*$' <<<"$out" | tr -d / | sort -u >mapped
+	assert grep -q '^libc\.so' mapped
+	assert_equal "$(grep -vE "$ALLOWED" mapped || true)" ""
+}
+
+@test "no process of a run needs 2 MiB" {
+	! sanitized || skip "a sanitizer needs more"
+	# Mostly libc, of which the kernel maps 64 KiB around each fault; how much that makes varies
+	# with the address it was loaded at. So: the least of several runs.
+	local run
+	for run in {1..6}; do
+		try dlock memory sh -c '
+			keeper=$PPID
+			front=$(sed -n "s/^PPid:[[:space:]]*//p" "/proc/$keeper/status")
+			sed -n "s/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p" \
+				"/proc/$keeper/status" "/proc/$front/status" | sort -n | tail -n 1'
+		assert_equal "$status $err" "0 "
+		echo "$out" >>peaks
+	done
+	assert_between "$(sort -n peaks | head -n 1)" 500 2047 "peak memory in KiB"
+}
+
+@test "--version is the version that configure was given" {
+	local version
+	version=$(sed -n 's/^PACKAGE_VERSION = //p' "$builddir/Makefile")
+	try dlock --version
+	assert_equal "$status $out" "0 dlock $version"
+}
+
+@test "the program is a hardened one" {
+	! sanitized || skip "a sanitizer's build is for tests"
+	grep -q '^DLOCK_LDFLAGS.*-pie' "$builddir/Makefile" || skip "configured without hardening"
+	readelf -hW "$builddir/src/dlock" >header
+	readelf -lW "$builddir/src/dlock" >segments
+	readelf -dW "$builddir/src/dlock" >dynamic
+	assert grep -qE 'Type: +DYN' header
+	assert grep -qE 'GNU_RELRO' segments
+	assert grep -qE 'BIND_NOW|NOW' dynamic
+	refute grep -qE 'GNU_STACK.*RWE' segments
+	refute grep -qE 'RUNPATH|RPATH' dynamic
+}
+
+@test "make install installs a dlock that runs, and its manual" {
+	try make -s --no-print-directory -C "$builddir" install DESTDIR="$PWD/root" prefix=/usr
+	assert_equal "$status $err" "0 "
+	try root/usr/bin/dlock installed echo yes
+	expect 0 yes
+	assert test -s root/usr/share/man/man1/dlock.1
+	assert test -s root/usr/share/doc/dlock/README.md
+	try make -s --no-print-directory -C "$builddir" uninstall DESTDIR="$PWD/root" prefix=/usr
+	assert_equal "$(find root -type f)" ""
+}
+
+@test "every source has its line in Makefile.am" {
+	local top=$BATS_TEST_DIRNAME/.. source
+	(cd "$top" && find src tests/unit tests/aux -name '*.[ch]' -o -name '*.lua') >sources
+	assert_between "$(wc -l <sources)" 40 400
+	while IFS= read -r source; do
+		[[ $source != src/redis/script_text.c ]] || continue # made by the build
+		[[ $source != tests/*.c ]] || source=${source%.c} # a program's own name is enough
+		assert grep -qF "$source" "$top/Makefile.am"
+	done <sources
+}
