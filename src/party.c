@@ -55,26 +55,40 @@ static uint64_t read_start(void)
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* The user database may ask a directory server: so it comes last. */
-static const char *find_user(void)
+/* The name that /etc/passwd has for a user, else the number: getpwuid(3) would load the modules of
+ * nsswitch.conf, which takes a millisecond, and may ask a directory server. */
+static void read_user(uid_t uid, char *text, size_t size)
+{
+	FILE *file = fopen("/etc/passwd", "re");
+	const struct passwd *entry = NULL;
+
+	while (file && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
+		continue;
+	if (entry)
+		snprintf(text, size, "%s", entry->pw_name);
+	else
+		snprintf(text, size, "%u", (unsigned)uid);
+	if (file)
+		fclose(file);
+}
+
+static void find_user(char *text, size_t size)
 {
 	const char *user = getenv("LOGNAME");
-	const struct passwd *entry;
 
 	if (!user || !*user)
 		user = getenv("USER");
 	if (user && *user)
-		return user;
-	if (geteuid() == 0)
-		return "root"; /* in a container, say, where neither is set */
-	entry = getpwuid(geteuid());
-	return entry ? entry->pw_name : "";
+		snprintf(text, size, "%s", user);
+	else if (geteuid() == 0)
+		snprintf(text, size, "root"); /* in a container, say, where neither is set */
+	else
+		read_user(geteuid(), text, size);
 }
 
 void party_self(struct party *party, const char *label)
 {
 	char text[256];
-	const char *user = find_user();
 
 	*party = (struct party){.pid = getpid(), .start = read_start()};
 	if (gethostname(text, sizeof(text)) != 0)
@@ -83,7 +97,8 @@ void party_self(struct party *party, const char *label)
 	set(party->host, sizeof(party->host), text, strlen(text));
 	read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
 	set(party->boot, sizeof(party->boot), text, strlen(text));
-	set(party->user, sizeof(party->user), user, strlen(user));
+	find_user(text, sizeof(text));
+	set(party->user, sizeof(party->user), text, strlen(text));
 	set(party->label, sizeof(party->label), label, strlen(label));
 }
 

@@ -108,7 +108,7 @@ local function step_aside()
 end
 
 know()
-if meta.ended == me then
+if has_ended() then
   return {'ended'}
 end
 purge()

@@ -30,8 +30,9 @@ local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
 -- ms: how long what was handed waits for its claim; the lease of a waiter that does not listen yet;
 -- how long messages, the queue and meta live without being touched.
 local CLAIM, LEASE, MESSAGE, DAY, MONTH = 1000, 2000, 10000, 86400000, 2592000000
--- How many one script hands the lock to at most; how many waiters may not look often enough.
-local MOST, FEW = 64, 10
+-- How many one script hands the lock to at most; how many waiters may not look often enough; how many
+-- tokens are known to have ended.
+local MOST, FEW, ENDED = 64, 10, 4
 
 local cur = call('GET', K)
 local handed = {}
@@ -56,18 +57,23 @@ local function ms()
 end
 
 -- off: nobody is granted a free lock before it (us). again: the generation that was set again.
--- token: whose the last grant is, until it ends. ended: who ended last, so that a request of his
--- that comes late does nothing. success: when COMMAND last ended well (us). keep: for how long that
--- must be remembered, where it is longer than a month (ms).
+-- token: whose the last grant is, until it ends. ended: the tokens that were given back last, the last
+-- first, so that a request with one of them that comes late does nothing, and a release may be repeated.
+-- success: when COMMAND last ended well (us). keep: for how long that must be remembered, where it is
+-- longer than a month (ms).
 local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'success', 'keep', 'granted', 'contended',
   'timeouts', 'lost', 'waited_us', 'held_us'}
 local meta
 local function know()
   local values = call('HMGET', META, 'token', 'ended', unpack(NUMBERS))
-  meta = {token = values[1], ended = values[2]}
+  meta = {token = values[1], ended = values[2] or ''}
   for i, name in ipairs(NUMBERS) do
     meta[name] = tonumber(values[i + 2]) or 0
   end
+end
+
+local function has_ended()
+  return (' ' .. meta.ended .. ' '):find(' ' .. me .. ' ', 1, true) ~= nil
 end
 
 -- After know().

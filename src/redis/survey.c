@@ -30,6 +30,12 @@ static bool fail_memory(struct survey *survey)
 	return failure_set(survey->failure, EXIT_SYSTEM, "out of memory");
 }
 
+static bool fail_nonsense(struct survey *survey)
+{
+	return failure_set(survey->failure, EXIT_PROTOCOL,
+		"%s gave an answer that makes no sense here", survey->session.server->text);
+}
+
 /* Out of patience is a failure here as well. */
 static bool done(struct survey *survey, enum wire wire)
 {
@@ -99,7 +105,8 @@ static char *prefix_pattern(const char *prefix)
 			*at++ = '\\';
 		*at++ = *prefix;
 	}
-	strcpy(at, "*");
+	*at++ = '*';
+	*at = '\0';
 	return pattern;
 }
 
@@ -140,6 +147,7 @@ static bool scan(struct survey *survey, const char *pattern)
 		const char *next = reply_text(reply_at(reply, 0));
 		const struct reply *keys = reply_at(reply, 1);
 
+		good = next != NULL || fail_nonsense(survey);
 		snprintf(cursor, sizeof(cursor), "%s", next ? next : "0");
 		for (size_t i = 0; good && i < reply_count(keys); i++) {
 			const char *key = reply_text(reply_at(keys, i));
@@ -249,9 +257,12 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 		.ttl_ms = reply_integer(reply_at(reply, 2)),
 		.fence = (uint64_t)reply_integer(reply_at(reply, 3)),
 	};
-	bool good = parties_make(&holders, reply_count(reply_at(reply, 4)) / 2) &&
-		    parties_make(&waiters, reply_count(reply_at(reply, 5)));
+	bool good;
 
+	if (!kind)
+		return fail_nonsense(survey);
+	good = parties_make(&holders, reply_count(reply_at(reply, 4)) / 2) &&
+	       parties_make(&waiters, reply_count(reply_at(reply, 5)));
 	if (good) {
 		read_holders(&holders, reply_at(reply, 4), now_us);
 		read_waiters(&waiters, reply_at(reply, 5), now_us);
@@ -259,7 +270,7 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 		view.holder_count = holders.count;
 		view.waiters = waiters.list;
 		view.waiter_count = waiters.count;
-		if (waiters.count > 0 || (kind && strcmp(kind, "free") != 0))
+		if (waiters.count > 0 || strcmp(kind, "free") != 0)
 			show(&view, context);
 	}
 	free(holders.list);

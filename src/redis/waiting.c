@@ -202,12 +202,15 @@ static enum wire heed_holder(struct single *single, const struct reply *reply)
 {
 	struct waiting *waiting = &single->waiting;
 	const char *holder = reply_text(reply);
+	bool shared = holder && strncmp(holder, "dlock:", 6) == 0;
 
-	waiting->moved = !holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
-								   LOCK_TOKEN_SIZE - 1) != 0);
 	/* Beside sharers there may be room by now, if those ahead are dead. */
-	if (single->request.mode != LOCK_EXCLUSIVE && holder && strncmp(holder, "dlock:", 6) == 0)
-		waiting->moved = true;
+	if (shared)
+		waiting->moved = single->request.mode != LOCK_EXCLUSIVE;
+	else
+		waiting->moved =
+			!holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
+								  LOCK_TOKEN_SIZE - 1) != 0);
 	waiting->stage = polls(waiting) ? WAITING_REST : WAITING_EXPIRY;
 	return WIRE_OK;
 }
