@@ -20,9 +20,13 @@ static struct lock *open_lock(const struct options *options, struct failure *fai
 	struct lock_request request = {
 		.name = options->name,
 		.prefix = options->prefix,
-		.mode = LOCK_EXCLUSIVE,
+		.mode = options->sharers == OPTIONS_EXCLUSIVE ? LOCK_EXCLUSIVE
+			: options->sharers == OPTIONS_SHARED  ? LOCK_SHARED
+							      : LOCK_PERMITS,
+		.permits = options->sharers,
 		.ttl_ms = options->ttl / NANOS_PER_MS,
 		.queues = options->wait != 0,
+		.priority = options->priority,
 	};
 
 	party_self(&request.self, options->label);

@@ -16,6 +16,10 @@ struct server; /* server.h */
 
 #define OPTIONS_WAIT_FOREVER NANOS_NEVER
 
+/* Of -x, -s and --permits the last one counts, so they share a field. */
+#define OPTIONS_EXCLUSIVE 0
+#define OPTIONS_SHARED    (-1)
+
 enum options_on_lost { ON_LOST_STOP, ON_LOST_WARN };
 
 /* All durations in ns. Strings are borrowed from argv, the environment or what the options keep,
@@ -29,6 +33,8 @@ struct options {
 	const char *prefix;
 	nanos wait; /* from the start on; 0: -n; OPTIONS_WAIT_FOREVER */
 	nanos ttl;
+	int sharers; /* OPTIONS_EXCLUSIVE, OPTIONS_SHARED, or K with --permits K */
+	int priority;
 	bool per_host;
 
 	/* COMMAND */

@@ -73,14 +73,16 @@ bool option_set_step(const struct option_row *row, const char *text, struct opti
 	return true;
 }
 
-bool option_set_nothing(const struct option_row *row, const char *text, struct options *options,
+bool option_set_constant(const struct option_row *row, const char *text, struct options *options,
 	struct failure *failure)
 {
 	bool yes;
 
-	(void)row;
-	(void)options;
-	return read_yes(text, &yes, failure);
+	if (!read_yes(text, &yes, failure))
+		return false;
+	if (yes)
+		*(int *)field(row, options) = (int)row->least;
+	return true;
 }
 
 bool option_set_duration(const struct option_row *row, const char *text, struct options *options,

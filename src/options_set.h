@@ -16,7 +16,7 @@ struct options;
 OPTION_SETTER(option_set_flag);     /* bool: true */
 OPTION_SETTER(option_set_zero);     /* nanos: 0 */
 OPTION_SETTER(option_set_step);     /* int: adds row->least */
-OPTION_SETTER(option_set_nothing);  /* says what holds anyway */
+OPTION_SETTER(option_set_constant); /* int: row->least */
 OPTION_SETTER(option_set_duration); /* nanos from row->least to row->most */
 OPTION_SETTER(option_set_number);   /* int from row->least to row->most */
 OPTION_SETTER(option_set_text);     /* const char * */
