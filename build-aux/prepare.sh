@@ -62,8 +62,11 @@ build() {
 		(cd "$build" && quietly "$top/configure" -q "$@")
 	fi
 	say "Building"
-	make -s --no-print-directory -C "$build" -j"$(nproc)"
+	make_target all
 }
+
+# make_target TARGET: only warnings and errors are shown.
+make_target() { make -s --no-print-directory -C "$build" -j"$(nproc)" "$1" >/dev/null; }
 
 # quietly COMMAND...: says what COMMAND said only when it fails.
 quietly() {

@@ -1,6 +1,7 @@
 /* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
 #include "commands.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include "options.h"
 #include "outcome.h"
 #include "program.h"
+#include "server.h"
 
 static struct lock *open_lock(const struct options *options, struct failure *failure)
 {
@@ -53,6 +55,16 @@ static void say_holder(const struct lock_answer *answer, const char *what)
 		message_say(MESSAGE_WARNING, "%s: others are ahead", what);
 }
 
+static void say_run(const struct outcome *outcome)
+{
+	char waited[DURATION_TEXT], held[DURATION_TEXT];
+
+	if (message_shows(MESSAGE_INFO))
+		message_say(MESSAGE_INFO, "waited %s, held for %s, fencing token %" PRIu64,
+			duration_format(outcome->waited, waited),
+			duration_format(outcome->held, held), outcome->answer.fence);
+}
+
 static void say_outcome(const struct outcome *outcome, const struct options *options)
 {
 	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
@@ -69,8 +81,11 @@ static void say_outcome(const struct outcome *outcome, const struct options *opt
 	case OUTCOME_FAILED:
 		message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
 		break;
+	case OUTCOME_RAN:
+		say_run(outcome);
+		break;
 	default:
-		break; /* COMMAND ran, or it was said when it happened */
+		break; /* it was said when it happened */
 	}
 }
 
@@ -107,6 +122,7 @@ int cmd_run(const struct options *options)
 		return fail(&failure);
 	if (!(lock = open_lock(options, &failure)))
 		return fail(&failure);
+	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 
 	front_run(
 		&(struct front_task){

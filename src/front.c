@@ -216,6 +216,8 @@ static void take_over(struct front *f, const struct keeper_task *order)
 	f->outcome->kind = f->watch.stood_still || atomic_load(&f->lease->lost) ? OUTCOME_LOST
 										: OUTCOME_KILLED;
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
+	if (f->lease->answer.result == LOCK_GRANTED)
+		lock_learn(f->lock, &f->lease->answer);
 	lock_reset(f->lock); /* the keeper has used these connections */
 	lock_release(f->lock, 0, (struct patience){limit, -1}, &answer);
 	if (answer.result == LOCK_LOST)

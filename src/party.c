@@ -63,6 +63,8 @@ static const char *find_user(void)
 		user = getenv("USER");
 	if (user && *user)
 		return user;
+	if (geteuid() == 0)
+		return "root"; /* in a container, say, where neither is set */
 	entry = getpwuid(geteuid());
 	return entry ? entry->pw_name : "";
 }
