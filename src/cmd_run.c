@@ -9,12 +9,14 @@
 
 #include "duration.h"
 #include "front.h"
+#include "holder.h"
 #include "inherited.h"
 #include "lock.h"
 #include "message.h"
 #include "options.h"
 #include "outcome.h"
 #include "program.h"
+#include "wait_line.h"
 #include "server.h"
 
 static struct lock *open_lock(const struct options *options, struct failure *failure)
@@ -29,6 +31,7 @@ static struct lock *open_lock(const struct options *options, struct failure *fai
 		.ttl_ms = options->ttl / NANOS_PER_MS,
 		.queues = options->wait != 0,
 		.priority = options->priority,
+		.watched = wait_line_is_wanted(),
 	};
 
 	party_self(&request.self, options->label);
@@ -37,22 +40,9 @@ static struct lock *open_lock(const struct options *options, struct failure *fai
 
 static void say_holder(const struct lock_answer *answer, const char *what)
 {
-	char held[DURATION_TEXT];
-	const struct party *holder = &answer->holder;
+	char text[HOLDER_TEXT];
 
-	if (answer->foreign && answer->free_in_ms >= 0)
-		message_say(MESSAGE_WARNING,
-			"%s: held by another Redis client, for %s more at most", what,
-			duration_format(answer->free_in_ms * NANOS_PER_MS, held));
-	else if (answer->foreign)
-		message_say(MESSAGE_WARNING, "%s: held by another Redis client, without an expiry",
-			what);
-	else if (answer->known)
-		message_say(MESSAGE_WARNING, "%s: held by %s:%d (%s, %s) for %s", what,
-			holder->host, (int)holder->pid, holder->user, holder->label,
-			duration_format(answer->held_ms * NANOS_PER_MS, held));
-	else
-		message_say(MESSAGE_WARNING, "%s: others are ahead", what);
+	message_say(MESSAGE_WARNING, "%s: %s", what, holder_describe(answer, 0, text));
 }
 
 static void say_run(const struct outcome *outcome)

@@ -14,6 +14,7 @@
 #include "message.h"
 #include "outcome.h"
 #include "program.h"
+#include "wait_line.h"
 #include "watch.h"
 
 #define FIRST_ANSWER  (5 * NANOS_PER_SEC) /* a server that has never answered gets no longer */
@@ -30,6 +31,7 @@ struct front {
 	struct outcome *outcome;
 	struct watch watch;
 	struct lease *lease;
+	struct wait_line line;
 	bool answered;    /* a server has answered: from now on a broken connection is mended */
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 };
@@ -273,12 +275,17 @@ static bool try_once(struct front *f)
 
 static bool wait_for_turn(struct front *f)
 {
+	struct patience limit = patience(f);
 	struct failure failure = {0};
 	enum lock_result result;
 
 	if (f->lease->answer.result != LOCK_BUSY)
 		return true;
-	result = lock_listen(f->lock, patience(f), &failure);
+	limit.cancel_fd = wait_line_begin(&f->line, &f->outcome->answer);
+	do {
+		result = lock_listen(f->lock, limit, &failure);
+	} while (result == LOCK_CANCELLED && wait_line_goes_on(&f->line));
+	wait_line_end(&f->line);
 	return result == LOCK_GRANTED || may_go_on(f, result, &failure);
 }
 
@@ -292,6 +299,7 @@ void front_run(const struct front_task *task, struct outcome *outcome)
 		return;
 	}
 	f.lease = f.watch.lease;
+	wait_line_open(&f.line, task->name, f.watch.ending_fd);
 	while (try_once(&f) && wait_for_turn(&f))
 		continue;
 }

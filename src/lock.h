@@ -34,6 +34,7 @@ struct lock_request {
 	int64_t ttl_ms;
 	bool queues;       /* busy: take a place in the queue (else -n) */
 	int priority;      /* a point counts as a minute of waiting */
+	bool watched;      /* somebody looks on while we wait: asks again when our rank changes */
 	const char *token; /* NULL: a fresh one; else the owner token of a detached lock */
 	struct party self; /* who asks */
 };

@@ -230,7 +230,8 @@ static enum wire heed_place(struct single *single, const struct reply *reply)
 
 	/* Not in the queue: passed over, or the lock is ours and the message was lost. First only
 	 * now: the holder and its expiry are to be watched from here on. */
-	if (!reply_is_integer(reply) || (rank == 0 && waiting->rank != 0))
+	if (!reply_is_integer(reply) || (rank == 0 && waiting->rank != 0) ||
+		(rank != waiting->rank && single->request.watched))
 		waiting->moved = true;
 	waiting->rank = rank;
 	waiting->stage = WAITING_REST;
