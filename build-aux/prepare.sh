@@ -39,12 +39,10 @@ need() {
 # Debian's package redis-server would start a service too. The server itself is in redis-tools,
 # as one program with redis-check-rdb: under its other name it serves.
 find_redis_server() {
-	REDIS_SERVER=$(command -v redis-server) || {
-		mkdir -p "$build/tests/bin"
-		ln -sf "$(command -v redis-check-rdb)" "$build/tests/bin/redis-server"
-		REDIS_SERVER=$build/tests/bin/redis-server
-	}
-	export REDIS_SERVER
+	command -v redis-server >/dev/null && return 0
+	mkdir -p "$build/tests/bin"
+	ln -sf "$(command -v redis-check-rdb)" "$build/tests/bin/redis-server"
+	PATH=$PATH:$build/tests/bin
 }
 
 # build [CONFIGURE OPTION]...: into a folder of its own for each set of options, unless the tree

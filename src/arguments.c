@@ -148,10 +148,8 @@ bool arguments_read(struct arguments *arguments, int argc, char **argv, struct f
 	word = arguments->operand_count > 0 ? arguments->operands[0] : NULL;
 	arguments->command = word == NULL ? NULL : command_find(word);
 	if (arguments->command != NULL) {
-		/* Only run has operands that are options of somebody else. */
-		bool stops = arguments->command->bit == COMMAND_RUN;
-
-		if (!scan(arguments, &grammar, grammar.letters + (stops ? 0 : 1),
+		if (!scan(arguments, &grammar,
+			    grammar.letters + (arguments->command->stops ? 0 : 1),
 			    (int)arguments->operand_count, arguments->operands, failure))
 			return false;
 	} else if (word != NULL && command_is_reserved(word)) {

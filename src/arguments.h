@@ -24,9 +24,9 @@ struct arguments {
 	bool done; /* an option such as --help has shown something, and that is all */
 };
 
-/* Options may stand before and after the command word; those of run end at its first operand,
- * elsewhere they may also stand among the operands (argv is then put into order). False with
- * failure EXIT_USAGE, or EXIT_SYSTEM. Either way arguments_close(). */
+/* Options may stand before and after the command word; those of a command that stops there end at
+ * its first operand, elsewhere they may also stand among the operands (argv is then put into
+ * order). False with failure EXIT_USAGE, or EXIT_SYSTEM. Either way arguments_close(). */
 bool arguments_read(struct arguments *arguments, int argc, char **argv, struct failure *failure);
 void arguments_close(struct arguments *arguments);
 

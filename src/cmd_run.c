@@ -2,12 +2,10 @@
 #include "commands.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "duration.h"
+#include "ending.h"
 #include "front.h"
 #include "holder.h"
 #include "inherited.h"
@@ -79,20 +77,6 @@ static void say_outcome(const struct outcome *outcome, const struct options *opt
 	}
 }
 
-/* Ends as the signal would have ended dlock, so that the caller's shell sees it. */
-static void die_of(int sig)
-{
-	struct rlimit none = {0, 0};
-	sigset_t set;
-
-	setrlimit(RLIMIT_CORE, &none); /* QUIT would write the password to a core file */
-	signal(sig, SIG_DFL);
-	sigemptyset(&set);
-	sigaddset(&set, sig);
-	raise(sig);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-}
-
 static int fail(const struct failure *failure)
 {
 	message_say(MESSAGE_ERROR, "%s", failure->text);
@@ -132,6 +116,6 @@ int cmd_run(const struct options *options)
 	say_outcome(&outcome, options);
 	lock_close(lock);
 	if (outcome.end_signal != 0)
-		die_of(outcome.end_signal);
+		ending_by_signal(outcome.end_signal);
 	return outcome_exit(&outcome, options->conflict_exit);
 }

@@ -11,6 +11,7 @@ const struct command commands[] = {
 		.bit = COMMAND_RUN,
 		.usage = "NAME [--] COMMAND [ARG]...",
 		.summary = "run COMMAND under the lock NAME",
+		.stops = true,
 		.take = operands_take_run,
 		.run = cmd_run,
 	},
@@ -21,6 +22,15 @@ const struct command commands[] = {
 		.summary = "show who holds, who waits, for how long",
 		.take = operands_take_status,
 		.run = cmd_status,
+	},
+	{
+		.word = "guard",
+		.bit = COMMAND_GUARD,
+		.usage = "STATEFILE [--] COMMAND [ARG]...",
+		.summary = "run COMMAND unless STATEFILE has seen a newer fencing token",
+		.stops = true,
+		.take = operands_take_guard,
+		.run = cmd_guard,
 	},
 	{.word = NULL},
 };
@@ -38,7 +48,7 @@ bool command_is_reserved(const char *word)
 {
 	/* clang-format off */
 	static const char *const reserved[] = {
-		"hold", "acquire", "renew", "release", "guard", "check",
+		"hold", "acquire", "renew", "release", "check",
 		"help", "version", "list", "watch", "break", "config", "completion",
 	};
 	/* clang-format on */

@@ -11,6 +11,7 @@ struct options;
 enum command_bit {
 	COMMAND_RUN = 1 << 0,
 	COMMAND_STATUS = 1 << 1,
+	COMMAND_GUARD = 1 << 2,
 };
 
 struct command {
@@ -18,6 +19,7 @@ struct command {
 	unsigned bit;        /* in the option table: which options it takes */
 	const char *usage;   /* what follows "dlock [word] [OPTION]..." */
 	const char *summary; /* one line for --help */
+	bool stops;          /* its options end at the first operand: what follows has its own */
 	bool (*take)(struct options *options, struct failure *failure); /* reads the operands */
 	int (*run)(const struct options *options);                      /* returns the exit code */
 };
@@ -34,5 +36,6 @@ bool command_is_reserved(const char *word);
 
 int cmd_run(const struct options *options);
 int cmd_status(const struct options *options);
+int cmd_guard(const struct options *options);
 
 #endif

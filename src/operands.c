@@ -8,6 +8,7 @@
 #include "failure.h"
 #include "name.h"
 #include "options.h"
+#include "options_table.h"
 
 #define HOST_SIZE 256 /* HOST_NAME_MAX is 64 on Linux */
 
@@ -121,6 +122,17 @@ static bool take_shell(struct options *options, struct failure *failure)
 	return true;
 }
 
+/* [--] COMMAND [ARG]...; false: there is none. */
+static bool take_command(struct options *options)
+{
+	if (options->operand_count > 0 && strcmp(options->operands[0], "--") == 0) {
+		options->operands++;
+		options->operand_count--;
+	}
+	options->argv = options->operands;
+	return options->operand_count > 0;
+}
+
 bool operands_take_run(struct options *options, struct failure *failure)
 {
 	if (!take_name(options, failure) || !take_shell_string(options, failure))
@@ -128,19 +140,40 @@ bool operands_take_run(struct options *options, struct failure *failure)
 	if (options->shell_string != NULL) {
 		if (!take_shell(options, failure))
 			return false;
-	} else {
-		if (options->operand_count > 0 && strcmp(options->operands[0], "--") == 0) {
-			options->operands++;
-			options->operand_count--;
-		}
-		if (options->operand_count == 0)
-			return failure_set(failure, EXIT_USAGE,
-				"no COMMAND given for the lock NAME '%.100s'", options->name);
-		options->argv = options->operands;
+	} else if (!take_command(options)) {
+		return failure_set(failure, EXIT_USAGE,
+			"no COMMAND given for the lock NAME '%.100s'", options->name);
 	}
 	if (options->label == NULL)
 		options->label = base_name(options->argv[0]);
 	return true;
+}
+
+static bool take_fence(struct options *options, struct failure *failure)
+{
+	const struct option_row *row = option_by_name("fence");
+	const char *text = getenv("DLOCK_FENCE");
+
+	if (options->fence > 0)
+		return true;
+	if (text == NULL || *text == '\0')
+		return failure_set(failure, EXIT_USAGE,
+			"no fencing token given: by --fence, or by DLOCK_FENCE as dlock sets it");
+	return row->set(row, text, options, failure) ||
+	       failure_set(failure, EXIT_USAGE, "DLOCK_FENCE: %s", failure->text);
+}
+
+bool operands_take_guard(struct options *options, struct failure *failure)
+{
+	if (options->operand_count == 0 || *options->operands[0] == '\0')
+		return failure_set(
+			failure, EXIT_USAGE, "no STATEFILE given; see dlock guard --help");
+	options->state_file = *options->operands++;
+	options->operand_count--;
+	if (!take_command(options))
+		return failure_set(failure, EXIT_USAGE,
+			"no COMMAND given for the STATEFILE '%.100s'", options->state_file);
+	return take_fence(options, failure);
 }
 
 bool operands_is_glob(const char *operand)

@@ -11,6 +11,10 @@ struct options;
  * where no other was given, the label. False with failure EXIT_USAGE, or EXIT_SYSTEM. */
 bool operands_take_run(struct options *options, struct failure *failure);
 
+/* STATEFILE, then COMMAND [ARG]...; the fencing token too, from DLOCK_FENCE where --fence was not
+ * given. Sets state_file, argv and fence. False with failure EXIT_USAGE. */
+bool operands_take_guard(struct options *options, struct failure *failure);
+
 /* Any number of NAME or GLOB. False with failure EXIT_USAGE. */
 bool operands_take_status(struct options *options, struct failure *failure);
 

@@ -146,6 +146,8 @@ static bool read_environment(struct reading *reading)
 	const struct option_row *row = option_by_name("server");
 	const char *value = getenv("DLOCK_SERVER");
 
+	if ((row->commands & reading->options->command->bit) == 0)
+		return true;
 	if (value == NULL || *value == '\0' || is_given(&reading->arguments, row))
 		return true;
 	return row->set(row, value, reading->options, reading->failure) ||

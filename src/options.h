@@ -51,6 +51,10 @@ struct options {
 	int verbosity;     /* message levels above it are silent: 1, -q 0, -qq -1, -v 2, -vv 3 */
 	bool syslog;
 
+	/* guard */
+	const char *state_file;
+	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
+
 	/* status */
 	bool json;
 	char **operands; /* what follows the command word and is not an option */

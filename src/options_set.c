@@ -102,21 +102,35 @@ bool option_set_duration(const struct option_row *row, const char *text, struct 
 	return true;
 }
 
-bool option_set_number(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+static bool read_number(
+	const struct option_row *row, const char *text, int64_t *value, struct failure *failure)
 {
 	const char *error = "invalid";
-	long long value = 0;
 
 	/* strtonum(3) would let blanks and a '+' pass. */
 	if (isdigit((unsigned char)text[*text == '-']))
-		value = strtonum(text, row->least, row->most, &error);
-	if (error != NULL)
-		return failure_set(failure, EXIT_USAGE,
-			"'%.100s' is no number from %" PRId64 " to %" PRId64, text, row->least,
-			row->most);
+		*value = strtonum(text, row->least, row->most, &error);
+	if (error == NULL)
+		return true;
+	return failure_set(failure, EXIT_USAGE,
+		"'%.100s' is no number from %" PRId64 " to %" PRId64, text, row->least, row->most);
+}
+
+bool option_set_number(const struct option_row *row, const char *text, struct options *options,
+	struct failure *failure)
+{
+	int64_t value;
+
+	if (!read_number(row, text, &value, failure))
+		return false;
 	*(int *)field(row, options) = (int)value;
 	return true;
+}
+
+bool option_set_token(const struct option_row *row, const char *text, struct options *options,
+	struct failure *failure)
+{
+	return read_number(row, text, field(row, options), failure);
 }
 
 bool option_set_text(const struct option_row *row, const char *text, struct options *options,

@@ -19,6 +19,7 @@ OPTION_SETTER(option_set_step);     /* int: adds row->least */
 OPTION_SETTER(option_set_constant); /* int: row->least */
 OPTION_SETTER(option_set_duration); /* nanos from row->least to row->most */
 OPTION_SETTER(option_set_number);   /* int from row->least to row->most */
+OPTION_SETTER(option_set_token);    /* int64_t from row->least to row->most */
 OPTION_SETTER(option_set_text);     /* const char * */
 OPTION_SETTER(option_set_path);     /* const char *, absolute */
 OPTION_SETTER(option_set_prefix);   /* const char * that name_prefix_fault() passes */

@@ -10,7 +10,9 @@
 
 #define RUN    COMMAND_RUN
 #define STATUS COMMAND_STATUS
-#define ALL    (COMMAND_RUN | COMMAND_STATUS)
+#define GUARD  COMMAND_GUARD
+#define SERVED (RUN | STATUS)
+#define ALL    (SERVED | GUARD)
 
 #define FIELD(name) .field = offsetof(struct options, name)
 
@@ -56,14 +58,14 @@ const struct option_row option_rows[] = {
 		.set = option_set_duration, .least = NANOS_PER_SEC, .most = INT64_MAX, FIELD(ttl)},
 	{.letters = "S", .names = {"server"}, .argument = "URL",
 		.help = "the lock server",
-		.commands = ALL, .configurable = true, .set = option_set_server, FIELD(server)},
+		.commands = SERVED, .configurable = true, .set = option_set_server, FIELD(server)},
 	{.names = {"password-file"}, .argument = "FILE",
 		.help = "holds the server's password",
 		.configurable = true, .completion = COMPLETE_FILE,
 		.set = option_set_path, FIELD(password_file)},
 	{.names = {"prefix"}, .argument = "TEXT",
 		.help = "of the keys in the server", .preset = "lock:",
-		.commands = ALL, .configurable = true, .set = option_set_prefix, FIELD(prefix)},
+		.commands = SERVED, .configurable = true, .set = option_set_prefix, FIELD(prefix)},
 	{.names = {"per-host"},
 		.help = "the lock is this host's own: NAME becomes HOST/NAME",
 		.commands = RUN, .configurable = true, .set = option_set_flag, FIELD(per_host)},
@@ -92,6 +94,11 @@ const struct option_row option_rows[] = {
 		.help = "what to do when the lock cannot be proved any longer", .preset = "stop",
 		.commands = RUN, .configurable = true, .completion = COMPLETE_CHOICE,
 		.set = option_set_choice, .choices = on_lost_choices, FIELD(on_lost)},
+
+	/* The resource's side. */
+	{.names = {"fence"}, .argument = "NUMBER",
+		.help = "the fencing token", .otherwise = "DLOCK_FENCE",
+		.commands = GUARD, .set = option_set_token, .least = 1, .most = INT64_MAX, FIELD(fence)},
 
 	/* What is shown. */
 	{.names = {"json"},

@@ -1,17 +1,12 @@
 #include "outcome.h"
 
-#include <sys/wait.h>
-
-static int command_exit(int status)
-{
-	return WIFSIGNALED(status) ? EXIT_SIGNAL_BASE + WTERMSIG(status) : WEXITSTATUS(status);
-}
+#include "ending.h"
 
 int outcome_exit(const struct outcome *outcome, int conflict)
 {
 	switch (outcome->kind) {
 	case OUTCOME_RAN:
-		return command_exit(outcome->command_status);
+		return ending_code(outcome->command_status);
 	case OUTCOME_BUSY:
 	case OUTCOME_TIMEOUT:
 		return conflict;

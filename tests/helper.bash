@@ -136,6 +136,12 @@ test_end() {
 		wait_until only_memory_is_left || failed=1
 	fi
 	local pid dir
+	if [[ -e $BATS_TEST_TMPDIR/services ]]; then
+		for pid in $(<"$BATS_TEST_TMPDIR/services"); do
+			kill -KILL "$pid" 2>/dev/null || true
+			wait_until is_gone "$pid"
+		done
+	fi
 	if [[ -e $BATS_TEST_TMPDIR/servers ]]; then
 		while read -r dir; do
 			server_end "$dir"
@@ -257,6 +263,9 @@ expect() { # STATUS [OUT [ERR]]: of the last try; OUT and ERR whole, empty where
 		"  stderr: $err" "  expected: ${3-}"
 }
 
+# last_line FILE
+last_line() { tail -n 1 "$1"; }
+
 # expect_failure STATUS REGEX: nothing on stdout, one line on stderr that begins "dlock: " and
 # matches.
 expect_failure() {
@@ -274,6 +283,26 @@ start() {
 		</dev/null 3>&- 4>&- &
 	pid=$!
 	declare -g "${name}_pid=$pid"
+}
+
+# fake_server MODE: a server that is no Redis, or one in trouble (aux/fake_server.py), in ./MODE.
+fake_server() {
+	mkdir "$1"
+	service "$BATS_TEST_DIRNAME/aux/fake_server.py" "$1" "$PWD/$1"
+	wait_until is_file "$1/port"
+}
+
+# proxy SOCKET: passes what comes to ./proxy.socket on to SOCKET; who speaks when is in ./turns.
+proxy() {
+	service "$BATS_TEST_DIRNAME/aux/proxy.py" "$PWD/proxy.socket" "$1" "$PWD/turns"
+	wait_until test -S proxy.socket
+}
+
+# service SCRIPT [ARG]...: ends with the test.
+service() {
+	env -u TEST_MARK "$PYTHON" "$@" </dev/null >/dev/null 2>"$BATS_TEST_TMPDIR/service.err" 3>&- 4>&- &
+	echo $! >>"$BATS_TEST_TMPDIR/services"
+	disown $!
 }
 
 # finish NAME: waits for what start began; sets status, out, err as try does.
@@ -346,12 +375,15 @@ all_gone() {
 	done
 }
 
-# Asleep with no signal on its way to it: whatever it was to do about a signal is done.
+# Asleep with no signal on its way to it: whatever it was to do about a signal is done. CHLD does
+# not count: it may stay pending where it is blocked and children are awaited by other means.
 is_quiet() {
-	local one
+	local one mine all
 	for one; do
 		[[ $(proc_state "$one") == S ]] || return 1
-		[[ $(proc_status "$one" SigPnd)$(proc_status "$one" ShdPnd) =~ ^0+$ ]] || return 1
+		mine=$(proc_status "$one" SigPnd)
+		all=$(proc_status "$one" ShdPnd)
+		((((16#${mine:-f} | 16#${all:-f}) & ~(1 << 16)) == 0)) || return 1
 		[[ $(proc_state "$one") == S ]] || return 1
 	done
 }

@@ -91,5 +91,5 @@ name_refused() {
 }
 
 @test "what looks like a server" {
-	name_refused '://' redis://localhost unix:///tmp/socket http://x '://' 'a://b'
+	name_refused 'server' redis://localhost unix:///tmp/socket http://x '://' 'a://b'
 }

@@ -350,7 +350,7 @@ same_with_and_without_dlock() {
 		-nxoq '-w 1h2m3s4ms' '-w 0.5d' '-w .5')
 	local options
 	for options in "${each[@]}"; do
-		try dlock $options x echo "$options"
+		try dlock $options x printf %s "$options"
 		expect 0 "$options"
 	done
 }

@@ -18,8 +18,6 @@ shape() {
 	refute_match "$out" $'\n'
 	try dlock status --json
 	expect 0 '[]'
-	try dlock status -q
-	expect 0
 }
 
 @test "one lock in the table: name, mode, holder, times, fence, waiters" {

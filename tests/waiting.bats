@@ -126,15 +126,6 @@ waits() {
 	expect 0 ran
 }
 
-@test "-v says when the wait begins, and for whom" {
-	hold one x
-	start two dlock -v x echo ran
-	wait_until file_has two.err "held by $(hostname):$one_pid"
-	let_go one
-	finish two
-	assert_equal "$status$out" 0ran
-}
-
 @test "-q drops the busy line, -qq too; the exit code stays" {
 	hold one x
 	local option
@@ -168,13 +159,10 @@ waits() {
 }
 
 @test "-w counts from the start, a server that does not answer included" {
-	mkdir fake
-	start fake python3 "$BATS_TEST_DIRNAME/aux/fake_server.py" silent "$PWD/fake"
-	wait_until is_file fake/port
-	try dlock -w 1 -S "unix://$PWD/fake/socket" x true
+	fake_server silent
+	try dlock -w 1 -S "unix://$PWD/silent/socket" x true
 	expect_failure 69 ''
 	assert_between "$took" 1000 $((1500 * TEST_PATIENCE)) ms
-	kill $fake_pid
 }
 
 @test "nobody overlaps: 12 contenders, a shared counter, and the kernel's own lock as the judge" {

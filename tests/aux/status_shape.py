@@ -10,19 +10,21 @@ WAITER = ["host", "pid", "user", "label", "priority", "mode", "waited_ms"]
 TEXTS = {"name", "key", "mode", "host", "user", "label", "since"}
 LISTS = {"holders", "waiters"}
 # What is not known, or has no end, may be null.
-OPTIONAL = {"fence", "ttl_ms"}
+OPTIONAL = {"fence", "ttl_ms", "since", "held_ms"}
 
 
 def check(thing, keys):
     assert list(thing) == keys, (list(thing), keys)
     for key, value in thing.items():
-        if key in TEXTS:
+        if value is None:
+            assert key in OPTIONAL, key
+        elif key in TEXTS:
             assert isinstance(value, str), (key, value)
         elif key in LISTS:
             assert isinstance(value, list), (key, value)
         elif key == "detached":
             assert isinstance(value, bool), (key, value)
-        elif not (key in OPTIONAL and value is None):
+        else:
             assert type(value) is int, (key, value)
 
 
@@ -38,8 +40,9 @@ for lock in locks:
     for holder in lock["holders"]:
         check(holder, HOLDER)
         since = holder["since"]
-        assert len(since) == 24 and since[10] == "T" and since.endswith("Z"), since
-        datetime.datetime.fromisoformat(since[:-1])
+        if since is not None:
+            assert len(since) == 24 and since[10] == "T" and since.endswith("Z"), since
+            datetime.datetime.fromisoformat(since[:-1])
     for waiter in lock["waiters"]:
         check(waiter, WAITER)
     print(lock["name"])

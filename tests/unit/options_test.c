@@ -40,7 +40,6 @@ static const struct {
 	{{"acquire", "x"}, "dlock run acquire"},
 	{{"renew", "x"}, "dlock run renew"},
 	{{"release", "x"}, "dlock run release"},
-	{{"guard", "x"}, "dlock run guard"},
 	{{"check"}, "dlock run check"},
 	{{"-u", "9"}, "dlock release"},
 	{{"--unlock", "9"}, "dlock release"},
@@ -94,6 +93,18 @@ static const struct {
 	{{"-S", URL, "-w", "1", "status"}, "--wait is no option of dlock status"},
 	{{"-S", URL, "status", "a", "b\n"}, "control character"},
 	{{"-S", URL, "status", ""}, "is empty"},
+	{{"guard", "--fence", "1"}, "no STATEFILE"},
+	{{"guard", "--fence", "1", "", "true"}, "no STATEFILE"},
+	{{"guard", "--fence", "1", "x"}, "no COMMAND"},
+	{{"guard", "--fence", "1", "x", "--"}, "no COMMAND"},
+	{{"guard", "x", "true"}, "DLOCK_FENCE"},
+	{{"guard", "--fence", "0", "x", "true"}, "--fence: '0'"},
+	{{"guard", "--fence", "-1", "x", "true"}, "--fence: '-1'"},
+	{{"guard", "--fence", "+1", "x", "true"}, "--fence: '+1'"},
+	{{"guard", "--fence", "1x", "x", "true"}, "--fence: '1x'"},
+	{{"guard", "--fence", "9223372036854775808", "x", "true"}, "'9223372036854775808'"},
+	{{"guard", "-S", URL, "--fence", "1", "x", "true"}, "--server is no option of dlock guard"},
+	{{"--fence", "1", "x", "true"}, "--fence is no option of dlock run"},
 };
 
 static void test_refused(void)
@@ -303,6 +314,38 @@ static void test_status(void)
 	options_close(&options);
 }
 
+static void test_guard(void)
+{
+	struct options options;
+	struct failure failure;
+
+	setenv("DLOCK_SERVER", "nonsense", 1); /* guard needs none, and looks at none */
+	ok(READ(&options, &failure, "guard", "--fence=9223372036854775807", "-q", "s", "--", "c",
+		   "--fence", "-q"),
+		"a token by --fence");
+	ok(options.fence == INT64_MAX, "the greatest there is");
+	same(options.state_file, "s", "STATEFILE");
+	same(options.argv[0], "c", "COMMAND");
+	same(options.argv[1], "--fence", "its own options");
+	same(options.argv[2], "-q", "stay its own");
+	ok(options.argv[3] == NULL && options.verbosity == 0, "and guard's own stand before");
+	options_close(&options);
+
+	setenv("DLOCK_FENCE", "41", 1);
+	ok(READ(&options, &failure, "guard", "s", "c") && options.fence == 41, "DLOCK_FENCE");
+	options_close(&options);
+	ok(READ(&options, &failure, "guard", "--fence", "42", "s", "c") && options.fence == 42,
+		"is outranked by --fence");
+	options_close(&options);
+	setenv("DLOCK_FENCE", "4l", 1);
+	ok(!READ(&options, &failure, "guard", "s", "c") && failure.code == EXIT_USAGE,
+		"a bad DLOCK_FENCE");
+	ok(strstr(failure.text, "DLOCK_FENCE: '4l'") != NULL, "is quoted");
+	options_close(&options);
+	unsetenv("DLOCK_FENCE");
+	unsetenv("DLOCK_SERVER");
+}
+
 static void test_scrub(void)
 {
 	char line[] = "-Sredis://u:s3cret@h", again[] = "--server=redis://:s3cret@h/1",
@@ -348,6 +391,7 @@ int main(void)
 	test_signals();
 	test_per_host();
 	test_status();
+	test_guard();
 	test_scrub();
 	test_table();
 	return close_world();

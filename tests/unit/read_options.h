@@ -20,8 +20,8 @@ static char config_path[sizeof(folder) + 32];
 /* Nothing of the caller's environment counts. */
 static inline void open_world(void)
 {
-	static const char *const cleared[] = {"DLOCK_SERVER", "DLOCK_PASSWORD", "REDISCLI_AUTH",
-		"XDG_CONFIG_HOME", "POSIXLY_CORRECT"};
+	static const char *const cleared[] = {"DLOCK_SERVER", "DLOCK_PASSWORD", "DLOCK_FENCE",
+		"REDISCLI_AUTH", "XDG_CONFIG_HOME", "POSIXLY_CORRECT"};
 
 	for (size_t i = 0; i < COUNT(cleared); i++)
 		unsetenv(cleared[i]);
