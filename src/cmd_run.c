@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ancestry.h"
 #include "duration.h"
 #include "ending.h"
 #include "front.h"
@@ -14,12 +15,13 @@
 #include "options.h"
 #include "outcome.h"
 #include "program.h"
-#include "wait_line.h"
 #include "server.h"
+#include "wait_line.h"
 
-static struct lock *open_lock(const struct options *options, struct failure *failure)
+static void prepare(const struct options *options, const struct ancestry *ancestry,
+	struct lock_request *request)
 {
-	struct lock_request request = {
+	*request = (struct lock_request){
 		.name = options->name,
 		.prefix = options->prefix,
 		.mode = options->sharers == OPTIONS_EXCLUSIVE ? LOCK_EXCLUSIVE
@@ -30,10 +32,9 @@ static struct lock *open_lock(const struct options *options, struct failure *fai
 		.queues = options->wait != 0,
 		.priority = options->priority,
 		.watched = wait_line_is_wanted(),
+		.outer = ancestry->tokens,
 	};
-
-	party_self(&request.self, options->label);
-	return lock_open(options->server, &request, failure);
+	party_self(&request->self, options->label);
 }
 
 static void say_holder(const struct lock_answer *answer, const char *what)
@@ -86,6 +87,8 @@ static int fail(const struct failure *failure)
 int cmd_run(const struct options *options)
 {
 	static struct outcome outcome;
+	struct ancestry ancestry;
+	struct lock_request request;
 	struct inherited inherited;
 	struct program program;
 	struct failure failure;
@@ -94,13 +97,17 @@ int cmd_run(const struct options *options)
 	inherited_take(&inherited);
 	if (!program_find(&program, options->argv, &failure))
 		return fail(&failure);
-	if (!(lock = open_lock(options, &failure)))
+	ancestry_open(&ancestry);
+	prepare(options, &ancestry, &request);
+	if (!(lock = lock_open(options->server, &request, &failure)))
 		return fail(&failure);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 
 	front_run(
 		&(struct front_task){
 			.lock = lock,
+			.ancestry = &ancestry,
+			.self = &request.self,
 			.terms = {.ttl = options->ttl, .grace = options->grace},
 			.program = &program,
 			.inherited = &inherited,

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ancestry.h"
 #include "handover.h"
 #include "keeper.h"
 #include "message.h"
@@ -32,7 +33,8 @@ struct front {
 	struct watch watch;
 	struct lease *lease;
 	struct wait_line line;
-	bool answered;    /* a server has answered: from now on a broken connection is mended */
+	bool answered; /* a server has answered: from now on a broken connection is mended */
+	bool ancestry_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 };
 
@@ -241,6 +243,15 @@ static void learn_denial(struct front *f)
 	}
 }
 
+/* Whether the holder may be a dlock around this one that our environment did not tell of. */
+static bool found_outer(struct front *f)
+{
+	if (f->lease->answer.result != LOCK_BUSY || f->ancestry_learned)
+		return false;
+	f->ancestry_learned = true;
+	return ancestry_learn(f->task->ancestry, f->task->self, &f->outcome->answer);
+}
+
 /* One request, from asking to COMMAND's end. True: it was denied, and the outcome is still open. */
 static bool try_once(struct front *f)
 {
@@ -267,6 +278,8 @@ static bool try_once(struct front *f)
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_DENIED) {
 		learn_denial(f);
+		if (found_outer(f))
+			return try_once(f);
 		return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
 	}
 	conclude(f);

@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "ancestry.h"
 #include "handover.h"
 #include "inherited.h"
 #include "message.h"
@@ -365,14 +366,20 @@ static void obtain(struct keeper *k)
 	nanos valid_until;
 
 	lock_answer(k->lock, (struct patience){k->task->answer_until, -1}, answer);
-	if (answer->result != LOCK_GRANTED) {
+	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN) {
 		lease_decide(k->lease, LEASE_DENIED);
 		_exit(0);
 	}
-	valid_until = lease_valid_until(&k->task->terms, answer->asked_at);
-	atomic_store(&k->lease->valid_until, valid_until);
 	k->granted_at = clock_now();
-	k->renewal_due = answer->asked_at + lease_renew_every(&k->task->terms);
+	if (answer->result == LOCK_WITHIN) {
+		/* The dlock around us renews it, and stops us with the rest of its tree. Half,
+		 * because moments are counted from it. */
+		valid_until = k->renewal_due = NANOS_NEVER / 2;
+	} else {
+		valid_until = lease_valid_until(&k->task->terms, answer->asked_at);
+		k->renewal_due = answer->asked_at + lease_renew_every(&k->task->terms);
+	}
+	atomic_store(&k->lease->valid_until, valid_until);
 	if (front_is_gone(k) || k->granted_at >= lease_stop_at(&k->task->terms, valid_until)) {
 		/* Nobody to run it for, or granted so late that it is as good as expired. */
 		lock_release(
@@ -387,11 +394,18 @@ static void obtain(struct keeper *k)
 
 static void export(const struct keeper *k)
 {
+	const struct lock_answer *answer = &k->lease->answer;
+	const char *token = lock_token(k->lock);
+	uint64_t number = answer->fence;
 	char fence[24];
 
-	snprintf(fence, sizeof(fence), "%" PRIu64, k->lease->answer.fence);
+	if (answer->result == LOCK_WITHIN) {
+		token = answer->holder_token;
+		number = ancestry_fence(k->task->name, token, number);
+	}
+	snprintf(fence, sizeof(fence), "%" PRIu64, number);
 	setenv("DLOCK_NAME", k->task->name, 1);
-	setenv("DLOCK_TOKEN", lock_token(k->lock), 1);
+	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
 }
 

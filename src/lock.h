@@ -35,6 +35,8 @@ struct lock_request {
 	bool queues;       /* busy: take a place in the queue (else -n) */
 	int priority;      /* a point counts as a minute of waiting */
 	bool watched;      /* somebody looks on while we wait: asks again when our rank changes */
+	const char *outer; /* tokens of the dlocks that we run under, separated by blanks; may
+			    * change between requests; NULL: none */
 	const char *token; /* NULL: a fresh one; else the owner token of a detached lock */
 	struct party self; /* who asks */
 };
@@ -43,6 +45,7 @@ enum lock_result {
 	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
 	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
 	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
+	LOCK_WITHIN,    /* acquire: one of request.outer holds it; nothing was taken */
 	LOCK_RELEASED,  /* release: given back */
 	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
@@ -63,6 +66,8 @@ struct lock_answer {
 	uint64_t fence; /* LOCK_BUSY: the last that the server gave; 0: none */
 	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
 	int64_t since_us;    /* the grant, by the server's clock */
+
+	/* LOCK_WITHIN: holder_token, fence (for a shared lock perhaps that of a later sharer) */
 
 	/* LOCK_BUSY */
 	nanos look_at;                      /* when the lock may come free by expiry */

@@ -25,6 +25,7 @@ static const char *const results[] = {
 	"granted",
 	"again",
 	"busy",
+	"within",
 	"released",
 	"gone",
 	"lost",

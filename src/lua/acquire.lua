@@ -7,13 +7,16 @@
 --       9   how long a holder that it knew may still come back (ms); 0: knew none
 --       10  the fence it saw then: a counter below that means that the server lost its memory
 --       11  TEXT for who
+--       12  the tokens of the dlocks that the caller runs under, separated by blanks
 -- ->    granted, now, fence, generation, {handed}
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, who, {handed}
+--       within, now, token, fence: one of these holds it already, in a mode that covers this one
+--       deadlock, token, word: one of these holds it in a mode that this one would have to wait for
 --       ended: a late request of somebody who gave the lock back since
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local off, seen, text = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
+local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[12]
 local first = ticket == 0
 
 local function grant(claimed)
@@ -75,6 +78,30 @@ local function busy()
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
+-- An environment may travel to another host or survive a boot; a token alone proves nothing then.
+local function is_near(token)
+  local who = '\t' .. (call('GET', companion('who:', token)) or ''):gsub('^[^|]*|[^|]*|', '') .. '\t'
+  for _, field in ipairs({'host', 'boot'}) do
+    if not who:find('\t' .. field .. '=' .. text:match(field .. '=([^\t]*)') .. '\t', 1, true) then
+      return false
+    end
+  end
+  return true
+end
+
+local function holds(token)
+  return cur == token or sharing() and call('ZSCORE', HOLDERS, token)
+end
+
+local function leave_queue()
+  local rank = call('ZRANK', QUEUE, me)
+  call('ZREM', QUEUE, me)
+  call('DEL', WHO, WAKE)
+  if rank == 0 then
+    tell_head(0)
+  end
+end
+
 know()
 if meta.ended == me then
   return {'ended'}
@@ -86,6 +113,15 @@ if not cur and off > 0 and meta.fence < seen and meta.off < now() + off * 1000 t
   call('PEXPIRE', META, MONTH)
 end
 
+for token in outer:gmatch('%S+') do
+  if holds(token) and is_near(token) then
+    leave_queue()
+    if cur == token or cur == WORDS[want] then
+      return {'within', now(), token, meta.fence}
+    end
+    return {'deadlock', token, cur}
+  end
+end
 if is_mine(want) then
   -- More of a batch of sharers than one script hands out.
   if want ~= 'x' then

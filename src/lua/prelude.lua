@@ -2,7 +2,7 @@
 --
 --   cat prelude.lua acquire.lua > /tmp/a.lua
 --   redis-cli --eval /tmp/a.lua lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue \
---     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me'
+--     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me' ''
 --
 -- KEYS  the lock; its companions meta, holders, queue; the caller's own who and wake
 -- ARGV  1, 2  how the names of companions begin and end (who and wake of others are built from them;

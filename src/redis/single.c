@@ -99,6 +99,7 @@ static void begin_acquire(struct single *single, struct call *call)
 	call_add_number(call, waiting_hold_off(single));
 	call_add_number(call, (int64_t)single->waiting.seen);
 	call_add(call, single->text);
+	call_add(call, request->outer ? request->outer : "");
 }
 
 /* Until a server has answered, the caller's patience is the only limit. */
@@ -156,6 +157,17 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer)
 	single_read_handed(reply_at(reply, 8), answer);
 }
 
+static void read_within(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	const char *token = reply_text(reply_at(reply, 2));
+
+	answer->result = LOCK_WITHIN;
+	answer->asked_at = single->session.sent_at;
+	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
+	answer->fence = (uint64_t)reply_integer(reply_at(reply, 3));
+}
+
 static void read_answer(
 	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
@@ -165,6 +177,14 @@ static void read_answer(
 		read_grant(single, reply, answer);
 	} else if (word && strcmp(word, "busy") == 0) {
 		read_busy(reply, answer);
+	} else if (word && strcmp(word, "within") == 0) {
+		read_within(single, reply, answer);
+	} else if (word && strcmp(word, "deadlock") == 0) {
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_DEADLOCK,
+			"waiting would deadlock: the dlock around this one holds %s of it",
+			strcmp(reply_text(reply_at(reply, 2)), "dlock:shared") == 0 ? "a share"
+										    : "a permit");
 	} else if (word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_LOST;
 	} else {
@@ -199,6 +219,11 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->ticket = answer->ticket;
 		single->asked = single->request.queues;
 		waiting_learn(single, answer);
+		break;
+	case LOCK_WITHIN:
+		single->answered = true;
+		single->asked = false;
+		session_drop(&single->session);
 		break;
 	case LOCK_LOST:
 		single->spent = true;
