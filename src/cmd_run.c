@@ -11,6 +11,7 @@
 #include "holder.h"
 #include "inherited.h"
 #include "lock.h"
+#include "lock_set.h"
 #include "message.h"
 #include "options.h"
 #include "outcome.h"
@@ -99,7 +100,10 @@ int cmd_run(const struct options *options)
 		return fail(&failure);
 	ancestry_open(&ancestry);
 	prepare(options, &ancestry, &request);
-	if (!(lock = lock_open(options->server, &request, &failure)))
+	lock = options->also_count > 0 ? lock_set_open(options->server, &request, options->also,
+						 options->also_count, &failure)
+				       : lock_open(options->server, &request, &failure);
+	if (!lock)
 		return fail(&failure);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 

@@ -237,7 +237,6 @@ static void learn_denial(struct front *f)
 	lock_learn(f->lock, answer);
 	if (answer->result == LOCK_BUSY) {
 		f->answered = true;
-		f->outstanding = f->task->wait != 0;
 		f->outcome->answer = *answer;
 		handover_verify(f->lock, &f->lease->answer, VERIFY_LIMIT);
 	}

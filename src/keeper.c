@@ -396,6 +396,7 @@ static void export(const struct keeper *k)
 {
 	const struct lock_answer *answer = &k->lease->answer;
 	const char *token = lock_token(k->lock);
+	const char *fences = lock_fences(k->lock);
 	uint64_t number = answer->fence;
 	char fence[24];
 
@@ -407,6 +408,8 @@ static void export(const struct keeper *k)
 	setenv("DLOCK_NAME", k->task->name, 1);
 	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
+	if (fences)
+		setenv("DLOCK_FENCES", fences, 1);
 }
 
 static void run_command(struct keeper *k)

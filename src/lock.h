@@ -70,9 +70,10 @@ struct lock_answer {
 	/* LOCK_WITHIN: holder_token, fence (for a shared lock perhaps that of a later sharer) */
 
 	/* LOCK_BUSY */
-	nanos look_at;                      /* when the lock may come free by expiry */
-	int rank;                           /* how many are ahead in the queue; -1: not queued */
-	bool foreign;                       /* held by another Redis client */
+	const char *name; /* of several locks the one that is busy; borrowed; NULL: the only one */
+	nanos look_at;    /* when the lock may come free by expiry */
+	int rank;         /* how many are ahead in the queue; -1: not queued */
+	bool foreign;     /* held by another Redis client */
 	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
 					     */
 	bool known;                         /* holder, held_ms are filled in */
@@ -135,6 +136,10 @@ void lock_reset(struct lock *lock);
 int lock_watch_fd(const struct lock *lock);
 
 const char *lock_token(const struct lock *lock);
+
+/* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by
+ * blanks; NULL: it is a single lock. Owned by the lock. */
+const char *lock_fences(struct lock *lock);
 
 /* What `dlock status` shows of one lock. All borrowed, for the time of the callback. */
 struct lock_view_party {

@@ -36,6 +36,8 @@ struct options {
 	int sharers; /* OPTIONS_EXCLUSIVE, OPTIONS_SHARED, or K with --permits K */
 	int priority;
 	bool per_host;
+	const char **also; /* NAMEs of more locks; owned */
+	size_t also_count;
 
 	/* COMMAND */
 	char **argv; /* COMMAND and its arguments, NULL-terminated; with -c: shell -c STRING */

@@ -149,6 +149,20 @@ bool option_set_path(const struct option_row *row, const char *text, struct opti
 	return option_set_text(row, text, options, failure);
 }
 
+bool option_set_also(const struct option_row *row, const char *text, struct options *options,
+	struct failure *failure)
+{
+	const char **also =
+		reallocarray(options->also, options->also_count + 1, sizeof(*options->also));
+
+	(void)row;
+	if (also == NULL)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	options->also = also;
+	also[options->also_count++] = text;
+	return true;
+}
+
 bool option_set_prefix(const struct option_row *row, const char *text, struct options *options,
 	struct failure *failure)
 {

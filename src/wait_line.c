@@ -15,7 +15,7 @@
 
 #define FIRST     (300 * NANOS_PER_MS) /* a shorter wait is not worth a line */
 #define AGAIN     NANOS_PER_SEC
-#define TEXT_SIZE 1024 /* a NAME of 512 bytes, a holder, and what stands between */
+#define TEXT_SIZE 1400 /* a NAME of 512 bytes, a holder, and what stands between */
 #define COLUMNS   80   /* where the terminal does not say */
 #define WIDEST    500
 
