@@ -4,7 +4,8 @@
 build_packages="autoconf automake gcc libc6-dev make pkgconf
 	libhiredis-dev libbsd-dev libjansson-dev libinih-dev"
 server_packages="redis-tools"
-test_packages="bats mandoc perl procps python3 python3-redis xz-utils"
+test_packages="bats curl mandoc perl postgresql procps python3 python3-redis python3-yaml
+	rsync strace systemd xz-utils"
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -32,8 +33,24 @@ need() {
 	say "Installing$missing"
 	$as_root apt-get update -qq
 	# shellcheck disable=SC2086 # words
+	install_packages $missing
+}
+
+# Debian's postgresql would make a database and start it, unless told not to; the tests start one
+# of their own.
+install_packages() {
+	clusters=/etc/postgresql-common/createcluster.d
+	case " $* " in
+	*" postgresql "*)
+		$as_root mkdir -p $clusters
+		echo 'create_main_cluster = false' | $as_root tee $clusters/dlock.conf >/dev/null
+		;;
+	esac
+	failed=0
 	$as_root env DEBIAN_FRONTEND=noninteractive \
-		apt-get install -qq -y --no-install-recommends $missing </dev/null >/dev/null
+		apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null || failed=$?
+	$as_root rm -f $clusters/dlock.conf
+	return $failed
 }
 
 # Debian's package redis-server would start a service too. The server itself is in redis-tools,

@@ -47,7 +47,7 @@ static int wait_for_end(pid_t pid, const struct inherited *inherited, int *statu
 
 		if (sig < 0 || sig == SIGCHLD)
 			continue;
-		if (info.si_code != SI_KERNEL || !inherited->terminal)
+		if (!inherited_is_shared(inherited, sig, info.si_code))
 			kill(pid, sig);
 		else if (sig == SIGINT || sig == SIGQUIT)
 			terminal_signal = sig;

@@ -1,6 +1,7 @@
 #include "handover.h"
 
 #include <poll.h>
+#include <string.h>
 
 #include "lock.h"
 
@@ -9,17 +10,20 @@
 
 void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
 {
-	nanos until;
+	nanos until = clock_now() + limit;
+	int pause = PAUSE_FIRST;
 
-	if (answer->handed_count == 0)
-		return;
-	until = clock_now() + limit;
-	for (int pause = PAUSE_FIRST; clock_now() < until; pause *= 2) {
-		poll(NULL, 0, pause < PAUSE_LONGEST ? pause : PAUSE_LONGEST);
-		if (lock_verify(lock, answer, (struct patience){until, -1}) != LOCK_RELEASED ||
-			answer->handed_count == 0)
+	while (answer->handed_count > 0 && clock_now() < until) {
+		char first[LOCK_TOKEN_SIZE];
+
+		memcpy(first, answer->handed[0], sizeof(first));
+		poll(NULL, 0, pause);
+		if (lock_verify(lock, answer, (struct patience){until, -1}) != LOCK_RELEASED)
 			return;
-		if (pause > PAUSE_LONGEST)
-			pause = PAUSE_LONGEST;
+		pause = pause * 2 < PAUSE_LONGEST ? pause * 2 : PAUSE_LONGEST;
+		if (answer->handed_count > 0 && strcmp(first, answer->handed[0]) != 0) {
+			pause = PAUSE_FIRST; /* the next in a row of dead ones */
+			until = clock_now() + limit;
+		}
 	}
 }

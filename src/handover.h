@@ -9,8 +9,8 @@ struct lock_answer;
 
 /* Whoever's request handed the lock on looks again after a round trip, then after 2, 4 … 100 ms,
  * until the receivers have claimed it; what nobody took goes to the next. Returns at once where
- * nothing was handed on; after `limit` (a span) at the latest: the receivers' own timers go on from
- * there. */
+ * nothing was handed on; `limit` (a span) after the last change at the latest: the receivers' own
+ * timers go on from there. */
 void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit);
 
 #endif

@@ -65,6 +65,14 @@ void inherited_take(struct inherited *inherited)
 	inherited->terminal = has_terminal();
 }
 
+bool inherited_is_shared(const struct inherited *inherited, int sig, int code)
+{
+	/* Only the HUP of a terminal that hangs up goes to the session's leader alone
+	 * (tty_signal_session_leader()). */
+	return inherited->terminal && code == SI_KERNEL &&
+	       !(sig == SIGHUP && getsid(0) == getpid());
+}
+
 void inherited_return(const struct inherited *inherited)
 {
 	sigaction(SIGPIPE, &inherited->on_pipe, NULL);

@@ -22,6 +22,10 @@ struct inherited {
  * blocked: from now on they arrive as data. A signal that was ignored (nohup) stays ignored. */
 void inherited_take(struct inherited *inherited);
 
+/* Whether COMMAND, in our process group on a terminal, has a signal already that came to us with
+ * this si_code: the terminal sends its signals to the whole group. */
+bool inherited_is_shared(const struct inherited *inherited, int sig, int code);
+
 /* Between fork and exec, in COMMAND's process: dispositions and mask as they were.
  * Async-signal-safe. */
 void inherited_return(const struct inherited *inherited);

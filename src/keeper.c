@@ -359,6 +359,21 @@ static _Noreturn void leave(struct keeper *k)
 	_exit(0);
 }
 
+/* Takes back whatever the request has brought: the lock, or a place in the queue. */
+static void take_back(struct keeper *k)
+{
+	static struct lock_answer answer;
+
+	lock_release(k->lock, 0, (struct patience){clock_now() + RELEASE_LIMIT, -1}, &answer);
+	handover_verify(k->lock, &answer, VERIFY_LIMIT);
+}
+
+static _Noreturn void end_denied(struct keeper *k)
+{
+	lease_decide(k->lease, LEASE_DENIED);
+	_exit(0);
+}
+
 /* Reads the answer; ends here unless the lock is ours and there is still time to use it. */
 static void obtain(struct keeper *k)
 {
@@ -366,10 +381,13 @@ static void obtain(struct keeper *k)
 	nanos valid_until;
 
 	lock_answer(k->lock, (struct patience){k->task->answer_until, -1}, answer);
-	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN) {
-		lease_decide(k->lease, LEASE_DENIED);
-		_exit(0);
+	if (front_is_gone(k)) {
+		take_back(k);
+		end_denied(k);
 	}
+	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN)
+		end_denied(k);
+
 	k->granted_at = clock_now();
 	if (answer->result == LOCK_WITHIN) {
 		/* The dlock around us renews it, and stops us with the rest of its tree. Half,
@@ -380,13 +398,10 @@ static void obtain(struct keeper *k)
 		k->renewal_due = answer->asked_at + lease_renew_every(&k->task->terms);
 	}
 	atomic_store(&k->lease->valid_until, valid_until);
-	if (front_is_gone(k) || k->granted_at >= lease_stop_at(&k->task->terms, valid_until)) {
-		/* Nobody to run it for, or granted so late that it is as good as expired. */
-		lock_release(
-			k->lock, 0, (struct patience){clock_now() + RELEASE_LIMIT, -1}, answer);
+	if (k->granted_at >= lease_stop_at(&k->task->terms, valid_until)) {
+		take_back(k); /* granted so late that it is as good as expired */
 		answer->result = LOCK_TIMEOUT;
-		lease_decide(k->lease, LEASE_DENIED);
-		_exit(0);
+		end_denied(k);
 	}
 	if (!lease_decide(k->lease, LEASE_HELD))
 		pause(); /* cancelled: the front kills us and gives the lock back itself */

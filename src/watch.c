@@ -78,20 +78,12 @@ bool watch_start(struct watch *watch, struct keeper_task *task)
 	return false;
 }
 
-/* The terminal sends its signals to the whole foreground group, COMMAND included; only the HUP of
- * a terminal that hangs up goes to the session's leader alone (tty_signal_session_leader()). */
-static bool command_has_it(const struct watch *watch, const struct signalfd_siginfo *info)
-{
-	return watch->inherited->terminal && info->ssi_code == SI_KERNEL &&
-	       !(info->ssi_signo == SIGHUP && getsid(0) == getpid());
-}
-
 /* A signal for COMMAND. */
 static void forward(struct watch *watch, const struct signalfd_siginfo *info)
 {
 	int sig = (int)info->ssi_signo;
 
-	if (!command_has_it(watch, info))
+	if (!inherited_is_shared(watch->inherited, sig, info->ssi_code))
 		pidfd_send_signal(watch->keeper_fd, sig, NULL, 0);
 	else if (sig == SIGINT || sig == SIGQUIT)
 		watch->terminal_signal = sig;

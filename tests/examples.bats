@@ -110,7 +110,7 @@ cron_job() {
 	stub collect-metrics 'sleep 1'
 	cron_job 3
 	start one sh job
-	wait_until is_held "$(hostname)/collect"
+	wait_until is_held "$(uname -n)/collect"
 	try sh job
 	expect 0
 	finish one
@@ -136,7 +136,7 @@ unit() {
 	{
 		sed -n 's/^Environment=/export /p' "$EXAMPLES/$1" | sed "s#redis://redis.example.net#$DLOCK_SERVER#"
 		sed -n 's/^ExecStart=/exec /p' "$EXAMPLES/$1" |
-			sed "s#/usr/bin/##; s#/usr/local/bin/##; s#%H#$(hostname)#"
+			sed "s#/usr/bin/##; s#/usr/local/bin/##; s#%H#$(uname -n)#"
 	} >"${1%.*}.job"
 }
 
@@ -182,7 +182,7 @@ unit() {
 	start two sh leader.job
 	start three sh leader.job
 	try dlock status mail-leader
-	assert_match "$out" "$(hostname):$one_pid"
+	assert_match "$out" "$(uname -n):$one_pid"
 	assert_equal "$(leaders)" 1
 
 	kill -TERM $one_pid
@@ -403,11 +403,11 @@ ssh_begin() {
 	local first
 	read -r first _ <remote/site.fence
 
-	echo two >site/page
+	echo "two, of another length" >site/page # rsync goes by size and second
 	: >site/more
 	try sh -eu here
 	expect 0
-	assert_file remote/site/page two
+	assert_file remote/site/page "two, of another length"
 	rm site/more
 	try sh -eu here
 	expect 0
@@ -417,7 +417,7 @@ ssh_begin() {
 	try env DLOCK_FENCE="$first" ./publish site/ "www@web1:$PWD/remote/site"
 	refute_match "$status" '^0$'
 	assert_match "$err" "fencing token $first is stale"
-	assert_file remote/site/page two
+	assert_file remote/site/page "two, of another length"
 	try ./publish site/ "www@web1:$PWD/remote/site"
 	assert_match "$status $err" '^[1-9].*run me under dlock'
 	mkdir 'remote/a b'

@@ -44,15 +44,28 @@ order() {
 		/^execve\(.*witness/  { print "COMMAND" }' | paste -sd' '
 }
 
-# in_small_folder KIB INODES COMMAND...: in an empty file system of that size, in `small`, that
-# nobody else sees.
+# mounted TYPE OPTIONS COMMAND...: runs COMMAND in the folder `mounted`, where something is mounted
+# that nobody else sees. In a chroot a mount cannot be made private, so it is taken away again.
+mounted() {
+	local how=(--mount)
+	[[ $(id -u) == 0 ]] || how+=(--map-root-user)
+	mountpoint -q / || how+=(--propagation unchanged)
+	mkdir -p mounted
+	unshare "${how[@]}" sh -c '
+		mount $1 mounted || exit 99
+		test -z "$2" || mount $2 mounted || exit 99
+		shift 2
+		code=0
+		(cd mounted && exec "$@") || code=$?
+		umount mounted
+		exit $code' sh "$@"
+}
+
+# in_small_folder KIB INODES COMMAND...: in an empty file system of that size.
 in_small_folder() {
 	local size=$1 inodes=$2
 	shift 2
-	mkdir -p small
-	unshare --map-root-user --mount sh -c '
-		mount -t tmpfs -o "size=$1k,nr_inodes=$2" none small && shift 2 && cd small && exec "$@"' \
-		sh "$size" "$inodes" "$@"
+	mounted "-t tmpfs -o size=${size}k,nr_inodes=$inodes none" '' "$@"
 }
 
 is_locked() { ! flock -n "$1" true; }
@@ -280,8 +293,7 @@ is_unlocked() { flock -n "$1" true; }
 	expect_failure 71 'new.*Permission denied'
 	chmod 755 .
 	chmod 644 state
-	try unshare --map-root-user --mount sh -c 'mount --bind . . && mount -o remount,bind,ro . . && cd "$PWD" &&
-		exec dlock guard --fence 6 state touch ran'
+	try mounted '--bind .' '-o remount,bind,ro' dlock guard --fence 6 state touch ran
 	expect_failure 71 'state.*Read-only'
 	assert_seen state 5
 	refute_file new
@@ -699,6 +711,21 @@ once() {
 		check(status == ("signal", 2), status, terminal.seen)
 		check("again" not in terminal.seen, terminal.seen)
 	END
+}
+
+@test "terminal: when it hangs up COMMAND ends, and the flock with it" {
+	python <<-'END'
+		import os
+		from terminal import *
+
+		terminal = Terminal("dlock", "guard", "--fence", "5", "state", "sh", "-c",
+		    "trap 'echo >hung-up; exit 0' HUP; echo up; while :; do sleep 0.05; done")
+		terminal.expect("up")
+		terminal.hang_up()
+		wait_until(lambda: is_gone(terminal.pid), "the end of dlock")
+		check(os.path.exists("hung-up"), "COMMAND got the HUP")
+	END
+	assert is_unlocked state
 }
 
 @test "terminal: Ctrl-Z stops dlock and COMMAND, the flock stays, fg continues both" {
