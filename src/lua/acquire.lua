@@ -125,7 +125,7 @@ end
 if is_mine(want) then
   -- More of a batch of sharers than one script hands out.
   if want ~= 'x' then
-    hand_on()
+    hand_on(true)
   end
   return grant(true)
 end
@@ -137,7 +137,7 @@ if lease > 0 then
   queue()
 end
 if open then
-  hand_on()
+  hand_on(true)
   -- All that were ahead may turn out to be dead.
   if got or lease == 0 and call('ZCARD', QUEUE) == 0 and fits(want, most) then
     return grant(got)

@@ -28,7 +28,8 @@ local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
 -- ms: how long what was handed waits for its claim; the lease of a waiter that does not listen yet;
 -- how long messages, the queue and meta live without being touched.
 local CLAIM, LEASE, MESSAGE, DAY, MONTH = 1000, 2000, 10000, 86400000, 2592000000
-local MOST = 64
+-- How many one script hands the lock to at most; how many waiters may not look often enough.
+local MOST, FEW = 64, 10
 
 local cur = call('GET', K)
 local handed = {}
@@ -152,8 +153,11 @@ end
 
 -- Puts a lock that is free, or shared, into the names of those whose turn it is, for the time of
 -- a claim. Passes over those whose lease has run out. A writer at the head blocks later readers.
--- The one who comes next looks for himself when nobody has claimed it by then.
-local function hand_on()
+-- The one who comes next is told to look for himself when the claim must have come: the giver may
+-- be dead by then as well. Where many wait, one of them will look by then in any case. And verify,
+-- which may pass over many dead in a row, tells nobody: who was told something can no longer be
+-- told from one that is on his way back to listening.
+local function hand_on(tells)
   local before = #handed
   while #handed < MOST do
     local head = call('ZRANGE', QUEUE, 0, 0)[1]
@@ -181,7 +185,7 @@ local function hand_on()
       end
     end
   end
-  if #handed > before then
+  if tells and #handed > before and call('ZCARD', QUEUE) < FEW then
     tell_head(CLAIM + 5)
   end
 end

@@ -97,7 +97,7 @@ if not known then
 end
 
 if not cur or sharing() then
-  hand_on()
+  hand_on(true)
 end
 if #handed == 0 then
   if look then

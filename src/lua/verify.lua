@@ -1,5 +1,6 @@
 -- Sees to it that what was handed over is claimed. A message can go into the socket of somebody who
--- is dead already; so whoever handed on asks here until nobody is left who has not claimed.
+-- is dead already, and then nobody answers it; so whoever handed on asks here, after a round trip and
+-- again, until nobody is left who has not claimed.
 -- ARGV  4...  tokens that were handed the lock
 -- ->    ok, {those of them, and of others who were handed it now, who have not claimed yet}
 local function take_back(token)
@@ -20,15 +21,24 @@ local function take_back(token)
   end
 end
 
+-- Nobody is there to claim it: a message is unread though its receiver said that he listens (a
+-- waiter that may not be listening has the short lease). Or he was told to look, and has not even
+-- read that for a tenth of a second.
+local function is_dead(token)
+  local unread = call('LINDEX', companion('wake:', token), 0)
+  if not unread then
+    return false
+  end
+  local lease = call('PTTL', companion('who:', token))
+  return lease > LEASE + 100 or unread ~= 'go' and lease < LEASE - 100
+end
+
 purge()
 for i = 4, #ARGV do
   local token = ARGV[i]
   local owns = cur == token or sharing() and call('ZSCORE', HOLDERS, token)
   if owns and mode_of(call('GET', companion('who:', token)) or '') then
-    -- A waiter that listens has a lease that is longer than that of one that may not: so here
-    -- is a message that nobody took though its receiver said it would.
-    if call('EXISTS', companion('wake:', token)) == 1
-      and call('PTTL', companion('who:', token)) > LEASE + 100 then
+    if is_dead(token) then
       take_back(token)
     else
       handed[#handed + 1] = token
@@ -37,6 +47,6 @@ for i = 4, #ARGV do
 end
 if not cur or sharing() then
   know()
-  hand_on()
+  hand_on(false)
 end
 return {'ok', handed}

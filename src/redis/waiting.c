@@ -19,10 +19,11 @@
 
 #define LISTEN_MS     20000 /* at most, between two looks */
 #define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
-#define FOREIGN_MS    1000  /* a foreign client gives its lock back without telling anybody */
-#define RANK_MS       1000 /* that each place in the queue gives those before it, once all is late */
-#define LEASE_MORE_MS 2000                /* the lease beyond a BLPOP's end: LEASE in prelude.lua */
-#define LEASE_LEAST   5000                /* of a series of short BLPOPs */
+#define FOREIGN_MS    1000  /* a foreign client tells nobody when it gives its lock back */
+#define RANK_MS       50    /* that each place gives those before it, once all is late */
+#define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
+#define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
+#define LEASE_LEAST   5000  /* of a series of short BLPOPs */
 #define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 #define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
 
@@ -61,7 +62,8 @@ void waiting_learn(struct single *single, const struct lock_answer *answer)
 
 	waiting->stage = WAITING_REST;
 	waiting->lease_until = 0;
-	waiting->told_ms = -1;
+	/* To whom we handed it may be dead, and nobody else may look. */
+	waiting->told_ms = answer->handed_count > 0 ? CLAIM_MS : -1;
 	waiting->rank = answer->rank;
 	waiting->foreign = answer->foreign;
 	/* While we are held off, what was known of the holder stays. */

@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 		server_free(probe.server);
 		return 1;
 	}
-	while (good && getline(&line, &size, stdin) > 0)
+	while (good && getline(&line, &size, stdin) > 0 && strcmp(line, "end\n") != 0)
 		good = run_line(&probe, line);
 	free(line);
 	lock_close(probe.lock);

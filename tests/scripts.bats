@@ -1,0 +1,792 @@
+# The scripts themselves, called as a client would, and attacked.
+
+load helper
+
+setup_file() { file_begin; }
+teardown_file() { file_end; }
+setup() { test_begin; }
+teardown() { test_end; }
+
+LUA=$BATS_TEST_DIRNAME/../src/lua
+
+# lua SCRIPT LOCK TOKEN [ARG]...: its answer, a line for each element, in the array `reply`.
+lua() {
+	local script=$1 key=lock:$2 token=$3
+	local of="lock:{$key}:"
+	shift 3
+	mapfile -t reply < <(cli EVAL "$(cat "$LUA/prelude.lua" "$LUA/$script.lua")" 6 "$key" \
+		"${of}meta" "${of}holders" "${of}queue" "${of}who:$token" "${of}wake:$token" \
+		"$of" '' "$token" "$@")
+}
+
+# take LOCK TOKEN [NAME=VALUE]...
+take() {
+	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0
+	shift 2
+	[[ $# = 0 ]] || local "$@"
+	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "label=$token"
+	if [[ ${reply[0]} == granted ]]; then
+		since=${reply[1]} fence=${reply[2]} gen=${reply[3]} handed=(${reply[@]:4})
+	elif [[ ${reply[0]} == busy ]]; then
+		fence=${reply[2]} ticket_given=${reply[3]} rank=${reply[4]} left=${reply[5]} holder=${reply[6]}
+		handed=(${reply[@]:8})
+	fi
+}
+
+# give LOCK TOKEN [NAME=VALUE]...
+give() {
+	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0
+	shift 2
+	[[ $# = 0 ]] || local "$@"
+	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1
+	handed=(${reply[@]:1})
+}
+
+# extend LOCK TOKEN FENCE GEN [MODE [TTL]]
+extend() {
+	local mode=${5:-x}
+	lua renew "$1" "$2" "$mode" "${6:-60000}" "$3" "$4" "${mode^^}|1|label=$2"
+}
+
+verify() { # LOCK TOKEN...
+	local lock=$1
+	shift
+	lua verify "$lock" '' "$@"
+	handed=(${reply[@]:1})
+}
+
+# What a waiter does after it was told busy.
+listens() { cli PEXPIRE "lock:{lock:$1}:who:$2" 22000 >/dev/null; }
+hears() { cli DEL "lock:{lock:$1}:wake:$2" >/dev/null; }
+told() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ,; }
+meta() { cli HGET "lock:{lock:$1}:meta" "$2"; }
+owner() { cli GET "lock:$1"; }
+
+# How many commands the server runs for CODE, those inside scripts included.
+cost() {
+	cli CONFIG RESETSTAT >/dev/null
+	"$@"
+	cli INFO commandstats | tr -d '\r' |
+		awk -F'[=,]' '/^cmdstat_/ && !/config|info/ { n += $2 } END { print n + 0 }'
+}
+
+is_dead() { [[ $(cli EXISTS "lock:{lock:$1}:who:$2") == 0 ]]; }
+says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
+
+# --- One holder ---
+
+@test "a grant: the lock, who holds it, the counter; a release leaves the counter" {
+	take x a
+	says granted
+	assert_equal "$(owner x)" a
+	assert_equal "$(cli GET 'lock:{lock:x}:who:a')" "X|$since|label=a"
+	assert_equal "$(meta x token),$(meta x fence),$(meta x gen)" "a,$fence,$fence"
+	assert_between "$fence" $((since - 1000000)) $((since + 1000000))
+	give x a fence=$fence gen=$gen since=$since
+	says released
+	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
+	assert_equal "$(meta x token),$(meta x ended)" ',a'
+}
+
+@test "what each step costs the server" {
+	assert_between "$(cost take x a)" 1 9 acquire
+	assert_between "$(cost take x b)" 1 9 'busy without waiting'
+	take x a
+	assert_between "$(cost extend x a "$fence" "$gen")" 1 5 renew
+	assert_between "$(cost give x a fence="$fence" gen="$gen" since="$since")" 1 8 release
+}
+
+@test "a release costs no more with a hundred waiters than with two" {
+	local n few many
+	take x a
+	for n in 1 2; do take x w$n lease=60000; done
+	few=$(cost give x a fence=$fence gen=$fence since=1)
+	take y a
+	for n in {1..100}; do take y w$n lease=60000; done
+	many=$(cost give y a fence=$fence gen=$fence since=1)
+	assert_between "$few" 10 18
+	assert_between "$many" 10 "$few"
+	cli FLUSHALL >/dev/null
+}
+
+@test "fences grow though the clock stands still, and through a counter that is ahead of it" {
+	take x a
+	cli HSET 'lock:{lock:x}:meta' fence 8999999999999990 >/dev/null
+	give x a
+	take x b
+	assert_equal "$fence" 8999999999999991
+	give x b
+}
+
+@test "a request that landed unseen is granted when it is repeated" {
+	take x a
+	local first=$fence
+	take x a
+	says granted
+	((fence > first)) || fail "fence $fence after $first"
+	give x a
+}
+
+@test "nothing foreign is touched: another type, a plain string" {
+	cli RPUSH lock:x one two >/dev/null
+	take x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	give x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	extend x a 1 1
+	assert_match "${reply[0]}" ^WRONGTYPE
+	verify x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	lua inspect x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	assert_equal "$(cli KEYS '*')" lock:x
+	assert_equal "$(cli LRANGE lock:x 0 -1 | paste -sd ' ')" 'one two'
+	cli DEL lock:x >/dev/null
+
+	cli SET lock:x stranger >/dev/null
+	take x a
+	says busy
+	assert_equal "$left,$holder" '-1,stranger'
+	give x a fence=1 gen=1
+	says lost
+	extend x a 1 1
+	says denied
+	assert_equal "$(owner x),$(cli PTTL lock:x)" stranger,-1
+	cli DEL lock:x >/dev/null
+}
+
+# --- The queue ---
+
+@test "first come, first served; the next one is told that it is next" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	assert_equal "$rank" 0
+	take x c lease=60000
+	assert_equal "$rank" 1
+	take x d lease=60000
+	give x a fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" b
+	assert_equal "$(owner x)" b
+	assert_between "$(cli PTTL lock:x)" 1 1000
+	assert_equal "$(told x b)/$(told x c)/$(told x d)" 'go/look 1005/'
+	# Whoever was told something may not be listening for a moment.
+	assert_between "$(cli PTTL 'lock:{lock:x}:who:c')" 1 2000
+	take x b
+	says granted
+	assert_equal "$(told x b)" ''
+	give x b
+	assert_equal "${handed[*]}" c
+	cli FLUSHALL >/dev/null
+}
+
+@test "two that come in one microsecond keep their order, and so do they when the clock goes back" {
+	take x a
+	cli HSET 'lock:{lock:x}:meta' ticket 8000000000000000 >/dev/null
+	take x b lease=60000
+	assert_equal "$ticket_given" 8000000000000001
+	take x c lease=60000
+	assert_equal "$ticket_given" 8000000000000002
+	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1 | paste -sd ' ')" 'b c'
+	cli FLUSHALL >/dev/null
+}
+
+@test "a point of priority is a minute's head start, and no more" {
+	take x a
+	take x old lease=60000 ticket=1000000000000000
+	take x high lease=60000 ticket=1000000030000000 boost=60000000
+	take x late lease=60000 ticket=1000000070000000 boost=60000000
+	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1 | paste -sd ' ')" 'high old late'
+	cli FLUSHALL >/dev/null
+}
+
+@test "dead waiters in a row are passed over at once" {
+	take x a
+	local n f=$fence
+	for n in {1..30}; do take x dead$n lease=1; done
+	take x live lease=60000
+	sleep 0.02
+	give x a fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" live
+	assert_equal "$(cli EXISTS 'lock:{lock:x}:queue')" 0
+	give x live
+}
+
+@test "a newcomer that does not wait hands a free lock on and goes without" {
+	take x a
+	take x b lease=60000
+	cli DEL lock:x >/dev/null
+	take x new
+	says busy
+	assert_equal "${handed[*]}/$(owner x)/$rank" b/b/-1
+	give x b
+	give x a
+}
+
+@test "a newcomer that does not wait gets a free lock when all that are ahead are dead" {
+	take x a
+	take x b lease=1
+	take x c lease=1
+	cli DEL lock:x >/dev/null
+	sleep 0.02
+	take x new
+	says granted
+	give x new
+	give x a
+}
+
+@test "a waiter that looks and finds the lock free has it at once" {
+	take x a
+	take x b lease=60000
+	cli DEL lock:x >/dev/null
+	take x b lease=60000 ticket=$ticket_given
+	says granted
+	assert_equal "$(cli EXISTS 'lock:{lock:x}:queue')/${#handed[@]}" 0/0
+	give x b
+	give x a
+}
+
+@test "a claim that comes too late goes back to its old place" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	local ticket_b=$ticket_given
+	take x c lease=60000
+	give x a fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" b
+	# The claim time of b is over, c was given it.
+	cli PEXPIRE lock:x 1 >/dev/null
+	sleep 0.02
+	verify x b
+	assert_equal "${handed[*]}" c
+	take x c
+	says granted
+	take x d lease=60000
+	take x b lease=60000 ticket=$ticket_b
+	says busy
+	assert_equal "$rank/$ticket_given" "0/$ticket_b"
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify: what nobody took though he said that he listens goes on at once" {
+	take x a
+	local f=$fence
+	for n in b c d; do take x $n lease=2000; listens x $n; done
+	give x a fence=$f gen=$f since=1
+	hears x c
+	verify x b
+	# c was told that it is next, so it may be on its way back.
+	assert_equal "${handed[*]}/$(owner x)" c/c
+	assert_equal "$(cli EXISTS 'lock:{lock:x}:who:b')" 0
+	verify x c
+	assert_equal "${handed[*]}" c
+	take x c
+	verify x c
+	assert_equal "${#handed[@]}" 0
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify: who was told to look and did not even read that is dead as well" {
+	local n f
+	take x a
+	f=$fence
+	for n in b c d e; do take x $n lease=2000; listens x $n; done
+	give x a fence=$f gen=$f since=1
+	sleep 0.15
+	# c was told when b was given it; d and e have not been told anything.
+	verify x b
+	assert_equal "${handed[*]}/$(told x d)" c/
+	verify x c
+	assert_equal "${handed[*]}/$(owner x)" d/d
+	verify x d
+	assert_equal "${handed[*]}/$(owner x)" e/e
+	take x e
+	verify x e
+	assert_equal "${#handed[@]}" 0
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify: who may not be listening has a second" {
+	take x a
+	local f=$fence
+	take x b lease=2000
+	take x c lease=2000
+	give x a fence=$f gen=$f since=1
+	hears x c
+	verify x b
+	assert_equal "${handed[*]}/$(owner x)" b/b
+	wait_until is_free x
+	verify x b
+	assert_equal "${handed[*]}/$(owner x)" c/c
+	give x c
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify leaves a holder alone whose record was evicted" {
+	take x a
+	cli DEL 'lock:{lock:x}:who:a' >/dev/null
+	cli RPUSH 'lock:{lock:x}:wake:a' go >/dev/null
+	cli PEXPIRE 'lock:{lock:x}:wake:a' 5000 >/dev/null
+	verify x a
+	assert_equal "$(owner x)/${#handed[@]}" a/0
+	give x a
+}
+
+@test "the first in the queue that leaves tells the next; a message to it is not lost on the others" {
+	take x a
+	take x b lease=60000
+	take x c lease=60000
+	give x c
+	assert_equal "$(told x b)" ''
+	take x c lease=60000 ticket=0
+	says ended
+	take x d lease=60000
+	give x b
+	says released
+	assert_equal "$(told x d)" 'look 0'
+	assert_equal "$(meta x timeouts)" 2
+	cli FLUSHALL >/dev/null
+}
+
+@test "a waiter that gives up just when it was handed the lock hands it on" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	take x c lease=60000
+	give x a fence=$f gen=$f since=1
+	give x b
+	says released
+	assert_equal "${handed[*]}/$(owner x)" c/c
+	cli FLUSHALL >/dev/null
+}
+
+@test "--at-least: the lock stays for its time, and the first in the queue is told" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	give x a left=700 fence=$f gen=$f since=$since
+	says released
+	assert_between "$(cli PTTL lock:x)" 1 700
+	assert_equal "$(told x b)/$(meta x token)" 'look 700/'
+	wait_until is_free x
+	# Nobody sets it again afterwards.
+	extend x a $f $f
+	says denied
+	cli FLUSHALL >/dev/null
+}
+
+# --- Set again, or lost ---
+
+@test "set again: deleted, forgotten whole, or an older memory; and nobody came between" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	extend x a $f $f
+	says again
+	assert_equal "$(owner x)" a
+	cli FLUSHALL >/dev/null
+	extend x a $f $f
+	says again
+	assert_equal "$(owner x),$(meta x fence),$(meta x token)" "a,$f,a"
+	assert_equal "$(cli GET 'lock:{lock:x}:who:a')" 'X|1|label=a'
+	cli DEL lock:x >/dev/null
+	cli HSET 'lock:{lock:x}:meta' fence 5 gen 5 token '' >/dev/null
+	extend x a $f $f
+	says again
+	extend x a $f $f
+	says extended
+	give x a fence=$f gen=$f
+	says released
+}
+
+@test "lost: another holds it, or held it, or it was ended" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	take x b
+	local fb=$fence
+	extend x a $f $f
+	says denied
+	give x b fence=$fb gen=$fb
+	extend x a $f $f
+	says denied
+	give x a fence=$f gen=$f
+	says lost
+	assert_equal "$(owner x)" ''
+	assert_equal "$(meta x lost)" 3
+
+	take y a
+	cli SET lock:y thief PX 60000 >/dev/null
+	extend y a $fence $fence
+	says denied
+	assert_equal "$(owner y)" thief
+	cli FLUSHALL >/dev/null
+}
+
+@test "a renewal that comes after the release does nothing, on an emptied server either" {
+	take x a
+	local f=$fence
+	give x a fence=$f gen=$f
+	extend x a $f $f
+	says denied
+	take x b
+	local fb=$fence
+	cli FLUSHALL >/dev/null
+	give x b fence=$fb gen=$fb
+	says gone
+	extend x b $fb $fb
+	says denied
+	assert_equal "$(owner x)" ''
+}
+
+@test "a request to acquire that comes after its release does nothing" {
+	give x a
+	says gone
+	take x a lease=60000
+	says ended
+	take x b
+	says granted
+	give x b fence=$fence gen=$fence
+	take x b
+	says ended
+	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
+}
+
+@test "a release may be repeated" {
+	take x a
+	local f=$fence
+	give x a fence=$f gen=$f since=$since
+	local held
+	held=$(meta x held_us)
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "$(meta x held_us)" "$held"
+	take x b
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "$(owner x)" b
+	give x b
+}
+
+@test "gone: it was not there when it was given back, and nobody came between" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	give x a fence=$f gen=$f
+	says gone
+	take x a2
+	cli FLUSHALL >/dev/null
+	give x a2 fence=$fence gen=$fence
+	says gone
+	assert_equal "$(meta x fence)" "$fence"
+}
+
+@test "an emptied server: whoever knew the holder keeps off, newcomers too, and the holder returns" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	local ticket_b=$ticket_given
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_b off=5000 seen=$f
+	says busy
+	assert_between "$left" 4000 5000
+	assert_equal "$holder/$rank" /0
+	take x new
+	says busy
+	take x late lease=60000
+	says busy
+	assert_equal "$(owner x)" ''
+	extend x a $f $f
+	says again
+	give x a fence=$f gen=$f
+	assert_equal "${handed[*]}" b
+	cli FLUSHALL >/dev/null
+}
+
+@test "an emptied server: whoever keeps off gets the lock when its holder does not return" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=300 seen=$f
+	says busy
+	sleep 0.35
+	take x b lease=60000 ticket=$ticket_given off=0 seen=$f
+	says granted
+	((fence > f)) || fail "fence $fence after $f"
+	extend x a $f $f
+	says denied
+	give x b
+}
+
+@test "a server that lost nothing keeps nobody off" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	cli DEL lock:x >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f
+	says granted
+	give x a
+	give x b
+}
+
+# --- Shared, permits ---
+
+@test "readers share; the key says held to others, for as long as the longest share" {
+	take x r1 mode=s ttl=5000
+	local g=$gen
+	take x r2 mode=s ttl=50000
+	assert_equal "$gen" "$g"
+	((fence > g)) || fail "fence $fence, generation $g"
+	assert_equal "$(owner x)" dlock:shared
+	assert_between "$(cli PTTL lock:x)" 49000 50000
+	take x w
+	says busy
+	give x r2 mode=s fence=$fence gen=$g since=1
+	assert_between "$(cli PTTL lock:x)" 1 5000
+	give x r1 mode=s fence=$g gen=$g since=1
+	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
+	((g < $(meta x gen))) || fail 'the generation did not end with the last reader'
+}
+
+@test "a writer that waits blocks later readers, and then a batch of them goes in at once" {
+	take x r1 mode=s
+	local g=$gen
+	take x w lease=60000
+	take x r2 mode=s lease=60000
+	take x r3 mode=s lease=60000
+	take x w2 lease=60000
+	take x r4 mode=s lease=60000
+	assert_equal "$rank" 4
+	give x r1 mode=s fence=$g gen=$g since=1
+	assert_equal "${handed[*]}" w
+	take x w
+	give x w fence=$fence gen=$gen since=1
+	assert_equal "${handed[*]}" 'r2 r3'
+	assert_equal "$(owner x)" dlock:shared
+	assert_equal "$(told x w2)" 'look 1005'
+	take x r2 mode=s
+	local g2=$gen
+	take x r3 mode=s
+	assert_equal "$gen" "$g2"
+	cli FLUSHALL >/dev/null
+}
+
+@test "readers go past a dead writer" {
+	take x r1 mode=s
+	take x w lease=300
+	take x r2 mode=s lease=60000
+	says busy
+	wait_until is_dead x w
+	take x r2 mode=s lease=60000 ticket=$ticket_given
+	says granted
+	cli FLUSHALL >/dev/null
+}
+
+@test "a batch that is larger than one script hands out goes in to the last" {
+	local n in=0 token
+	take x w
+	local f=$fence
+	for n in {1..70}; do take x r$n mode=s lease=60000; done
+	give x w fence=$f gen=$f since=1
+	assert_equal "${#handed[@]}" 64
+	take x r1 mode=s
+	says granted
+	assert_equal "${#handed[@]}" 6
+	assert_equal "$(cli ZCARD 'lock:{lock:x}:holders')" 70
+	cli FLUSHALL >/dev/null
+}
+
+@test "every reader comes back after the server lost its memory, but none that has left" {
+	take x r1 mode=s
+	local g=$gen f1=$fence
+	take x r2 mode=s
+	local f2=$fence
+	take x r3 mode=s
+	local f3=$fence
+	give x r3 mode=s fence=$f3 gen=$g since=1
+	# A late renewal of a share that was given back while others go on.
+	extend x r3 $f3 $g s
+	says denied
+	cli FLUSHALL >/dev/null
+	extend x r2 $f2 $g s
+	says again
+	extend x r1 $f1 $g s
+	says again
+	extend x r1 $f1 $g s
+	says extended
+	assert_equal "$(cli ZCARD 'lock:{lock:x}:holders')" 2
+	give x r1 mode=s fence=$f1 gen=$g
+	give x r2 mode=s fence=$f2 gen=$g
+	extend x r2 $f2 $g s
+	says denied
+	extend x r1 $f1 $g s
+	says denied
+}
+
+@test "readers and a lock that was deleted: back, unless a writer came between" {
+	take x r1 mode=s
+	local g=$gen f1=$fence
+	take x r2 mode=s
+	local f2=$fence
+	cli DEL lock:x >/dev/null
+	extend x r1 $f1 $g s
+	says again
+	extend x r2 $f2 $g s
+	says again
+	cli DEL lock:x >/dev/null
+	take x w
+	extend x r1 $f1 $g s
+	says denied
+	give x w fence=$fence gen=$gen
+	extend x r2 $f2 $g s
+	says denied
+	give x r2 mode=s fence=$f2 gen=$g
+	says lost
+	cli FLUSHALL >/dev/null
+}
+
+@test "a reader whose share ran out is no longer one" {
+	take x r1 mode=s ttl=60000
+	take x dead mode=s ttl=1
+	sleep 0.02
+	take x w lease=60000
+	give x r1 mode=s fence=1 gen=1 since=1
+	assert_equal "${handed[*]}/$(owner x)" w/w
+	give x w
+}
+
+@test "a word without shares is held until it runs out" {
+	cli SET lock:x dlock:shared PX 300 >/dev/null
+	take x r mode=s
+	says busy
+	take x w
+	says busy
+	assert_equal "$holder" ''
+	wait_until is_free x
+	take x r mode=s
+	says granted
+	give x r mode=s
+}
+
+@test "permits: as many as fit, by the number that each one asks for; the next expiry counts" {
+	take x p1 mode=p3 ttl=30000
+	take x p2 mode=p3 ttl=60000
+	take x p3 mode=p2 lease=60000
+	says busy
+	assert_between "$left" 1 30000
+	give x p3 mode=p2
+	take x p4 mode=p3
+	says granted
+	take x p5 mode=p3
+	says busy
+	take x s mode=s
+	says busy
+	take x w
+	says busy
+	assert_between "$left" 30001 60000
+	assert_equal "$(owner x)" dlock:permits
+	give x p1 mode=p3
+	take x p5b mode=p3
+	says granted
+	cli FLUSHALL >/dev/null
+}
+
+@test "permits are handed on one by one" {
+	take x a mode=p2
+	take x b mode=p2
+	local n
+	for n in 1 2 3; do take x w$n mode=p2 lease=60000; done
+	give x a mode=p2
+	assert_equal "${handed[*]}" w1
+	give x b mode=p2
+	assert_equal "${handed[*]}" w2
+	take x w1 mode=p2
+	take x w2 mode=p2
+	assert_equal "$(cli ZCARD 'lock:{lock:x}:holders')" 2
+	verify x w1 w2
+	assert_equal "${#handed[@]}" 0
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify takes a share back that nobody took" {
+	take x w
+	local f=$fence
+	for n in r1 r2; do take x $n mode=s lease=2000; listens x $n; done
+	give x w fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" 'r1 r2'
+	take x r2 mode=s
+	verify x r1 r2
+	assert_equal "${#handed[@]}/$(cli ZRANGE 'lock:{lock:x}:holders' 0 -1)" 0/r2
+	give x r2 mode=s
+}
+
+# --- What a server may do in the middle ---
+
+@test "out of memory: nothing is taken, but what is held is given back and extended" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	cli CONFIG SET maxmemory 1 >/dev/null
+	take y a
+	assert_match "${reply[0]}" ^OOM
+	assert_equal "$(cli KEYS 'lock:y')" ''
+	extend x a $f $f
+	says extended
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" b
+	cli CONFIG SET maxmemory 0 >/dev/null
+	give x b
+}
+
+@test "a right that is missing in the middle of a script: the lock is not taken" {
+	cli ACL SETUSER half on nopass '~*' '+@all' -set >/dev/null
+	cli() { redis-cli -s "$SERVER/socket" --user half --pass '' --no-auth-warning "$@"; }
+	take x a
+	assert_match "${reply[0]}" "can't run this command"
+	assert_equal "$(cli EXISTS lock:x)" 0
+	give x a
+	says gone
+	unset -f cli
+	cli() { redis-cli -s "$SERVER/socket" "$@"; }
+	cli ACL DELUSER half >/dev/null
+}
+
+@test "every key that a script makes ends by itself, whatever it was that made it" {
+	cli SET lock:f stranger PX 60000 >/dev/null
+	take f a
+	take f b lease=60000
+	give g a
+	give h a fence=7 gen=7
+	extend i a 5 5 s
+	extend j a 5 5
+	give j a fence=9 gen=9
+	cli SET lock:k stranger PX 60000 >/dev/null
+	extend k a 5 5
+	take l a mode=s
+	take l b mode=p2 lease=60000
+	take m b lease=60000 off=1000 seen=5
+	local key
+	for key in $(cli KEYS '*'); do
+		assert_between "$(cli PTTL "$key")" 1 $((31 * 24 * 3600 * 1000)) "$key's time to live"
+	done
+	cli FLUSHALL >/dev/null
+}
+
+@test "the counters" {
+	take x a
+	local f=$fence s=$since
+	take x b
+	take x c lease=60000
+	local ticket_c=$ticket_given
+	take x d lease=60000
+	sleep 0.1
+	give x d
+	give x a fence=$f gen=$f since=$s
+	take x c ticket=$ticket_c
+	assert_equal "$(meta x granted) $(meta x contended) $(meta x timeouts)" '2 3 1'
+	assert_between "$(meta x waited_us)" 100000 10000000
+	assert_between "$(meta x held_us)" 100000 10000000
+	give x c
+}
