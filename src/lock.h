@@ -152,6 +152,12 @@ struct lock_view_party {
 	bool detached;
 };
 
+/* Since the server has known the lock; it forgets one that nobody used for a month. */
+struct lock_counters {
+	int64_t acquisitions, contentions, timeouts, losses;
+	int64_t waited_us, held_us;
+};
+
 struct lock_view {
 	const char *name;
 	const char *key;
@@ -161,13 +167,16 @@ struct lock_view {
 	int64_t ttl_ms; /* -1: no expiry (only a foreign lock) */
 	const struct lock_view_party *holders, *waiters;
 	size_t holder_count, waiter_count;
+	struct lock_counters counters;
 };
 
 /* Shows every lock under the prefix that matches one of the patterns (Redis globs; a pattern
  * without *?[ is one NAME, looked up directly; none: all), in no particular order, each once.
- * Locks that are held or waited for only. False with failure. */
+ * Locks that are held or waited for, with idle_too those as well that the server only remembers.
+ * False with failure. */
 bool lock_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct patience patience, struct failure *failure);
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure);
 
 #endif

@@ -191,6 +191,9 @@ bool operands_is_glob(const char *operand)
 
 bool operands_take_status(struct options *options, struct failure *failure)
 {
+	if (options->json && options->openmetrics)
+		return failure_set(
+			failure, EXIT_USAGE, "--json and --openmetrics are two forms: give one");
 	for (size_t i = 0; i < options->operand_count; i++) {
 		if (!operands_is_glob(options->operands[i]) &&
 			!check_name(options->operands[i], failure))

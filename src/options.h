@@ -59,6 +59,7 @@ struct options {
 
 	/* status */
 	bool json;
+	bool openmetrics;
 	char **operands; /* what follows the command word and is not an option */
 	size_t operand_count;
 

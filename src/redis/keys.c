@@ -106,9 +106,9 @@ void keys_free(struct keys *keys)
 	*keys = (struct keys){0};
 }
 
-const char *keys_queue_name(const char *key, const char *prefix, size_t *length)
+const char *keys_lock_name(const char *key, const char *word, const char *prefix, size_t *length)
 {
-	static const char word[] = "}:queue";
+	size_t word_length = strlen(word);
 	size_t prefix_length = strlen(prefix);
 	const char *tag, *end, *name;
 
@@ -116,9 +116,9 @@ const char *keys_queue_name(const char *key, const char *prefix, size_t *length)
 		return NULL;
 	tag = key + prefix_length + 1;
 	end = strchr(tag, '}');
-	if (!end || strncmp(end, word, sizeof(word) - 1) != 0)
+	if (!end || strncmp(end, "}:", 2) != 0 || strncmp(end + 2, word, word_length) != 0)
 		return NULL;
-	name = end + sizeof(word) - 1;
+	name = end + 2 + word_length;
 	if (*name == ':') {
 		*length = strlen(++name);
 		return name;

@@ -26,8 +26,8 @@ void keys_free(struct keys *keys);
  */
 unsigned keys_slot(const char *key);
 
-/* Which lock a companion key "queue" belongs to: its NAME inside key, *length bytes of it; NULL
- * when the key is no such companion under the prefix. */
-const char *keys_queue_name(const char *key, const char *prefix, size_t *length);
+/* Which lock a companion key, "queue" or "meta", belongs to: its NAME inside key, *length bytes of
+ * it; NULL when the key is no such companion under the prefix. */
+const char *keys_lock_name(const char *key, const char *word, const char *prefix, size_t *length);
 
 #endif

@@ -101,7 +101,8 @@ int64_t waiting_hold_off(struct single *single);
 /* --- survey.c --- */
 
 bool single_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct patience patience, struct failure *failure);
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure);
 
 #endif
