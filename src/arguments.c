@@ -93,10 +93,12 @@ static bool refuse(const struct option_row *row, struct failure *failure)
 		failure, EXIT_USAGE, "-%s, --%s: %s", row->letters, row->names[0], row->instead);
 }
 
-/* Reads the options up to the operands. argv[0] is passed over. */
+/* Reads the options up to the operands. argv[0] is passed over. After the first that is wrong the
+ * others are read all the same: where the failure is to be reported is among them. */
 static bool scan(struct arguments *arguments, const struct grammar *grammar, const char *letters,
 	int argc, char **argv, struct failure *failure)
 {
+	bool good = true;
 	int value;
 
 	opterr = 0;
@@ -104,12 +106,16 @@ static bool scan(struct arguments *arguments, const struct grammar *grammar, con
 	while ((value = getopt_long(argc, argv, letters, grammar->longs, NULL)) != -1) {
 		const struct option_row *row;
 
-		if (value == '?' || value == ':')
-			return stumble(value, argv[optind - 1], failure);
+		if (value == '?' || value == ':') {
+			good = good && stumble(value, argv[optind - 1], failure);
+			continue;
+		}
 		row = grammar_row(value);
-		if (row->instead != NULL)
-			return refuse(row, failure);
-		if (row->show != NULL) {
+		if (row->instead != NULL) {
+			good = good && refuse(row, failure);
+			continue;
+		}
+		if (row->show != NULL && good) {
 			arguments->done = true;
 			return row->show(arguments->command, failure);
 		}
@@ -118,7 +124,7 @@ static bool scan(struct arguments *arguments, const struct grammar *grammar, con
 	}
 	arguments->operands = argv + optind;
 	arguments->operand_count = (size_t)(argc - optind);
-	return true;
+	return good;
 }
 
 /* Every option must be one of the command's. */

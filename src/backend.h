@@ -19,8 +19,8 @@ struct backend {
 	enum lock_result (*listen)(
 		struct lock *lock, struct patience patience, struct failure *failure);
 	void (*renew)(struct lock *lock, struct patience patience, struct lock_answer *answer);
-	void (*release)(struct lock *lock, int64_t keep_ms, struct patience patience,
-		struct lock_answer *answer);
+	void (*release)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience, struct lock_answer *answer);
 	enum lock_result (*verify)(
 		struct lock *lock, struct lock_answer *answer, struct patience patience);
 	void (*reset)(struct lock *lock);

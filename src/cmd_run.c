@@ -16,6 +16,7 @@
 #include "options.h"
 #include "outcome.h"
 #include "program.h"
+#include "report.h"
 #include "server.h"
 #include "wait_line.h"
 
@@ -30,12 +31,24 @@ static void prepare(const struct options *options, const struct ancestry *ancest
 							      : LOCK_PERMITS,
 		.permits = options->sharers,
 		.ttl_ms = options->ttl / NANOS_PER_MS,
+		.at_least_ms = options->at_least / NANOS_PER_MS,
+		.cooldown_ms = options->cooldown / NANOS_PER_MS,
+		.once = options->once,
+		.once_for_ms = options->once_for / NANOS_PER_MS,
 		.queues = options->wait != 0,
 		.priority = options->priority,
 		.watched = wait_line_is_wanted(),
 		.outer = ancestry->tokens,
 	};
 	party_self(&request->self, options->label);
+}
+
+static struct lock *open_lock(
+	const struct options *options, const struct lock_request *request, struct failure *failure)
+{
+	if (options->also_count == 0)
+		return lock_open(options->server, request, failure);
+	return lock_set_open(options->server, request, options->also, options->also_count, failure);
 }
 
 static void say_holder(const struct lock_answer *answer, const char *what)
@@ -68,26 +81,27 @@ static void say_outcome(const struct outcome *outcome, const struct options *opt
 		strcat(text, duration_format(options->wait, waited));
 		say_holder(&outcome->answer, text);
 		break;
-	case OUTCOME_FAILED:
-		message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
+	case OUTCOME_ALREADY:
+		message_say(MESSAGE_INFO, "not run: it succeeded %s ago",
+			duration_format(outcome->answer.done_ms * NANOS_PER_MS, waited));
+		break;
+	case OUTCOME_SKIPPED:
+		message_say(MESSAGE_WARNING, "not run (--if-unreachable skip): %s",
+			outcome->failure.text);
 		break;
 	case OUTCOME_RAN:
 		say_run(outcome);
 		break;
-	default:
-		break; /* it was said when it happened */
+	default: /* all else was said when it happened */
+		if (outcome->failure.code != EXIT_DONE)
+			message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
+		break;
 	}
 }
 
-static int fail(const struct failure *failure)
+/* From the first look at COMMAND to its end. */
+static void run(const struct options *options, struct outcome *outcome)
 {
-	message_say(MESSAGE_ERROR, "%s", failure->text);
-	return (int)failure->code;
-}
-
-int cmd_run(const struct options *options)
-{
-	static struct outcome outcome;
 	struct ancestry ancestry;
 	struct lock_request request;
 	struct inherited inherited;
@@ -96,15 +110,13 @@ int cmd_run(const struct options *options)
 	struct lock *lock;
 
 	inherited_take(&inherited);
-	if (!program_find(&program, options->argv, &failure))
-		return fail(&failure);
 	ancestry_open(&ancestry);
 	prepare(options, &ancestry, &request);
-	lock = options->also_count > 0 ? lock_set_open(options->server, &request, options->also,
-						 options->also_count, &failure)
-				       : lock_open(options->server, &request, &failure);
-	if (!lock)
-		return fail(&failure);
+	if (!program_find(&program, options->argv, &failure) ||
+		!(lock = open_lock(options, &request, &failure))) {
+		outcome_fail(outcome, &failure);
+		return;
+	}
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 
 	front_run(
@@ -112,7 +124,10 @@ int cmd_run(const struct options *options)
 			.lock = lock,
 			.ancestry = &ancestry,
 			.self = &request.self,
-			.terms = {.ttl = options->ttl, .grace = options->grace},
+			.terms = {.ttl = options->ttl,
+				.grace = options->grace,
+				.at_least = options->at_least,
+				.max_run = options->max_run},
 			.program = &program,
 			.inherited = &inherited,
 			.name = options->name,
@@ -122,10 +137,25 @@ int cmd_run(const struct options *options)
 			.close_early = options->close,
 			.warn_when_lost = options->on_lost == ON_LOST_WARN,
 		},
-		&outcome);
-
-	say_outcome(&outcome, options);
+		outcome);
 	lock_close(lock);
+	if (outcome->kind == OUTCOME_UNREACHABLE && options->if_unreachable == IF_UNREACHABLE_SKIP)
+		outcome->kind = OUTCOME_SKIPPED;
+}
+
+int cmd_run(const struct options *options)
+{
+	static struct outcome outcome;
+	struct failure failure;
+	struct report report;
+
+	if (!report_open(&report, options, &failure)) {
+		message_say(MESSAGE_ERROR, "%s", failure.text);
+		return (int)failure.code;
+	}
+	run(options, &outcome);
+	say_outcome(&outcome, options);
+	report_write(&report, &outcome);
 	if (outcome.end_signal != 0)
 		ending_by_signal(outcome.end_signal);
 	return outcome_exit(&outcome, options->conflict_exit);

@@ -14,6 +14,7 @@
 #include "keeper.h"
 #include "message.h"
 #include "outcome.h"
+#include "parting.h"
 #include "program.h"
 #include "wait_line.h"
 #include "watch.h"
@@ -65,7 +66,7 @@ static void withdraw(struct front *f, nanos limit)
 
 	if (!f->outstanding)
 		return;
-	lock_release(f->lock, 0, (struct patience){clock_now() + limit, -1}, &answer);
+	lock_release(f->lock, NULL, (struct patience){clock_now() + limit, -1}, &answer);
 	handover_verify(f->lock, &answer, VERIFY_LIMIT);
 }
 
@@ -86,12 +87,6 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
-static void end_by_failure(struct front *f, const struct failure *failure)
-{
-	f->outcome->kind = OUTCOME_FAILED;
-	f->outcome->failure = *failure;
-}
-
 /* The wait is over without the lock: it is held by another, or no server has answered at all. */
 static void end_by_time(struct front *f)
 {
@@ -101,7 +96,7 @@ static void end_by_time(struct front *f)
 		f->outcome->kind = f->task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
 	} else {
 		failure_set(&failure, EXIT_UNREACHABLE, "no answer from the server");
-		end_by_failure(f, &failure);
+		outcome_fail(f->outcome, &failure);
 	}
 	withdraw(f, LATE_LIMIT);
 }
@@ -118,8 +113,13 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 			end_by_signal(f, signal);
 		return signal == 0;
 	}
+	if (result == LOCK_ALREADY) {
+		f->outcome->kind = OUTCOME_ALREADY;
+		withdraw(f, LATE_LIMIT);
+		return false;
+	}
 	if (result == LOCK_FAILED && !(f->answered && failure->code == EXIT_UNREACHABLE)) {
-		end_by_failure(f, failure);
+		outcome_fail(f->outcome, failure);
 		withdraw(f, LATE_LIMIT);
 		return false;
 	}
@@ -151,7 +151,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 	if (watch_start(&f->watch, order))
 		return true;
 	failure_set(&failure, EXIT_SYSTEM, "cannot fork: %s", strerror(errno));
-	end_by_failure(f, &failure);
+	outcome_fail(f->outcome, &failure);
 	withdraw(f, LATE_LIMIT);
 	return false;
 }
@@ -170,6 +170,22 @@ static void tell_run(struct front *f)
 	memcpy(outcome->survivors, lease->survivors, sizeof(outcome->survivors));
 }
 
+static enum outcome_kind end_of_run(const struct front *f)
+{
+	static const enum outcome_kind stopped[] = {
+		[STOP_NONE] = OUTCOME_RAN,
+		[STOP_LOST] = OUTCOME_LOST,
+		[STOP_UNPROVED] = OUTCOME_LOST,
+		[STOP_FRONT_GONE] = OUTCOME_LOST,
+		[STOP_MAX_RUN] = OUTCOME_MAX_RUN,
+	};
+	enum outcome_kind kind = stopped[f->lease->stop];
+
+	if (atomic_load(&f->lease->lost))
+		return OUTCOME_LOST;
+	return kind == OUTCOME_RAN && f->watch.overrun ? OUTCOME_MAX_RUN : kind;
+}
+
 /* COMMAND ran, or could not be started; the keeper has done its work. */
 static void conclude(struct front *f)
 {
@@ -182,11 +198,10 @@ static void conclude(struct front *f)
 		failure_set(&failure, lease->exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
 			"cannot execute '%s': %s", f->task->program->argv[0],
 			strerror(lease->command_errno));
-		end_by_failure(f, &failure);
+		outcome_fail(f->outcome, &failure);
 		return;
 	}
-	f->outcome->kind =
-		atomic_load(&lease->lost) || lease->stop != STOP_NONE ? OUTCOME_LOST : OUTCOME_RAN;
+	f->outcome->kind = end_of_run(f);
 	/* A shell's loop ends when what it runs dies of Ctrl-C, not when it exits with 130. */
 	if (f->outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
 		WTERMSIG(lease->command_status) == f->watch.terminal_signal)
@@ -198,15 +213,41 @@ static const char *explain_takeover(const struct front *f)
 	if (f->watch.stood_still)
 		return "dlock's keeper stood still and the lock could not be proved any longer; "
 		       "COMMAND was stopped";
+	if (f->watch.overrun)
+		return "dlock's keeper stood still and --max-run was up; COMMAND was stopped";
 	if (atomic_load(&f->lease->command) == 0)
 		return "dlock's keeper was killed";
 	return "dlock's keeper was killed; COMMAND was stopped";
 }
 
+static enum outcome_kind end_of_takeover(const struct front *f, const struct lock_answer *release)
+{
+	if (f->watch.stood_still || atomic_load(&f->lease->lost) || release->result == LOCK_LOST)
+		return OUTCOME_LOST;
+	return f->watch.overrun ? OUTCOME_MAX_RUN : OUTCOME_KILLED;
+}
+
+/* COMMAND's status, when it ended by itself before the keeper was killed, and nothing of it was
+ * left; else -1. */
+static int own_status(const struct front *f)
+{
+	bool stopped = f->watch.stopping.begun || f->watch.overrun || f->watch.stood_still ||
+		       f->lease->stop != STOP_NONE;
+
+	switch (atomic_load(&f->lease->phase)) {
+	case LEASE_HELD:
+	case LEASE_RELEASING:
+		return f->outcome->command_ended && !stopped ? f->outcome->command_status : -1;
+	default:
+		return -1;
+	}
+}
+
 /* The keeper died before its work was done. COMMAND went with it (PR_SET_PDEATHSIG). */
 static void take_over(struct front *f, const struct keeper_task *order)
 {
-	static struct lock_answer answer; /* large, and seldom needed */
+	static struct lock_answer answer;  /* large, and seldom needed */
+	struct lock_parting parting = {0}; /* where COMMAND was not started */
 	nanos limit = clock_now() + RELEASE_LIMIT;
 
 	watch_stop_orphans(&f->watch, order);
@@ -217,15 +258,14 @@ static void take_over(struct front *f, const struct keeper_task *order)
 	}
 	if (!f->watch.tree.empty)
 		tree_list(&f->watch.tree, f->outcome->survivors, LEASE_SURVIVORS);
-	f->outcome->kind = f->watch.stood_still || atomic_load(&f->lease->lost) ? OUTCOME_LOST
-										: OUTCOME_KILLED;
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
 	if (f->lease->answer.result == LOCK_GRANTED)
 		lock_learn(f->lock, &f->lease->answer);
 	lock_reset(f->lock); /* the keeper has used these connections */
-	lock_release(f->lock, 0, (struct patience){limit, -1}, &answer);
-	if (answer.result == LOCK_LOST)
-		f->outcome->kind = OUTCOME_LOST;
+	if (atomic_load(&f->lease->command) != 0)
+		parting = parting_terms(f->lease, &order->terms, own_status(f));
+	lock_release(f->lock, &parting, (struct patience){limit, -1}, &answer);
+	f->outcome->kind = end_of_takeover(f, &answer);
 	handover_verify(f->lock, &answer, VERIFY_LIMIT);
 }
 
@@ -235,7 +275,7 @@ static void learn_denial(struct front *f)
 	const struct lock_answer *answer = &f->lease->answer;
 
 	lock_learn(f->lock, answer);
-	if (answer->result == LOCK_BUSY) {
+	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
 		f->answered = true;
 		f->outcome->answer = *answer;
 		handover_verify(f->lock, &f->lease->answer, VERIFY_LIMIT);
@@ -305,13 +345,17 @@ void front_run(const struct front_task *task, struct outcome *outcome)
 {
 	struct front f = {.task = task, .lock = task->lock, .outcome = outcome};
 
+	struct failure failure;
+
 	if (!watch_open(&f.watch, task->inherited)) {
-		failure_set(&outcome->failure, EXIT_SYSTEM, "%s", strerror(errno));
-		outcome->kind = OUTCOME_FAILED;
+		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
+		outcome_fail(outcome, &failure);
 		return;
 	}
 	f.lease = f.watch.lease;
 	wait_line_open(&f.line, task->name, f.watch.ending_fd);
 	while (try_once(&f) && wait_for_turn(&f))
 		continue;
+	if (outcome->answer.result != LOCK_GRANTED)
+		outcome->waited = clock_now() - task->started;
 }

@@ -34,6 +34,11 @@ nanos lease_renew_every(const struct lease_terms *terms)
 	return smaller(terms->ttl / 3, lease_stop_at(terms, lease_valid_until(terms, 0)) / 2);
 }
 
+nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at)
+{
+	return terms->max_run == 0 ? NANOS_NEVER : clock_after(granted_at, terms->max_run);
+}
+
 struct lease *lease_open(void)
 {
 	struct lease *lease = mmap(
@@ -45,6 +50,7 @@ struct lease *lease_open(void)
 void lease_reset(struct lease *lease)
 {
 	atomic_store(&lease->valid_until, 0);
+	lease->granted_at = 0;
 	atomic_store(&lease->phase, LEASE_ASKING);
 }
 

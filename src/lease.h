@@ -24,7 +24,9 @@
 
 struct lease_terms {
 	nanos ttl;
-	nanos grace; /* between the stop signal and SIGKILL */
+	nanos grace;    /* between the stop signal and SIGKILL */
+	nanos at_least; /* from the grant on: what the server keeps the lock for, whoever dies */
+	nanos max_run;  /* from the grant on: what COMMAND and its tree may run; 0: no limit */
 };
 
 /* The longest grace that a TTL leaves room for; also the default: 10 s or a third, the smaller.
@@ -40,6 +42,9 @@ nanos lease_kill_at(nanos valid_until);
  * least twice before stop_at. Pure. */
 nanos lease_renew_every(const struct lease_terms *terms);
 
+/* When max_run is up; NANOS_NEVER: there is no limit. Pure. */
+nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at);
+
 enum lease_phase {
 	LEASE_ASKING,    /* the keeper waits for the answer */
 	LEASE_CANCELLED, /* the front took the request back; the keeper is killed */
@@ -53,7 +58,7 @@ enum lease_phase {
 };
 
 /* Why the tree was stopped, if it was. */
-enum lease_stop { STOP_NONE, STOP_LOST, STOP_UNPROVED, STOP_FRONT_GONE };
+enum lease_stop { STOP_NONE, STOP_LOST, STOP_UNPROVED, STOP_FRONT_GONE, STOP_MAX_RUN };
 
 /*
  * Shared by the front and both threads of the keeper: atomics, and plain data that is written
@@ -72,11 +77,12 @@ struct lease {
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */
 
 	struct lock_answer answer;        /* once the phase is past ASKING */
+	nanos granted_at;                 /* once HELD */
 	int command_status;               /* as from waitpid(2), once command_over */
 	int command_errno;                /* once ENDED: COMMAND could not be started, why; */
 	bool exec_failed;                 /* by exec, not by fork */
 	nanos release_until;              /* once RELEASING: when the keeper gives up trying */
-	enum lease_stop stop;             /* once ENDED */
+	enum lease_stop stop;             /* once LINGERING or RELEASING */
 	bool release_failed;              /* once ENDED */
 	nanos held;                       /* once ENDED or LINGERING */
 	pid_t survivors[LEASE_SURVIVORS]; /* what could not be stopped, or lingers; 0-terminated

@@ -65,10 +65,10 @@ void lock_renew(struct lock *lock, struct patience patience, struct lock_answer 
 	lock->backend->renew(lock, patience, answer);
 }
 
-void lock_release(
-	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer)
+void lock_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer)
 {
-	lock->backend->release(lock, keep_ms, patience, answer);
+	lock->backend->release(lock, parting, patience, answer);
 }
 
 enum lock_result lock_verify(

@@ -32,13 +32,17 @@ struct lock_request {
 	enum lock_mode mode;
 	int permits; /* with LOCK_PERMITS */
 	int64_t ttl_ms;
-	bool queues;       /* busy: take a place in the queue (else -n) */
-	int priority;      /* a point counts as a minute of waiting */
-	bool watched;      /* somebody looks on while we wait: asks again when our rank changes */
-	const char *outer; /* tokens of the dlocks that we run under, separated by blanks; may
-			    * change between requests; NULL: none */
-	const char *token; /* NULL: a fresh one; else the owner token of a detached lock */
-	struct party self; /* who asks */
+	int64_t at_least_ms; /* keep it that long from its grant, even where nobody renews it */
+	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
+	const char *once;    /* so does one on record under this ID; NULL: none */
+	int64_t once_for_ms; /* for how long ours is put on record under it */
+	bool queues;         /* busy: take a place in the queue (else -n) */
+	int priority;        /* a point counts as a minute of waiting */
+	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
+	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
+			      * change between requests; NULL: none */
+	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
+	struct party self;   /* who asks */
 };
 
 enum lock_result {
@@ -46,6 +50,8 @@ enum lock_result {
 	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
 	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
 	LOCK_WITHIN,    /* acquire: one of request.outer holds it; nothing was taken */
+	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
+			 */
 	LOCK_RELEASED,  /* release: given back */
 	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
@@ -68,6 +74,7 @@ struct lock_answer {
 	int64_t since_us;    /* the grant, by the server's clock */
 
 	/* LOCK_WITHIN: holder_token, fence (for a shared lock perhaps that of a later sharer) */
+	int64_t done_ms; /* LOCK_ALREADY: how long ago that success was */
 
 	/* LOCK_BUSY */
 	const char *name; /* of several locks the one that is busy; borrowed; NULL: the only one */
@@ -85,6 +92,12 @@ struct lock_answer {
 	/* Tokens that this request handed the lock to: see lock_verify. */
 	int handed_count;
 	char handed[LOCK_HANDED_MOST][LOCK_TOKEN_SIZE];
+};
+
+/* With what a lock is given back. */
+struct lock_parting {
+	int64_t keep_ms; /* > 0: instead let it expire then (--at-least) */
+	bool success;    /* COMMAND ended well: to be put on record, unless the lock was lost */
 };
 
 /* Prepares a lock; nothing is sent yet. NULL with failure. */
@@ -117,10 +130,10 @@ enum lock_result lock_listen(struct lock *lock, struct patience patience, struct
 void lock_renew(struct lock *lock, struct patience patience, struct lock_answer *answer);
 
 /* Gives the lock, a request under way and the place in the queue back, whichever there is, and
- * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. keep_ms > 0: instead
- * let it expire then (--at-least). One bounded try after another until patience ends. */
-void lock_release(
-	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer);
+ * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. parting may be NULL:
+ * nothing of it. One bounded try after another until patience ends. */
+void lock_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
 
 /* Whether those whom answer->handed names have taken what they were handed; what nobody took is
  * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as

@@ -250,6 +250,10 @@ static bool open_members(struct lock_set *set, const struct server *server,
 		struct member *member = &set->members[i];
 
 		own.name = member->name;
+		if (strcmp(member->name, request->name) != 0) {
+			own.cooldown_ms = 0;
+			own.once = NULL;
+		}
 		/* One token for all: DLOCK_TOKEN is one, and whoever runs under it has them all. */
 		own.token = i > 0 ? lock_token(set->members[0].lock) : request->token;
 		member->lock = lock_open(server, &own, failure);

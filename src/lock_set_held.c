@@ -53,17 +53,21 @@ static enum lock_result worse(enum lock_result a, enum lock_result b)
 }
 
 /* The one that was taken last first, so that nobody who waits for several is woken for nothing. */
-static enum lock_result give_back(
-	struct lock_set *set, int64_t keep_ms, struct patience patience, struct failure *failure)
+static enum lock_result give_back(struct lock_set *set, const struct lock_parting *parting,
+	struct patience patience, struct failure *failure)
 {
 	enum lock_result result = LOCK_RELEASED;
 
 	for (size_t i = set->count; i-- > 0;) {
 		struct member *member = &set->members[i];
+		struct lock_parting own = parting ? *parting : (struct lock_parting){0};
 
 		if (!member->asked)
 			continue;
-		lock_release(member->lock, keep_ms, patience, &member->answer);
+		/* The success is that of NAME. */
+		if (parting && i != set->named)
+			own.success = false;
+		lock_release(member->lock, parting ? &own : NULL, patience, &member->answer);
 		if (member->answer.result == LOCK_FAILED)
 			*failure = member->answer.failure;
 		result = worse(result, member->answer.result);
@@ -130,13 +134,13 @@ static int count_handed(const struct lock_set *set)
 	return count;
 }
 
-void set_release(
-	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer)
+void set_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 
 	memset(answer, 0, offsetof(struct lock_answer, handed));
-	answer->result = give_back(set, keep_ms, patience, &answer->failure);
+	answer->result = give_back(set, parting, patience, &answer->failure);
 	answer->handed_count = count_handed(set);
 }
 

@@ -47,8 +47,8 @@ void set_refresh(struct lock_set *set, struct patience patience);
 
 /* struct backend's */
 void set_renew(struct lock *lock, struct patience patience, struct lock_answer *answer);
-void set_release(
-	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer);
+void set_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
 enum lock_result set_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience);
 

@@ -4,6 +4,23 @@
 #include "failure.h"
 #include "message.h"
 #include "options.h"
+#include "outcome.h"
+#include "report.h"
+
+/* Nothing could be tried. Where even the report cannot be written, the first failure is the one to
+ * hear of. */
+static int fail(const struct options *options, const struct failure *failure)
+{
+	static struct outcome outcome;
+	struct failure unheard;
+	struct report report;
+
+	message_say(MESSAGE_ERROR, "%s", failure->text);
+	outcome_fail(&outcome, failure);
+	if (report_open(&report, options, &unheard))
+		report_write(&report, &outcome);
+	return (int)failure->code;
+}
 
 int main(int argc, char **argv)
 {
@@ -15,8 +32,7 @@ int main(int argc, char **argv)
 
 	message_open(options.verbosity, options.syslog);
 	if (!read) {
-		message_say(MESSAGE_ERROR, "%s", failure.text);
-		code = (int)failure.code;
+		code = fail(&options, &failure);
 	} else if (!done) {
 		message_name(options.name);
 		code = options.command->run(&options);

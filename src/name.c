@@ -57,6 +57,15 @@ const char *name_fault(const char *name)
 	return characters_fault(name);
 }
 
+const char *name_id_fault(const char *id)
+{
+	if (*id == '\0')
+		return "is empty";
+	if (strlen(id) > NAME_ID_BYTES)
+		return "is longer than 256 bytes";
+	return characters_fault(id);
+}
+
 const char *name_prefix_fault(const char *prefix)
 {
 	const char *open = prefix;

@@ -168,12 +168,32 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
 
-/* What counts before the files are read: which files, and how much to say of them. */
+static bool is_report(const struct option_row *row)
+{
+	return row->field == offsetof(struct options, report) ||
+	       row->field == offsetof(struct options, report_fd);
+}
+
+/* The command line is wrong: that is reported as well. */
+static void take_report(struct reading *reading)
+{
+	struct failure unheard;
+
+	for (size_t i = 0; i < reading->arguments.option_count; i++) {
+		const struct argument *argument = &reading->arguments.options[i];
+
+		if (is_report(argument->row))
+			argument->row->set(
+				argument->row, argument->text, reading->options, &unheard);
+	}
+}
+
+/* What counts before the files are read: which files, how much to say of them, and where to. */
 static bool is_early(const struct option_row *row)
 {
 	return row->field == offsetof(struct options, config) ||
 	       row->field == offsetof(struct options, profile) ||
-	       row->field == offsetof(struct options, verbosity);
+	       row->field == offsetof(struct options, verbosity) || is_report(row);
 }
 
 static bool take_early_arguments(struct reading *reading)
@@ -199,6 +219,10 @@ static bool take_arguments(struct reading *reading)
 		if (!take_argument(reading, &arguments->options[i]))
 			return false;
 	}
+	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
+		return failure_set(reading->failure, EXIT_USAGE,
+			"--once-for says how long a success is kept for --once ID, which is not "
+			"given");
 	return true;
 }
 
@@ -247,8 +271,10 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	struct options *options = reading->options;
 	struct arguments *arguments = &reading->arguments;
 
-	if (!arguments_read(arguments, argc, argv, reading->failure))
+	if (!arguments_read(arguments, argc, argv, reading->failure)) {
+		take_report(reading);
 		return false;
+	}
 	*done = arguments->done;
 	if (*done)
 		return true;
@@ -267,8 +293,10 @@ bool options_read(
 	struct reading reading = {.options = options, .failure = failure};
 	bool good;
 
-	*options = (struct options){
-		.started = clock_now(), .wait = OPTIONS_WAIT_FOREVER, .verbosity = MESSAGE_WARNING};
+	*options = (struct options){.started = clock_now(),
+		.wait = OPTIONS_WAIT_FOREVER,
+		.verbosity = MESSAGE_WARNING,
+		.report_fd = -1};
 	*failure = (struct failure){.code = EXIT_DONE};
 	*done = false;
 	good = read_all(&reading, argc, argv, done);

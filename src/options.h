@@ -21,6 +21,7 @@ struct server; /* server.h */
 #define OPTIONS_SHARED    (-1)
 
 enum options_on_lost { ON_LOST_STOP, ON_LOST_WARN };
+enum options_if_unreachable { IF_UNREACHABLE_FAIL, IF_UNREACHABLE_SKIP };
 
 /* All durations in ns. Strings are borrowed from argv, the environment or what the options keep,
  * and live until options_close(). */
@@ -38,11 +39,17 @@ struct options {
 	bool per_host;
 	const char **also; /* NAMEs of more locks; owned */
 	size_t also_count;
+	nanos at_least;   /* keep the lock for that long from its grant; 0 */
+	nanos cooldown;   /* skip when a success is less than that ago; 0: do not */
+	const char *once; /* skip when there is a success under this ID; NULL: do not */
+	nanos once_for;   /* for how long ours is remembered under it */
+	enum options_if_unreachable if_unreachable;
 
 	/* COMMAND */
 	char **argv; /* COMMAND and its arguments, NULL-terminated; with -c: shell -c STRING */
 	bool close;  /* -o: the lock ends with COMMAND, descendants or not */
 	nanos grace;
+	nanos max_run; /* 0: no limit */
 	int stop_signal;
 	enum options_on_lost on_lost;
 	const char *label; /* --label, else COMMAND's base name; with -c, that of STRING's first
@@ -52,6 +59,8 @@ struct options {
 	int conflict_exit; /* -E */
 	int verbosity;     /* message levels above it are silent: 1, -q 0, -qq -1, -v 2, -vv 3 */
 	bool syslog;
+	const char *report; /* a file; NULL */
+	int report_fd;      /* -1 */
 
 	/* guard */
 	const char *state_file;

@@ -173,6 +173,16 @@ bool option_set_prefix(const struct option_row *row, const char *text, struct op
 	return option_set_text(row, text, options, failure);
 }
 
+bool option_set_id(const struct option_row *row, const char *text, struct options *options,
+	struct failure *failure)
+{
+	const char *fault = name_id_fault(text);
+
+	if (fault != NULL)
+		return failure_set(failure, EXIT_USAGE, "'%.100s' %s", text, fault);
+	return option_set_text(row, text, options, failure);
+}
+
 bool option_set_choice(const struct option_row *row, const char *text, struct options *options,
 	struct failure *failure)
 {

@@ -24,6 +24,7 @@ OPTION_SETTER(option_set_text);     /* const char * */
 OPTION_SETTER(option_set_path);     /* const char *, absolute */
 OPTION_SETTER(option_set_also);     /* one more NAME of options->also */
 OPTION_SETTER(option_set_prefix);   /* const char * that name_prefix_fault() passes */
+OPTION_SETTER(option_set_id);       /* const char * that name_id_fault() passes */
 OPTION_SETTER(option_set_choice);   /* unsigned: the index in row->choices */
 OPTION_SETTER(option_set_signal);   /* int: TERM, SIGTERM, 15, RTMIN+1 */
 OPTION_SETTER(option_set_server);   /* struct server *; frees the one before */

@@ -1,5 +1,6 @@
 #include "options_table.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "commands.h"
@@ -14,10 +15,15 @@
 #define SERVED (RUN | STATUS)
 #define ALL    (SERVED | GUARD)
 
+#define YEAR (365 * 24 * 3600 * NANOS_PER_SEC)
+
 #define FIELD(name) .field = offsetof(struct options, name)
 
 static const char *const on_lost_choices[] = {
 	[ON_LOST_STOP] = "stop", [ON_LOST_WARN] = "warn", NULL};
+
+static const char *const if_unreachable_choices[] = {
+	[IF_UNREACHABLE_FAIL] = "fail", [IF_UNREACHABLE_SKIP] = "skip", NULL};
 
 /* A table is read by its rows. */
 /* clang-format off */
@@ -34,6 +40,23 @@ const struct option_row option_rows[] = {
 		.help = "exit code when the lock was not to be had", .preset = "1",
 		.commands = RUN, .configurable = true,
 		.set = option_set_number, .most = 255, FIELD(conflict_exit)},
+
+	/* Whether to run at all. */
+	{.names = {"cooldown"}, .argument = "DURATION",
+		.help = "skip when COMMAND last succeeded less than that ago",
+		.commands = RUN, .configurable = true,
+		.set = option_set_duration, .most = YEAR, FIELD(cooldown)},
+	{.names = {"once"}, .argument = "ID",
+		.help = "skip when a success under NAME and ID is on record",
+		.commands = RUN, .configurable = true, .set = option_set_id, FIELD(once)},
+	{.names = {"once-for"}, .argument = "DURATION",
+		.help = "how long a success is kept for --once", .preset = "7d",
+		.commands = RUN, .configurable = true,
+		.set = option_set_duration, .least = NANOS_PER_SEC, .most = YEAR, FIELD(once_for)},
+	{.names = {"if-unreachable"}, .argument = "fail|skip",
+		.help = "what to do when no server can be reached", .preset = "fail",
+		.commands = RUN, .configurable = true, .completion = COMPLETE_CHOICE,
+		.set = option_set_choice, .choices = if_unreachable_choices, FIELD(if_unreachable)},
 
 	/* The lock. */
 	{.letters = "xe", .names = {"exclusive"},
@@ -69,6 +92,10 @@ const struct option_row option_rows[] = {
 	{.names = {"prefix"}, .argument = "TEXT",
 		.help = "of the keys in the server", .preset = "lock:",
 		.commands = SERVED, .configurable = true, .set = option_set_prefix, FIELD(prefix)},
+	{.names = {"at-least"}, .argument = "DURATION",
+		.help = "keep the lock that long from its grant, though COMMAND ends sooner",
+		.commands = RUN, .configurable = true,
+		.set = option_set_duration, .most = YEAR, FIELD(at_least)},
 	{.names = {"per-host"},
 		.help = "the lock is this host's own: NAME becomes HOST/NAME",
 		.commands = RUN, .configurable = true, .set = option_set_flag, FIELD(per_host)},
@@ -84,6 +111,10 @@ const struct option_row option_rows[] = {
 	{.letters = "o", .names = {"close"},
 		.help = "give the lock back when COMMAND ends, though children of it live on",
 		.commands = RUN, .configurable = true, .set = option_set_flag, FIELD(close)},
+	{.names = {"max-run"}, .argument = "DURATION",
+		.help = "stop COMMAND after that long, and exit with 124", .otherwise = "no limit",
+		.commands = RUN, .configurable = true,
+		.set = option_set_duration, .most = INT64_MAX, FIELD(max_run)},
 	{.names = {"stop-signal"}, .argument = "SIGNAL",
 		.help = "how COMMAND is asked to stop", .preset = "TERM",
 		.commands = RUN, .configurable = true, .completion = COMPLETE_SIGNAL,
@@ -121,6 +152,14 @@ const struct option_row option_rows[] = {
 	{.names = {"syslog"},
 		.help = "messages to syslog too",
 		.commands = ALL, .configurable = true, .set = option_set_flag, FIELD(syslog)},
+	{.names = {"report"}, .argument = "FILE",
+		.help = "write the outcome there, as a JSON object",
+		.commands = RUN, .configurable = true, .completion = COMPLETE_FILE,
+		.set = option_set_text, FIELD(report)},
+	{.names = {"report-fd"}, .argument = "NUMBER",
+		.help = "the same to an open file descriptor",
+		.commands = RUN, .configurable = true,
+		.set = option_set_number, .most = INT_MAX, FIELD(report_fd)},
 
 	/* Where options come from. */
 	{.names = {"profile"}, .argument = "NAME",

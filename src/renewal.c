@@ -6,12 +6,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lease.h"
 #include "lock.h"
 #include "message.h"
+#include "news.h"
 
 #define TRY_LIMIT   (3 * NANOS_PER_SEC)  /* one try, reconnecting included */
 #define PAUSE_LEAST (100 * NANOS_PER_MS) /* after a try that failed */
@@ -26,16 +26,11 @@ struct renewal {
 	int done_fd;   /* owned; readable: answer is there */
 	int timer;     /* owned */
 	pthread_t thread;
-	bool failing;    /* a warning was given since the last success */
-	int64_t keep_ms; /* written before finish_fd, read after it */
+	bool failing;                /* a warning was given since the last success */
+	struct lock_parting parting; /* written before finish_fd, read after it */
 	nanos release_until;
 	struct lock_answer answer; /* written before done_fd, read after it */
 };
-
-static void ring(int fd)
-{
-	(void)!write(fd, &(uint64_t){1}, sizeof(uint64_t));
-}
 
 /* Until a renewal is due, the connection drops (due as well), or the end: true. */
 static bool wait_for_finish(struct renewal *r, nanos due)
@@ -94,7 +89,7 @@ static nanos renew(struct renewal *r)
 		return answer->asked_at + every;
 	case LOCK_LOST:
 		atomic_store(&r->lease->lost, true);
-		ring(r->news_fd);
+		news_ring(r->news_fd);
 		return NANOS_NEVER;
 	case LOCK_CANCELLED:
 		return clock_now();
@@ -111,8 +106,8 @@ static void *renew_until_finished(void *argument)
 
 	while (!wait_for_finish(r, due))
 		due = renew(r);
-	lock_release(r->lock, r->keep_ms, (struct patience){r->release_until, -1}, &r->answer);
-	ring(r->done_fd);
+	lock_release(r->lock, &r->parting, (struct patience){r->release_until, -1}, &r->answer);
+	news_ring(r->done_fd);
 	return NULL;
 }
 
@@ -137,8 +132,8 @@ struct renewal *renewal_start(
 	if (!r)
 		return NULL;
 	*r = (struct renewal){.lock = lock, .lease = lease, .terms = *terms, .news_fd = news_fd};
-	r->finish_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->finish_fd = news_open();
+	r->done_fd = news_open();
 	r->timer = clock_timer_open();
 	if (r->finish_fd >= 0 && r->done_fd >= 0 && r->timer >= 0) {
 		sigfillset(&all); /* signals are the main thread's */
@@ -155,13 +150,14 @@ struct renewal *renewal_start(
 	return NULL;
 }
 
-bool renewal_finish(struct renewal *r, int64_t keep_ms, nanos until, struct lock_answer *answer)
+bool renewal_finish(struct renewal *r, const struct lock_parting *parting, nanos until,
+	struct lock_answer *answer)
 {
 	struct pollfd done = {.fd = r->done_fd, .events = POLLIN};
 
-	r->keep_ms = keep_ms;
+	r->parting = *parting;
 	r->release_until = until;
-	ring(r->finish_fd);
+	news_ring(r->finish_fd);
 	while (poll(&done, 1, clock_poll_ms(until) + 100) < 0 && errno == EINTR)
 		continue;
 	if (!done.revents) {

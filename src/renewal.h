@@ -15,6 +15,7 @@ struct lease;
 struct lease_terms;
 struct lock;
 struct lock_answer;
+struct lock_parting;
 struct renewal;
 
 /* Starts renewing, at once and then as lease_renew_every says; also at once when the connection
@@ -26,7 +27,7 @@ struct renewal *renewal_start(
 /* Ends it, has it give the lock back as lock_release does, and frees it; the lock is the caller's
  * again. If that takes until `until` the thread is left where it hangs and answer says
  * LOCK_TIMEOUT: the lock must then not be touched. True when the lock is the caller's again. */
-bool renewal_finish(
-	struct renewal *renewal, int64_t keep_ms, nanos until, struct lock_answer *answer);
+bool renewal_finish(struct renewal *renewal, const struct lock_parting *parting, nanos until,
+	struct lock_answer *answer);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -11,12 +10,15 @@
 #include "inherited.h"
 #include "keeper.h"
 #include "lease.h"
+#include "news.h"
 
-#define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
-#define KILL_SLACK    (100 * NANOS_PER_MS)
-#define KILLING_SLACK (2 * NANOS_PER_SEC) /* it is at work, and gives up by itself after a second  \
-					   */
+#define STOP_SLACK (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
+#define KILL_SLACK (100 * NANOS_PER_MS)
+#define KILLING_SLACK                                                                              \
+	(2 * NANOS_PER_SEC) /* it is at work, and gives up by itself after a second                \
+			     */
 #define RELEASE_SLACK (500 * NANOS_PER_MS)
+#define OVERRUN_SLACK NANOS_PER_SEC /* nothing is at stake but --max-run itself */
 
 bool watch_open(struct watch *watch, const struct inherited *inherited)
 {
@@ -29,7 +31,7 @@ bool watch_open(struct watch *watch, const struct inherited *inherited)
 	tree_open(&watch->tree);
 	watch->ending_fd = signalfd(-1, &inherited->ending, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->other_fd = signalfd(-1, &other, SFD_CLOEXEC | SFD_NONBLOCK);
-	watch->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	watch->news_fd = news_open();
 	watch->timer = clock_timer_open();
 	watch->lease = lease_open();
 	return watch->ending_fd >= 0 && watch->other_fd >= 0 && watch->news_fd >= 0 &&
@@ -122,7 +124,7 @@ static void heed_news(struct watch *watch, bool continued)
 		raise(SIGTSTP);
 }
 
-/* When to look whether the keeper does its duty. */
+/* When to look whether the keeper does its duty by the lease. */
 static nanos next_look(const struct watch *watch, const struct keeper_task *task)
 {
 	nanos valid_until = atomic_load(&watch->lease->valid_until);
@@ -138,6 +140,35 @@ static nanos next_look(const struct watch *watch, const struct keeper_task *task
 		valid_until = lease_valid_until(&task->terms, watch->asking_since);
 	return watch->stood_still ? lease_kill_at(valid_until) + KILL_SLACK
 				  : lease_stop_at(&task->terms, valid_until) + STOP_SLACK;
+}
+
+/* When to look whether it does so by --max-run. */
+static nanos overrun_look(const struct watch *watch, const struct keeper_task *task)
+{
+	const struct lease_terms *terms = &task->terms;
+
+	switch (phase(watch)) {
+	case LEASE_ASKING: /* nobody wakes us when the grant comes, but it will not be sooner */
+		return clock_after(lease_overrun_at(terms, clock_now()), OVERRUN_SLACK);
+	case LEASE_HELD:
+		return clock_after(lease_overrun_at(terms, watch->lease->granted_at),
+			OVERRUN_SLACK + (watch->overrun ? terms->grace : 0));
+	default:
+		return NANOS_NEVER;
+	}
+}
+
+/* Where the keeper stands still while --max-run ends: the same. */
+static void end_overrun(struct watch *watch, const struct keeper_task *task)
+{
+	if (clock_now() < overrun_look(watch, task) || phase(watch) != LEASE_HELD)
+		return;
+	if (watch->overrun) {
+		kill(watch->keeper, SIGKILL);
+		return;
+	}
+	watch->overrun = true;
+	tree_signal_below(watch->keeper, task->stop_signal);
 }
 
 /* Where the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in
@@ -169,6 +200,13 @@ static void step_in(struct watch *watch, const struct keeper_task *task)
 	kill(watch->keeper, SIGKILL);
 }
 
+static nanos next_due(const struct watch *watch, const struct keeper_task *task)
+{
+	nanos duty = next_look(watch, task), overrun = overrun_look(watch, task);
+
+	return duty < overrun ? duty : overrun;
+}
+
 enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, int *signal)
 {
 	for (;;) {
@@ -181,7 +219,7 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 		};
 		bool continued = false;
 
-		clock_timer_set(watch->timer, next_look(watch, task));
+		clock_timer_set(watch->timer, next_due(watch, task));
 		if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
 			continue;
 		if (fds[0].revents) {
@@ -196,6 +234,7 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 			return WATCH_OVER;
 		if (fds[3].revents)
 			heed_news(watch, continued);
+		end_overrun(watch, task);
 		step_in(watch, task);
 	}
 }
@@ -209,6 +248,9 @@ void watch_stop_orphans(struct watch *watch, const struct keeper_task *task)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	tree->command = atomic_load(&watch->lease->command);
+	tree_reap(tree);
+	if (tree->empty)
+		return;
 	stopping_begin(&watch->stopping, tree, task->stop_signal, task->terms.grace);
 	while (tree_reap(tree), !tree->empty && !stopping_is_hopeless(&watch->stopping, tree)) {
 		stopping_step(&watch->stopping, tree, limit);

@@ -30,6 +30,7 @@ struct watch {
 	nanos asking_since;  /* no later than this, or so little that the slack covers it, counts a
 				grant */
 	bool stood_still;    /* the keeper did not act when the lease ran out */
+	bool overrun;        /* nor when --max-run was up */
 };
 
 enum watch_end {
@@ -50,7 +51,8 @@ bool watch_start(struct watch *watch, struct keeper_task *task);
 enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, int *signal);
 
 /* After WATCH_DIED: stops what the keeper left, which is ours now. COMMAND died with it
- * (PR_SET_PDEATHSIG). Nobody renews meanwhile: SIGKILL comes before validity ends. */
+ * (PR_SET_PDEATHSIG) or before it; stopping.begun tells whether there was anything. Nobody renews
+ * meanwhile: SIGKILL comes before validity ends. */
 void watch_stop_orphans(struct watch *watch, const struct keeper_task *task);
 
 #endif

@@ -84,10 +84,10 @@ options_of() {
 }
 
 @test "every example is run here" {
-	assert_equal "$(examples)" 7
-	assert_equal "$(grep -c '^\.\\" example: ' "$MANUAL")" 7
+	assert_equal "$(examples)" 9
+	assert_equal "$(grep -c '^\.\\" example: ' "$MANUAL")" 9
 	local n
-	for n in {1..7}; do
+	for n in {1..9}; do
 		grep -qE "^	(run_example|example (sh|crontab)) $n\$" "$BATS_TEST_FILENAME" || fail "example $n is not run"
 	done
 }
@@ -176,4 +176,27 @@ options_of() {
 	stub batch
 	run_example 7
 	expect 0 "batch "
+}
+
+@test "example: once a day, for an hour at most" {
+	stub import
+	run_example 8
+	expect 0 "import "
+	run_example 8
+	expect 0
+	cli DEL "lock:{lock:import}:once:$(date +%F)" >/dev/null
+}
+
+@test "example: the outcome rather than the exit code" {
+	stub nightly 'exit 3'
+	example sh 9
+	try sh example
+	expect 0 $'nightly \ndone'
+	hold other nightly
+	try sh example
+	assert_equal "$status $out" "0 still at it elsewhere"
+	let_go other
+	rm nightly
+	try sh example
+	assert_equal "$status $out" "0 look into it"
 }

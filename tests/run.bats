@@ -250,6 +250,21 @@ same_with_and_without_dlock() {
 	done
 }
 
+@test "closed standard streams do not become a connection that dlock talks to people through" {
+	start one close=0,1,2 dlock x sh -c 'echo >running; until [ -e end ]; do sleep 0.05; done'
+	wait_until is_file running
+	local keeper pid fd
+	keeper=$(<"/proc/$one_pid/task/$one_pid/children")
+	for pid in $one_pid $keeper; do
+		for fd in 0 1 2; do
+			refute_match "$(readlink "/proc/$pid/fd/$fd")" 'socket|anon_inode|pipe' "$fd of $pid"
+		done
+	done
+	touch end
+	finish one
+	expect 0
+}
+
 @test "a job server of make gets through" {
 	cat >Makefile <<-'END'
 		.RECIPEPREFIX = >
@@ -353,6 +368,24 @@ same_with_and_without_dlock() {
 		try dlock $options x printf %s "$options"
 		expect 0 "$options"
 	done
+}
+
+@test "too few descriptors: it works, or 71 and one line, with nothing left" {
+	local most worked=0
+	for most in {5..24}; do
+		try prlimit "--nofile=$most:$most" dlock -n x touch ran
+		if [[ $status == 0 ]]; then
+			worked=1
+			assert test -e ran
+			rm ran
+		else
+			expect_failure 71 '' || fail "with $most descriptors"
+			assert_equal $worked 0 "whether fewer than $most sufficed"
+			refute_file ran
+		fi
+		assert is_free x
+	done
+	assert_equal $worked 1
 }
 
 @test "no TLS, JSON or INI library is mapped on a plain run, in front nor keeper" {

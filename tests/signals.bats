@@ -380,6 +380,24 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	END
 }
 
+@test "terminal: COMMAND that stops itself alone: the job is stopped, and fg goes on" {
+	python <<-'END'
+		from terminal import *
+
+		shell = Shell()
+		shell.send("dlock x sh -c 'echo up; kill -STOP $$; echo back; exit 3'\n")
+		shell.expect(r"\nup\r?\n")
+		shell.expect("Stopped")
+		shell.expect(Shell.PROMPT)
+		shell.send("fg; echo status=$?\n")
+		shell.expect("back\r?\n")
+		shell.expect("status=3\r?\n")
+		shell.expect(Shell.PROMPT)
+		shell.leave()
+	END
+	assert is_free x
+}
+
 @test "terminal: bg lets a stopped job go on, and its exit code reaches the shell" {
 	python <<-'END'
 		from terminal import *
@@ -475,6 +493,26 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	END
 	refute_file ran
 	let_go one
+}
+
+@test "terminal: an alarm that was set before dlock is not the terminal's: it reaches COMMAND" {
+	python <<-'END'
+		import signal
+		from terminal import *
+
+		start = "import os, signal; signal.alarm(1); os.execvp('dlock', ['dlock', 'x', 'sleep', '60'])"
+		terminal = Terminal(sys.executable, "-c", start)
+		status = terminal.wait()
+		check(status == ("exit", 128 + signal.SIGALRM), status)
+	END
+	assert is_free x
+}
+
+@test "an alarm that was set before dlock reaches COMMAND where there is no terminal" {
+	start one "$PYTHON" -c "import os, signal; signal.alarm(1); os.execvp('dlock', ['dlock', 'x', 'sleep', '60'])"
+	finish one
+	expect 142
+	assert is_free x
 }
 
 @test "terminal: hanging up ends COMMAND and the lock" {

@@ -1,22 +1,26 @@
 -- Takes the lock, claims what was handed over, or queues for it.
 -- ARGV  4   x, s, or pK for one of K permits
---       5   ttl (ms)
+--       5   ttl (ms), or --at-least where that is longer
 --       6   the lease of a waiter (ms); 0: does not wait
 --       7   the ticket from an earlier answer; 0: none yet
 --       8   the head start of its priority (us)
 --       9   how long a holder that it knew may still come back (ms); 0: knew none
 --       10  the fence it saw then: a counter below that means that the server lost its memory
 --       11  TEXT for who
---       12  the tokens of the dlocks that the caller runs under, separated by blanks
+--       12  a success that is less than that ago will do (ms); 0: do not ask
+--       13  so does one on record under this ID; '': do not ask
+--       14  the tokens of the dlocks that the caller runs under, separated by blanks
 -- ->    granted, now, fence, generation, {handed}
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, who, {handed}
+--       already, now, when that success was (us), {handed}
 --       within, now, token, fence: one of these holds it already, in a mode that covers this one
 --       deadlock, token, word: one of these holds it in a mode that this one would have to wait for
 --       ended: a late request of somebody who gave the lock back since
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[12]
+local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[14]
+local cooldown, once = tonumber(ARGV[12]) * 1000, ARGV[13]
 local first = ticket == 0
 
 local function grant(claimed)
@@ -31,7 +35,7 @@ local function grant(claimed)
   end
   call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me,
     'granted', int(meta.granted + 1), 'waited_us', int(meta.waited_us + waited))
-  call('PEXPIRE', META, MONTH + ttl)
+  keep_meta(ttl)
   call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text, 'PX', ttl)
   if claimed then
     call('DEL', WAKE)
@@ -54,7 +58,7 @@ local function busy()
   if first then
     call('HSET', META, 'contended', int(meta.contended + 1), 'ticket', int(math.max(meta.ticket, ticket)))
     if meta.fence == 0 then
-      call('PEXPIRE', META, MONTH)
+      keep_meta(0)
     end
   end
   local holder, left = cur or '', 0
@@ -93,11 +97,30 @@ local function holds(token)
   return cur == token or sharing() and call('ZSCORE', HOLDERS, token)
 end
 
-local function leave_queue()
-  local rank = call('ZRANK', QUEUE, me)
-  call('ZREM', QUEUE, me)
-  call('DEL', WHO, WAKE)
-  if rank == 0 then
+-- When the success was that makes this request pointless. One that lies ahead is of a clock that was
+-- set back since: it must not count for longer than asked for either.
+local function done_before()
+  local last = cooldown > 0 and math.abs(now() - meta.success) < cooldown and meta.success
+  return last or once ~= '' and tonumber(call('GET', companion('once:', once)))
+end
+
+-- Leaves nothing of the caller behind, and hands on what he was handed.
+local function step_aside()
+  local mine, rank = is_mine(want), not first and call('ZRANK', QUEUE, me)
+  if mine and want == 'x' then
+    call('DEL', K)
+    cur = false
+  elseif mine then
+    drop_share(me)
+  end
+  if mine or not first then
+    call('ZREM', QUEUE, me)
+    call('DEL', WHO, WAKE)
+  end
+  if not cur or sharing() then
+    hand_on()
+  end
+  if rank == 0 and cur and #handed == 0 then
     tell_head(0)
   end
 end
@@ -107,21 +130,26 @@ if meta.ended == me then
   return {'ended'}
 end
 purge()
-if not cur and off > 0 and meta.fence < seen and meta.off < now() + off * 1000 then
-  meta.off = now() + off * 1000
-  call('HSET', META, 'off', int(meta.off))
-  call('PEXPIRE', META, MONTH)
-end
-
 for token in outer:gmatch('%S+') do
   if holds(token) and is_near(token) then
-    leave_queue()
+    step_aside()
     if cur == token or cur == WORDS[want] then
       return {'within', now(), token, meta.fence}
     end
     return {'deadlock', token, cur}
   end
 end
+local done = done_before()
+if done then
+  step_aside()
+  return {'already', now(), done, handed}
+end
+if not cur and off > 0 and meta.fence < seen and meta.off < now() + off * 1000 then
+  meta.off = now() + off * 1000
+  call('HSET', META, 'off', int(meta.off))
+  keep_meta(0)
+end
+
 if is_mine(want) then
   -- More of a batch of sharers than one script hands out.
   if want ~= 'x' then

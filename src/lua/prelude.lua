@@ -2,7 +2,8 @@
 --
 --   cat prelude.lua acquire.lua > /tmp/a.lua
 --   redis-cli --eval /tmp/a.lua lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue \
---     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me' ''
+--     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me' \
+--     0 '' ''
 --
 -- KEYS  the lock; its companions meta, holders, queue; the caller's own who and wake
 -- ARGV  1, 2  how the names of companions begin and end (who and wake of others are built from them;
@@ -11,12 +12,13 @@
 --       4...  what the script says
 --
 -- The lock is a string: the owner's token, or one of two words while it is shared or held by permits.
---   meta     hash    fence gen ticket off again token ended, and the counters
+--   meta     hash    fence gen ticket off again token ended success keep, and the counters
 --   holders  zset    shares: token by expiry (ms)
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
 --   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms)
+--   once:ID  string  when there was a success under that ID (us)
 --
 -- Nothing is rolled back when a command fails half-way. So the lock is written last by what takes it,
 -- and first by what gives it back; and it is read first, because a key of another type then stops
@@ -55,9 +57,10 @@ end
 
 -- off: nobody is granted a free lock before it (us). again: the generation that was set again.
 -- token: whose the last grant is, until it ends. ended: who ended last, so that a request of his
--- that comes late does nothing.
-local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'granted', 'contended', 'timeouts', 'lost',
-  'waited_us', 'held_us'}
+-- that comes late does nothing. success: when COMMAND last ended well (us). keep: for how long that
+-- must be remembered, where it is longer than a month (ms).
+local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'success', 'keep', 'granted', 'contended',
+  'timeouts', 'lost', 'waited_us', 'held_us'}
 local meta
 local function know()
   local values = call('HMGET', META, 'token', 'ended', unpack(NUMBERS))
@@ -65,6 +68,11 @@ local function know()
   for i, name in ipairs(NUMBERS) do
     meta[name] = tonumber(values[i + 2]) or 0
   end
+end
+
+-- After know().
+local function keep_meta(longer)
+  call('PEXPIRE', META, int(math.max(MONTH, meta.keep) + longer))
 end
 
 local function companion(word, token)
@@ -106,6 +114,21 @@ local function latest()
   return tonumber(call('ZREVRANGE', HOLDERS, 0, 0, 'WITHSCORES')[2])
 end
 
+-- Takes a share away; the lock lives as long as the last of those that are left: when that runs out,
+-- nil where there is none.
+local function drop_share(token)
+  call('ZREM', HOLDERS, token)
+  local last = latest()
+  if last then
+    call('PEXPIREAT', HOLDERS, last)
+    call('PEXPIREAT', K, last)
+  else
+    call('DEL', K)
+    cur = false
+  end
+  return last
+end
+
 local function place(token, want, ttl)
   if want == 'x' then
     cur = token
@@ -132,7 +155,7 @@ local function next_generation()
   meta.fence = next_fence()
   meta.gen = meta.fence
   call('HSET', META, 'fence', int(meta.fence), 'gen', int(meta.gen))
-  call('PEXPIRE', META, MONTH)
+  keep_meta(0)
 end
 
 local function tell(token, message)

@@ -6,26 +6,26 @@
 --       7  the generation of the grant; 0: knows of none
 --       8  when it was granted (us)
 --       9  1: a loss is news, and counts
+--      10  1: COMMAND ended well, which is put on record
+--      11  for how long somebody may ask for that (ms)
+--      12  put it on record under this ID as well; '': under none
+--      13  how long that record lives (ms)
 -- ->    released | gone | lost, {handed}
 --       gone: it was not there, and nobody whom the server remembers has come since the grant, or no
 --       grant is known
 local want = mode_of(ARGV[4])
 local left, fence, gen = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
+local success, cooldown, once = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
 local result, rank, look = 'released', false, false
 
 local function leave_share()
   local before = latest()
-  call('ZREM', HOLDERS, me)
+  local last = drop_share(me)
   call('DEL', WHO, WAKE)
-  local last = latest()
   if last then
-    call('PEXPIREAT', HOLDERS, last)
-    call('PEXPIREAT', K, last)
     look = last < before and last - ms()
   else
-    call('DEL', K)
-    cur = false
     -- A renewal of ours that comes late finds a later generation.
     meta.fence = next_fence()
     meta.gen = meta.fence
@@ -91,9 +91,22 @@ if meta.off > 0 and fence > 0 and result ~= 'lost' then
   changes[#changes + 1] = 'off'
   changes[#changes + 1] = '0'
 end
+-- Before anybody is handed the lock, so that whoever is sees it.
+if success and result ~= 'lost' then
+  changes[#changes + 1] = 'success'
+  changes[#changes + 1] = int(now())
+  if cooldown > math.max(MONTH, meta.keep) then
+    meta.keep, known = cooldown, false
+    changes[#changes + 1] = 'keep'
+    changes[#changes + 1] = int(cooldown)
+  end
+  if once ~= '' then
+    call('SET', companion('once:', once), int(now()), 'PX', ARGV[13])
+  end
+end
 call('HSET', META, unpack(changes))
 if not known then
-  call('PEXPIRE', META, MONTH)
+  keep_meta(0)
 end
 
 if not cur or sharing() then

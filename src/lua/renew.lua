@@ -1,7 +1,7 @@
 -- Extends the lease; or sets the lock again where the server has lost it and nobody whom it
 -- remembers has come since.
 -- ARGV  4  x, s, or pK
---       5  ttl (ms)
+--       5  ttl (ms), or what is left of --at-least where that is longer
 --       6  the fence and
 --       7  the generation of the grant
 --       8  who, in full
@@ -29,8 +29,12 @@ if is_mine(want) then
   if call('PEXPIRE', WHO, ttl) == 0 then
     call('SET', WHO, who, 'PX', ttl)
   end
-  if call('PEXPIRE', META, MONTH + ttl) == 0 then
+  -- It may have been given longer than that, to remember a success.
+  local known = call('PTTL', META)
+  if known == -2 then
     call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me)
+  end
+  if known < MONTH then
     call('PEXPIRE', META, MONTH + ttl)
   end
   if want == 'x' then
@@ -45,7 +49,7 @@ know()
 if may_return() then
   call('HSET', META, 'fence', int(math.max(meta.fence, fence)), 'gen', int(gen), 'again', int(gen),
     'token', me, 'off', '0')
-  call('PEXPIRE', META, MONTH + ttl)
+  keep_meta(ttl)
   call('SET', WHO, who, 'PX', ttl)
   place(me, want, ttl)
   return {'again'}

@@ -10,15 +10,7 @@ local function take_back(token)
     cur = false
     return
   end
-  call('ZREM', HOLDERS, token)
-  local last = latest()
-  if last then
-    call('PEXPIREAT', HOLDERS, last)
-    call('PEXPIREAT', K, last)
-  else
-    call('DEL', K)
-    cur = false
-  end
+  drop_share(token)
 end
 
 -- Nobody is there to claim it: a message is unread though its receiver said that he listens (a

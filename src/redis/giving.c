@@ -9,15 +9,22 @@
 
 #define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
 
-static void begin_release(struct single *single, struct call *call, int64_t keep_ms)
+static void begin_release(
+	struct single *single, struct call *call, const struct lock_parting *parting)
 {
+	const struct lock_request *request = &single->request;
+
 	call_begin(call, &script_release, &single->keys, single->token);
 	call_add(call, single->mode);
-	call_add_number(call, keep_ms);
+	call_add_number(call, parting->keep_ms);
 	call_add_number(call, (int64_t)single->fence);
 	call_add_number(call, (int64_t)single->generation);
 	call_add_number(call, single->since_us);
 	call_add_number(call, single->loss_told ? 0 : 1);
+	call_add_number(call, parting->success ? 1 : 0);
+	call_add_number(call, request->cooldown_ms);
+	call_add(call, single->once);
+	call_add_number(call, request->once_for_ms);
 }
 
 /* False: it is no answer to a release. */
@@ -74,15 +81,15 @@ static enum wire release_behind(struct single *single, struct call *call, struct
 	return wire == WIRE_CANCELLED ? wire : WIRE_CLOSED;
 }
 
-static enum wire release_once(struct single *single, int64_t keep_ms, struct patience patience,
-	struct lock_answer *answer)
+static enum wire release_once(struct single *single, const struct lock_parting *parting,
+	struct patience patience, struct lock_answer *answer)
 {
 	struct session *session = &single->session;
 	struct reply *reply;
 	struct call call;
 	enum wire wire;
 
-	begin_release(single, &call, keep_ms);
+	begin_release(single, &call, parting);
 	waiting_stop(single);
 	if (session->connection && session->waiting)
 		return release_behind(single, &call, patience, answer);
@@ -105,12 +112,14 @@ static void forget(struct single *single)
 	single->loss_told = false;
 	single->fence = single->generation = single->ticket = 0;
 	single->since_us = 0;
+	single->granted_at = 0;
 	single->spent = true;
 }
 
-void single_release(
-	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer)
+void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer)
 {
+	static const struct lock_parting plain;
 	struct single *single = (struct single *)lock;
 	enum wire wire;
 
@@ -119,7 +128,7 @@ void single_release(
 	if (!single->asked)
 		return;
 	for (;;) {
-		wire = release_once(single, keep_ms, patience, answer);
+		wire = release_once(single, parting ? parting : &plain, patience, answer);
 		if (wire == WIRE_OK) {
 			forget(single);
 			return;

@@ -100,6 +100,18 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 	return true;
 }
 
+void keys_once(const char *id, char text[static KEYS_ONCE_SIZE])
+{
+	const char *end = text + KEYS_ONCE_SIZE - 1;
+
+	for (; id && *id && text + 3 <= end; id++)
+		if (*id == ':' || *id == '%')
+			text += sprintf(text, "%%%02X", (unsigned)*id);
+		else
+			*text++ = *id;
+	*text = '\0';
+}
+
 void keys_free(struct keys *keys)
 {
 	free(keys->memory);

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "name.h"
+
 #define KEYS_SLOTS 16384
 
 /* Companions are HEAD word TAIL. All owned, by one allocation. */
@@ -20,6 +22,12 @@ struct keys {
  * which may be repeated. */
 bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token);
 void keys_free(struct keys *keys);
+
+#define KEYS_ONCE_SIZE (3 * NAME_ID_BYTES + 1) /* enough for keys_once */
+
+/* What stands for an ID in the name of a companion "once:ID": the ID with ':' and '%' as in a URL,
+ * because behind it ":NAME" may follow, and no two may be the same. ID NULL is "". */
+void keys_once(const char *id, char text[static KEYS_ONCE_SIZE]);
 
 /* The slot of a key in a Redis Cluster: CRC16 (XMODEM: polynomial 0x1021, from 0) of its hash tag,
  * which is what stands between its first '{' and the next '}' unless that is nothing; else of all.

@@ -20,7 +20,7 @@ extern const struct script script_acquire, script_release, script_renew, script_
 	script_inspect;
 
 #define CALL_WORDS   80
-#define CALL_NUMBERS 8
+#define CALL_NUMBERS 12
 
 /* One call of a script: borrowed strings, which must live until it is sent (and sent again). */
 struct call {

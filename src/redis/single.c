@@ -86,19 +86,32 @@ static bool renew_token(struct single *single, struct failure *failure)
 
 /* --- Acquire -------------------------------------------------------------------------------- */
 
+/* How long the server is to keep it from now on. */
+static int64_t ttl_ms(const struct single *single)
+{
+	const struct lock_request *request = &single->request;
+	int64_t left = request->at_least_ms;
+
+	if (single->granted_at != 0)
+		left -= (clock_now() - single->granted_at) / NANOS_PER_MS;
+	return left > request->ttl_ms ? left : request->ttl_ms;
+}
+
 static void begin_acquire(struct single *single, struct call *call)
 {
 	const struct lock_request *request = &single->request;
 
 	call_begin(call, &script_acquire, &single->keys, single->token);
 	call_add(call, single->mode);
-	call_add_number(call, request->ttl_ms);
+	call_add_number(call, ttl_ms(single));
 	call_add_number(call, request->queues ? LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);
 	call_add_number(call, waiting_hold_off(single));
 	call_add_number(call, (int64_t)single->waiting.seen);
 	call_add(call, single->text);
+	call_add_number(call, request->cooldown_ms);
+	call_add(call, single->once);
 	call_add(call, request->outer ? request->outer : "");
 }
 
@@ -168,6 +181,16 @@ static void read_within(
 	answer->fence = (uint64_t)reply_integer(reply_at(reply, 3));
 }
 
+static void read_already(const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_ALREADY;
+	answer->done_ms =
+		(reply_integer(reply_at(reply, 1)) - reply_integer(reply_at(reply, 2))) / 1000;
+	if (answer->done_ms < 0)
+		answer->done_ms = 0;
+	single_read_handed(reply_at(reply, 3), answer);
+}
+
 static void read_answer(
 	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
@@ -185,6 +208,8 @@ static void read_answer(
 			"waiting would deadlock: the dlock around this one holds %s of it",
 			strcmp(reply_text(reply_at(reply, 2)), "dlock:shared") == 0 ? "a share"
 										    : "a permit");
+	} else if (word && strcmp(word, "already") == 0) {
+		read_already(reply, answer);
 	} else if (word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_LOST;
 	} else {
@@ -200,7 +225,7 @@ static void take_back(struct single *single, struct patience patience)
 	struct lock_answer unheard;
 
 	single->session.refusal.code = EXIT_DONE;
-	single_release(&single->lock, 0, patience, &unheard);
+	single_release(&single->lock, NULL, patience, &unheard);
 	session_drop(&single->session);
 }
 
@@ -213,6 +238,11 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->fence = answer->fence;
 		single->generation = answer->generation;
 		single->since_us = answer->since_us;
+		single->granted_at = clock_now();
+		break;
+	case LOCK_ALREADY:
+		single->answered = true;
+		single->asked = false;
 		break;
 	case LOCK_BUSY:
 		single->answered = true;
@@ -266,7 +296,7 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 	struct single *single = (struct single *)lock;
 
 	learn(single, answer);
-	if (answer->result == LOCK_BUSY) {
+	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
 		single->session.waiting = false;
 		single->session.greetings = 0;
 	} else {
@@ -306,7 +336,7 @@ static void single_renew(struct lock *lock, struct patience patience, struct loc
 	record_write(who, single->mode, single->since_us, single->text);
 	call_begin(&call, &script_renew, &single->keys, single->token);
 	call_add(&call, single->mode);
-	call_add_number(&call, single->request.ttl_ms);
+	call_add_number(&call, ttl_ms(single));
 	call_add_number(&call, (int64_t)single->fence);
 	call_add_number(&call, (int64_t)single->generation);
 	call_add(&call, who);
@@ -351,6 +381,7 @@ static struct lock *single_open(
 	single->asked = request->token != NULL; /* whoever has a token has been here before */
 	record_mode(request, single->mode);
 	record_text(request, single->text);
+	keys_once(request->once, single->once);
 	done = request->token ? set_token(single, request->token, failure)
 			      : renew_token(single, failure);
 	if (done)

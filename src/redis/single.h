@@ -48,12 +48,14 @@ struct single {
 	char token[LOCK_TOKEN_SIZE];
 	char mode[RECORD_MODE];
 	char text[RECORD_TEXT];
+	char once[KEYS_ONCE_SIZE]; /* "": none */
 	bool asked;     /* something may be left in the server that only a release takes away */
 	bool answered;  /* the server has answered a request to acquire */
 	bool spent;     /* this token was given back; the next attempt takes a fresh one */
 	bool loss_told; /* the server has counted it */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
 	int64_t since_us;
+	nanos granted_at;
 	uint64_t ticket; /* 0: none */
 	struct waiting waiting;
 };
@@ -79,8 +81,8 @@ bool single_pause(struct patience patience, enum lock_result *result);
 
 /* --- giving.c --- */
 
-void single_release(
-	struct lock *lock, int64_t keep_ms, struct patience patience, struct lock_answer *answer);
+void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
 enum lock_result single_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience);
 

@@ -26,6 +26,7 @@ static const char *const results[] = {
 	"again",
 	"busy",
 	"within",
+	"already",
 	"released",
 	"gone",
 	"lost",
@@ -177,7 +178,8 @@ static void do_renew(struct probe *probe)
 
 static void do_release(struct probe *probe)
 {
-	lock_release(probe->lock, probe->argument, probe->patience, probe->answer);
+	lock_release(probe->lock, &(struct lock_parting){.keep_ms = probe->argument},
+		probe->patience, probe->answer);
 	say_answer(probe->answer);
 }
 

@@ -1,0 +1,309 @@
+#include "supervision.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "duration.h"
+#include "inherited.h"
+#include "keeper.h"
+#include "message.h"
+#include "news.h"
+#include "renewal.h"
+#include "survivors.h"
+
+#define RENEWAL_RETRY NANOS_PER_SEC /* when no thread was to be had */
+
+static void set_phase(struct supervision *s, enum lease_phase phase)
+{
+	atomic_store(&s->lease->phase, phase);
+}
+
+void supervision_open(struct supervision *s, const struct keeper_task *task, pid_t front)
+{
+	sigset_t heeded = task->inherited->forwarded;
+	sigset_t quiet;
+
+	*s = (struct supervision){
+		.task = task, .lock = task->lock, .lease = task->lease, .front = front};
+	tree_open(&s->tree);
+	sigaddset(&heeded, SIGCHLD);
+	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* A background process group that writes to a terminal with `stty tostop` would be stopped.
+	 */
+	sigemptyset(&quiet);
+	sigaddset(&quiet, SIGTTOU);
+	sigprocmask(SIG_BLOCK, &quiet, NULL);
+
+	s->lost_fd = news_open();
+	s->timer = clock_timer_open();
+	s->front_fd = pidfd_open(s->front, 0);
+}
+
+bool supervision_front_is_gone(const struct supervision *s)
+{
+	struct pollfd front = {.fd = s->front_fd, .events = POLLIN};
+
+	/* The second look: it may have died before pidfd_open, and its pid may be another's by now.
+	 */
+	return s->front_fd < 0 || poll(&front, 1, 0) > 0 || getppid() != s->front;
+}
+
+/* ---- stopping ---- */
+
+/* A tree that is being stopped already goes on as it does; only the reason is another. */
+static void stop(struct supervision *s, enum lease_stop why)
+{
+	s->stop = why;
+	if (s->stopping.begun)
+		return;
+	set_phase(s, LEASE_STOPPING);
+	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->task->terms.grace);
+}
+
+/* The server may grant the lock to another soon after this moment; where COMMAND was to go on all
+ * the same, that is no reason to hurry. */
+static nanos kill_limit(const struct supervision *s)
+{
+	if (s->warned && s->task->warn_when_lost)
+		return NANOS_NEVER;
+	return lease_kill_at(atomic_load(&s->lease->valid_until));
+}
+
+static void go_on_stopping(struct supervision *s)
+{
+	stopping_step(&s->stopping, &s->tree, kill_limit(s));
+	if (s->stopping.killing && atomic_load(&s->lease->phase) == LEASE_STOPPING)
+		set_phase(s, LEASE_KILLING);
+}
+
+/* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the
+ * kernel. */
+static void give_up(struct supervision *s)
+{
+	s->given_up = true;
+	survivors_say(s->lease, &s->tree, MESSAGE_ERROR, "could not stop");
+}
+
+/* ---- lingering: COMMAND has ended, or is done for; what is left of its tree keeps the lock ----
+ */
+
+static void linger(struct supervision *s)
+{
+	s->lingering = true;
+	s->lease->stop = s->stop;
+	s->lease->held = clock_now() - s->lease->granted_at;
+	survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
+		"the lock stays with what COMMAND left running:");
+	inherited_close();
+	close(s->front_fd);
+	s->front_fd = -1;
+	set_phase(s, LEASE_LINGERING);
+	news_ring(s->task->news_fd);
+}
+
+/* ---- the loop ---- */
+
+static bool is_over(const struct supervision *s)
+{
+	if (s->tree.empty || s->given_up)
+		return true;
+	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
+}
+
+static void look_after_tree(struct supervision *s)
+{
+	bool was_stopped = s->tree.stopped;
+
+	tree_reap(&s->tree);
+	if (s->tree.over && !atomic_load(&s->lease->command_over)) {
+		s->lease->command_status = s->tree.status;
+		atomic_store(&s->lease->command_over, true);
+	}
+	if (s->tree.stopped != was_stopped) {
+		atomic_store(&s->lease->command_stopped, s->tree.stopped);
+		if (s->tree.stopped)
+			news_ring(s->task->news_fd);
+	}
+	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering)
+		linger(s);
+}
+
+/* fg sends SIGCONT to the whole job, so COMMAND has it already where it was stopped and is no
+ * longer. */
+static void forward(struct supervision *s, int sig)
+{
+	if (sig == SIGCONT && s->tree.stopped) {
+		look_after_tree(s);
+		if (!s->tree.stopped)
+			return;
+	}
+	if (s->lingering)
+		tree_signal(&s->tree, sig);
+	else if (!s->tree.over)
+		kill(s->tree.command, sig);
+}
+
+static void heed_signals(struct supervision *s)
+{
+	struct signalfd_siginfo info;
+	bool child = false;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		if (info.ssi_signo == SIGCHLD)
+			child = true;
+		else
+			forward(s, (int)info.ssi_signo);
+	if (!child)
+		return;
+	look_after_tree(s);
+	go_on_stopping(s);
+}
+
+/* Whether a loss of the lock would be news. It outranks that --max-run was up. */
+static bool may_be_lost(const struct supervision *s)
+{
+	return !s->warned &&
+	       (s->stop == STOP_NONE || (s->stop == STOP_MAX_RUN && !s->task->warn_when_lost));
+}
+
+static void heed_loss(struct supervision *s)
+{
+	if (!may_be_lost(s) || !atomic_load(&s->lease->lost))
+		return;
+	s->warned = true;
+	if (s->task->warn_when_lost) {
+		message_say(MESSAGE_WARNING, "the lock was lost; COMMAND goes on (--on-lost warn)");
+		return;
+	}
+	message_say(MESSAGE_ERROR,
+		"the lock was lost: somebody else took it, or it was ended; stopping COMMAND");
+	stop(s, STOP_LOST);
+}
+
+static void heed_front(struct supervision *s)
+{
+	if (s->lingering || s->stop != STOP_NONE || !supervision_front_is_gone(s))
+		return;
+	message_say(MESSAGE_ERROR, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
+	stop(s, STOP_FRONT_GONE);
+}
+
+static void start_renewal(struct supervision *s)
+{
+	s->renewal = renewal_start(s->lock, s->lease, &s->task->terms, s->lost_fd);
+	if (s->renewal)
+		return;
+	message_say(MESSAGE_WARNING, "cannot start the renewal thread: %s", strerror(errno));
+	s->renewal_due = clock_now() + RENEWAL_RETRY;
+}
+
+static void heed_validity(struct supervision *s, nanos now)
+{
+	if (!may_be_lost(s) ||
+		now < lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)))
+		return;
+	if (s->task->warn_when_lost) {
+		s->warned = true;
+		message_say(MESSAGE_WARNING,
+			"the lock cannot be proved any longer; COMMAND goes on (--on-lost warn)");
+		return;
+	}
+	message_say(MESSAGE_ERROR, "the lock cannot be proved any longer; stopping COMMAND");
+	stop(s, STOP_UNPROVED);
+}
+
+static nanos overrun_at(const struct supervision *s)
+{
+	return lease_overrun_at(&s->task->terms, s->lease->granted_at);
+}
+
+static void heed_overrun(struct supervision *s, nanos now)
+{
+	char span[DURATION_TEXT];
+
+	if (s->stop != STOP_NONE || is_over(s) || now < overrun_at(s))
+		return;
+	message_say(MESSAGE_ERROR, "ran for more than %s; stopping COMMAND",
+		duration_format(s->task->terms.max_run, span));
+	stop(s, STOP_MAX_RUN);
+}
+
+/* SIGKILL was of no use. As long as the lock can be proved, what lives is waited for, and the lock
+ * stays. */
+static void heed_hopelessness(struct supervision *s, nanos now)
+{
+	bool proved = now < atomic_load(&s->lease->valid_until);
+
+	if (!stopping_is_hopeless(&s->stopping, &s->tree))
+		return;
+	if (!proved || (s->stop != STOP_FRONT_GONE && s->stop != STOP_MAX_RUN))
+		give_up(s);
+	else if (s->stop == STOP_MAX_RUN && !s->lingering)
+		linger(s);
+}
+
+static void heed_time(struct supervision *s)
+{
+	nanos now = clock_now();
+
+	if (!s->renewal && now >= s->renewal_due)
+		start_renewal(s);
+	heed_validity(s, now);
+	heed_overrun(s, now);
+	go_on_stopping(s);
+	heed_hopelessness(s, now);
+}
+
+static nanos earlier(nanos a, nanos b)
+{
+	return a < b ? a : b;
+}
+
+/* The next moment at which heed_time has something to do. */
+static nanos next_due(const struct supervision *s)
+{
+	nanos due = s->renewal ? NANOS_NEVER : s->renewal_due;
+
+	if (may_be_lost(s))
+		due = earlier(
+			due, lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)));
+	if (s->stop == STOP_NONE)
+		return earlier(due, overrun_at(s));
+	return earlier(due, stopping_due(&s->stopping, kill_limit(s)));
+}
+
+static void wait_for_news(struct supervision *s)
+{
+	struct pollfd fds[] = {
+		{.fd = s->signal_fd, .events = POLLIN},
+		{.fd = s->timer, .events = POLLIN},
+		{.fd = s->lost_fd, .events = POLLIN},
+		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
+		{.fd = s->renewal ? -1 : lock_watch_fd(s->lock), .events = POLLIN},
+	};
+	uint64_t times;
+
+	clock_timer_set(s->timer, next_due(s));
+	if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
+		return;
+	clock_timer_clear(s->timer);
+	(void)!read(s->lost_fd, &times, sizeof(times));
+	if (fds[4].revents)
+		s->renewal_due = 0; /* the connection dropped: renew on another at once */
+}
+
+void supervision_run(struct supervision *s)
+{
+	while (!is_over(s)) {
+		wait_for_news(s);
+		heed_signals(s);
+		heed_loss(s);
+		heed_front(s);
+		heed_time(s);
+	}
+}

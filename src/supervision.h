@@ -1,0 +1,46 @@
+/*
+ * The keeper's loop: watches over COMMAND and its tree, over the lease, over the front, and stops
+ * the tree when one of them gives a reason. One poll over signals, time, the renewal's news and the
+ * front; nothing in it waits for anything else.
+ */
+#ifndef DLOCK_SUPERVISION_H
+#define DLOCK_SUPERVISION_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "lease.h"
+#include "process_tree.h"
+#include "stopping.h"
+
+struct keeper_task;
+struct lock;
+struct renewal;
+
+struct supervision {
+	const struct keeper_task *task;
+	struct lock *lock;
+	struct lease *lease;
+	struct process_tree tree;
+	struct renewal *renewal; /* NULL: the lock is still the main thread's */
+	pid_t front;
+	int front_fd, signal_fd, lost_fd, timer;
+	nanos renewal_due; /* when the thread must be started */
+
+	struct stopping stopping;
+	enum lease_stop stop; /* why */
+	bool lingering;
+	bool warned;   /* --on-lost warn: the one warning was given */
+	bool given_up; /* what is left cannot be stopped */
+};
+
+/* Opens what watching needs, in the keeper, whose front has the given pid. */
+void supervision_open(struct supervision *supervision, const struct keeper_task *task, pid_t front);
+
+bool supervision_front_is_gone(const struct supervision *supervision);
+
+/* From COMMAND's start, with tree.command and renewal_due set, until the lock is to be given back:
+ * the tree is gone, or cannot be stopped, or COMMAND is (-o). */
+void supervision_run(struct supervision *supervision);
+
+#endif
