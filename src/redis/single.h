@@ -1,5 +1,6 @@
 /* A lock on one Redis server, as its own files share it: single.c (the backend, taking and
- * extending), giving.c (giving back, verifying), waiting.c (listening), survey.c (looking). */
+ * extending), answer.c (what the server says to that), giving.c (giving back, verifying), waiting.c
+ * (listening), survey.c (looking). */
 #ifndef DLOCK_REDIS_SINGLE_H
 #define DLOCK_REDIS_SINGLE_H
 
@@ -78,6 +79,13 @@ void single_read_handed(const struct reply *list, struct lock_answer *answer);
 
 /* Lets a moment pass before the next try; false when patience ended in it. */
 bool single_pause(struct patience patience, enum lock_result *result);
+
+/* --- answer.c --- */
+
+/* All of an answer to a request to acquire, but for LOCK_FAILED's cause where there was no reply.
+ */
+void answer_read(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer);
 
 /* --- giving.c --- */
 
