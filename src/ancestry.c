@@ -12,8 +12,6 @@
 #define DEPTH_MOST  64 /* ancestors; a process tree that is deeper has gone wild */
 #define START_FIELD 22 /* of /proc/PID/stat, from 1: in clock ticks after boot */
 
-static const char variable[] = "DLOCK_TOKEN=";
-
 static bool add(struct ancestry *ancestry, const char *token)
 {
 	size_t length = strlen(token);
@@ -28,22 +26,81 @@ static bool add(struct ancestry *ancestry, const char *token)
 	return true;
 }
 
+static void add_held(struct ancestry *ancestry, const char *token, const char *name, size_t length)
+{
+	size_t used = strlen(ancestry->held);
+
+	if (used + strlen(token) + length + 3 <= ANCESTRY_HELD)
+		snprintf(ancestry->held + used, ANCESTRY_HELD - used, "%s %.*s\n", token,
+			(int)length, name);
+}
+
+/* NAME=FENCE ... of several locks. A NAME may hold blanks; "=DIGITS " ends it. */
+static void add_fences(struct ancestry *ancestry, const char *token, const char *fences)
+{
+	const char *name = fences;
+
+	for (const char *at = strchr(fences, '='); at; at = strchr(at + 1, '=')) {
+		size_t digits = strspn(at + 1, "0123456789");
+		char end = at[1 + digits];
+
+		if (digits == 0 || (end != ' ' && end != '\0'))
+			continue;
+		add_held(ancestry, token, name, (size_t)(at - name));
+		name = at + 1 + digits + (end == ' ');
+	}
+}
+
+/* What a dlock told its COMMAND. */
+struct told {
+	char *token, *name, *fences;
+};
+
+static bool add_told(struct ancestry *ancestry, const struct told *told)
+{
+	if (!told->token || !add(ancestry, told->token))
+		return false;
+	if (told->fences)
+		add_fences(ancestry, told->token, told->fences);
+	else if (told->name)
+		add_held(ancestry, told->token, told->name, strlen(told->name));
+	return true;
+}
+
+/* Keeps what the entry says of a variable. */
+static void hear(char **value, const char *entry, const char *variable)
+{
+	size_t length = strlen(variable);
+
+	if (strncmp(entry, variable, length) == 0 && entry[length] == '=') {
+		free(*value);
+		*value = strdup(entry + length + 1);
+	}
+}
+
 /* What the process was started with; nothing where we may not read it. */
 static bool add_environment(struct ancestry *ancestry, pid_t pid)
 {
+	struct told told = {0};
 	char path[48];
 	char *entry = NULL;
 	size_t size = 0;
-	bool added = false;
+	bool added;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	while (getdelim(&entry, &size, '\0', file) > 0)
-		if (strncmp(entry, variable, sizeof(variable) - 1) == 0)
-			added |= add(ancestry, entry + sizeof(variable) - 1);
+	while (getdelim(&entry, &size, '\0', file) > 0) {
+		hear(&told.token, entry, "DLOCK_TOKEN");
+		hear(&told.name, entry, "DLOCK_NAME");
+		hear(&told.fences, entry, "DLOCK_FENCES");
+	}
+	added = add_told(ancestry, &told);
+	free(told.token);
+	free(told.name);
+	free(told.fences);
 	free(entry);
 	fclose(file);
 	return added;
@@ -94,10 +151,10 @@ static bool look(struct ancestry *ancestry, const struct party *holder, const ch
 
 void ancestry_open(struct ancestry *ancestry)
 {
-	const char *token = getenv("DLOCK_TOKEN");
+	struct told told = {getenv("DLOCK_TOKEN"), getenv("DLOCK_NAME"), getenv("DLOCK_FENCES")};
 
 	*ancestry = (struct ancestry){0};
-	if (token && add(ancestry, token))
+	if (add_told(ancestry, &told))
 		look(ancestry, NULL, NULL);
 }
 

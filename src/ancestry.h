@@ -13,9 +13,11 @@ struct lock_answer;
 struct party;
 
 #define ANCESTRY_TEXT 2048 /* some 16 tokens; more are left out, the outermost */
+#define ANCESTRY_HELD 8192
 
 struct ancestry {
 	char tokens[ANCESTRY_TEXT]; /* separated by blanks, the innermost first */
+	char held[ANCESTRY_HELD];   /* lines "TOKEN NAME" of those whose NAMEs are known */
 	bool looked;                /* at the ancestors */
 };
 

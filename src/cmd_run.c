@@ -39,6 +39,7 @@ static void prepare(const struct options *options, const struct ancestry *ancest
 		.priority = options->priority,
 		.watched = wait_line_is_wanted(),
 		.outer = ancestry->tokens,
+		.held = ancestry->held,
 	};
 	party_self(&request->self, options->label);
 }

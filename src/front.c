@@ -145,6 +145,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 		.name = task->name,
 		.answer_until = patience_end(f),
 		.stop_signal = task->stop_signal,
+		.nested = task->ancestry->tokens[0] != '\0',
 		.close_early = task->close_early,
 		.warn_when_lost = task->warn_when_lost,
 	};

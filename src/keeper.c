@@ -47,8 +47,10 @@ static _Noreturn void leave(struct supervision *s)
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
 	if (ours && answer.handed_count > 0) {
-		/* The front may leave; this is no longer its business. */
-		news_ring(s->task->news_fd);
+		/* The front may leave; this is no longer its business. Not below another dlock:
+		 * that would take us for a descendant which keeps the lock. */
+		if (!s->task->nested)
+			news_ring(s->task->news_fd);
 		handover_verify(s->lock, &answer, VERIFY_LIMIT);
 	}
 	_exit(0);
@@ -120,6 +122,8 @@ static void export(const struct supervision *s)
 	setenv("DLOCK_FENCE", fence, 1);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
+	else if (answer->result != LOCK_WITHIN)
+		unsetenv("DLOCK_FENCES"); /* those of a dlock around us */
 }
 
 static void run_command(struct supervision *s)

@@ -41,6 +41,8 @@ struct lock_request {
 	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
 	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
 			      * change between requests; NULL: none */
+	const char *held;    /* the same tokens, each with the NAME that it holds: lines "TOKEN
+			      * NAME"; may change as well; NULL: none */
 	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
 	struct party self;   /* who asks */
 };

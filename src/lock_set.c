@@ -21,20 +21,35 @@ static struct member *last_of(struct lock_set *set)
 
 /* --- Taking ----------------------------------------------------------------------------------- */
 
-static enum lock_result ask_member(struct member *member, struct patience patience)
+/* Whoever waits for the next one waits under those that are held. */
+static void note_held(struct lock_set *set)
 {
+	size_t used = strlcpy(set->held, set->outer_held ? set->outer_held : "", SET_HELD);
+
+	for (size_t i = 0; i < set->next && used < SET_HELD; i++)
+		if (member_is_ours(&set->members[i]))
+			used += (size_t)snprintf(set->held + used, SET_HELD - used, "%s %s\n",
+				lock_token(set->members[i].lock), set->members[i].name);
+}
+
+static enum lock_result ask_member(struct lock_set *set, struct patience patience)
+{
+	struct member *member = &set->members[set->next];
+
+	note_held(set);
 	member->asked = true;
 	member->within = false;
 	return lock_ask(member->lock, patience, &member->answer.failure);
 }
 
 /* Of a member before the last: asks, and waits for the answer. */
-static enum lock_result take_member(struct member *member, struct patience patience)
+static enum lock_result take_member(struct lock_set *set, struct patience patience)
 {
+	struct member *member = &set->members[set->next];
 	enum lock_result result = LOCK_LOST;
 
 	while (result == LOCK_LOST) { /* that attempt was ended, the next is another */
-		result = ask_member(member, patience);
+		result = ask_member(set, patience);
 		if (result != LOCK_GRANTED)
 			return member->answer.result = result;
 		lock_answer(member->lock, patience, &member->answer);
@@ -68,12 +83,12 @@ static enum lock_result set_ask(
 	for (; set->next + 1 < set->count; set->next++) {
 		struct member *member = &set->members[set->next];
 
-		result = take_member(member, patience);
+		result = take_member(set, patience);
 		if (result != LOCK_GRANTED && result != LOCK_WITHIN)
 			return put_by(set, failure);
 		member_note_grant(member);
 	}
-	result = ask_member(last_of(set), patience);
+	result = ask_member(set, patience);
 	if (result == LOCK_GRANTED)
 		return result;
 	last_of(set)->answer.result = result;
@@ -250,6 +265,7 @@ static bool open_members(struct lock_set *set, const struct server *server,
 		struct member *member = &set->members[i];
 
 		own.name = member->name;
+		own.held = set->held;
 		if (strcmp(member->name, request->name) != 0) {
 			own.cooldown_ms = 0;
 			own.once = NULL;
@@ -276,6 +292,7 @@ struct lock *lock_set_open(const struct server *server, const struct lock_reques
 	}
 	set->lock.backend = &set_backend;
 	set->renew_every = request->ttl_ms * NANOS_PER_MS / 3;
+	set->outer_held = request->held;
 	set->count = also_count + 1;
 	set->members[0].name = request->name;
 	for (size_t i = 0; i < also_count; i++)

@@ -5,6 +5,8 @@
 
 #include "backend.h"
 
+#define SET_HELD 16384 /* what does not fit is left out */
+
 struct member {
 	struct lock *lock; /* owned */
 	const char *name;
@@ -21,10 +23,12 @@ struct lock_set {
 	nanos renew_every;
 	nanos retry_at; /* after a renewal that failed */
 	size_t count;
-	size_t next;  /* the first that is not held: asked, or waited for */
-	size_t named; /* request.name's */
-	bool put_by;  /* members[next].answer is the answer to lock_ask */
-	char *fences; /* owned */
+	size_t next;            /* the first that is not held: asked, or waited for */
+	size_t named;           /* request.name's */
+	bool put_by;            /* members[next].answer is the answer to lock_ask */
+	char *fences;           /* owned */
+	const char *outer_held; /* borrowed: request.held */
+	char held[SET_HELD];    /* the same, and our own: the members' request.held */
 	struct member members[];
 };
 

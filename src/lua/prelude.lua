@@ -17,7 +17,8 @@
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
---   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms)
+--   waits:T  hash    who below this holder waits, and for what: see circle.lua
+--   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT"
 --   once:ID  string  when there was a success under that ID (us)
 --
 -- Nothing is rolled back when a command fails half-way. So the lock is written last by what takes it,

@@ -72,8 +72,8 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 {
 	char number[TAG_DIGITS];
 	size_t length = strlen(prefix) + strlen(name);
-	/* Eight strings, each of at most the prefix, the tag, the name, a token, and some words. */
-	char *at = malloc(8 * (strlen(prefix) + 2 * length + TAG_DIGITS + strlen(token) + 16));
+	/* Nine strings, each of at most the prefix, the tag, the name, a token, and some words. */
+	char *at = malloc(9 * (strlen(prefix) + 2 * length + TAG_DIGITS + strlen(token) + 16));
 	const char *tag;
 	size_t tag_length;
 	bool whole;
@@ -97,6 +97,7 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 	keys->queue = put(&at, "%squeue%s", keys->head, keys->tail);
 	keys->who = put(&at, "%swho:%s%s", keys->head, token, keys->tail);
 	keys->wake = put(&at, "%swake:%s%s", keys->head, token, keys->tail);
+	keys->waits = put(&at, "%swaits:%s%s", keys->head, token, keys->tail);
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #define DLOCK_REDIS_SINGLE_H
 
 #include "backend.h"
+#include "redis/circle.h"
 #include "redis/keys.h"
 #include "redis/record.h"
 #include "redis/script.h"
@@ -38,6 +39,7 @@ struct waiting {
 	uint64_t seen; /* the counter of fences: less than that, and the server lost its memory */
 	nanos known_until; /* the holder's last known expiry */
 	nanos span;        /* the longest it was ever seen to have */
+	struct circle circle;
 	nanos dropped_at;  /* when the connection was lost; 0: it was not */
 };
 
