@@ -113,8 +113,8 @@ static void run(const struct options *options, struct outcome *outcome)
 	inherited_take(&inherited);
 	ancestry_open(&ancestry);
 	prepare(options, &ancestry, &request);
-	if (!program_find(&program, options->argv, &failure) ||
-		!(lock = open_lock(options, &request, &failure))) {
+	lock = open_lock(options, &request, &failure); /* connects meanwhile, where it can */
+	if (!lock || !program_find(&program, options->argv, &failure)) {
 		outcome_fail(outcome, &failure);
 		return;
 	}

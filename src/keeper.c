@@ -15,6 +15,7 @@
 #include "renewal.h"
 #include "supervision.h"
 
+#define FENCE_ROOM    "00000000000000000000" /* as long as the greatest uint64_t */
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 
@@ -22,6 +23,19 @@
 static int own_status(const struct supervision *s)
 {
 	return s->tree.over && s->stop == STOP_NONE ? s->tree.status : -1;
+}
+
+/* Where the connection is still the front's as well, the keeper only sends the release, and ends
+ * while the server works on it: ending a process takes as long as that. */
+static void part(struct supervision *s, const struct lock_parting *parting, nanos limit)
+{
+	if (s->renewal || s->lingering || supervision_front_is_gone(s))
+		return;
+	s->lease->parting = *parting;
+	if (!lock_part(s->lock, parting, (struct patience){limit, -1}))
+		return;
+	atomic_store(&s->lease->phase, LEASE_PARTED);
+	_exit(0);
 }
 
 /* Gives the lock back and ends. The answer is static: it is large, and there is one. */
@@ -39,6 +53,7 @@ static _Noreturn void leave(struct supervision *s)
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
+	part(s, &parting, limit);
 	if (s->renewal)
 		ours = renewal_finish(s->renewal, &parting, limit, &answer);
 	else
@@ -104,26 +119,45 @@ static void obtain(struct supervision *s)
 		pause(); /* cancelled: the front kills us and gives the lock back itself */
 }
 
-static void export(const struct supervision *s)
+/* Below another dlock the lock may turn out to be that one's: then all is set after the answer. */
+static void export_nested(const struct supervision *s)
 {
 	const struct lock_answer *answer = &s->lease->answer;
-	const char *token = lock_token(s->lock);
-	const char *fences = lock_fences(s->lock);
-	uint64_t number = answer->fence;
+	bool within = answer->result == LOCK_WITHIN;
+	const char *token = within ? answer->holder_token : lock_token(s->lock);
+	uint64_t number =
+		within ? ancestry_fence(s->task->name, token, answer->fence) : answer->fence;
 	char fence[24];
 
-	if (answer->result == LOCK_WITHIN) {
-		token = answer->holder_token;
-		number = ancestry_fence(s->task->name, token, number);
-	}
 	snprintf(fence, sizeof(fence), "%" PRIu64, number);
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
+	if (!within)
+		unsetenv("DLOCK_FENCES");
+}
+
+/* While the answer is on its way; the fence is filled in when it has come. */
+static void prepare_environment(const struct supervision *s)
+{
+	if (s->task->nested)
+		return;
+	setenv("DLOCK_NAME", s->task->name, 1);
+	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
+	setenv("DLOCK_FENCE", FENCE_ROOM, 1);
+}
+
+static void export_answer(const struct supervision *s)
+{
+	const char *fences = lock_fences(s->lock);
+
+	if (s->task->nested)
+		export_nested(s);
+	else
+		snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64,
+			s->lease->answer.fence);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
-	else if (answer->result != LOCK_WITHIN)
-		unsetenv("DLOCK_FENCES"); /* those of a dlock around us */
 }
 
 static void run_command(struct supervision *s)
@@ -132,7 +166,7 @@ static void run_command(struct supervision *s)
 	bool exec_failed;
 	pid_t group = inherited->terminal ? getpgid(s->front) : 0;
 
-	export(s);
+	export_answer(s);
 	s->tree.command =
 		program_start(s->task->program, inherited, group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {
@@ -153,6 +187,7 @@ pid_t keeper_start(const struct keeper_task *task)
 		return pid;
 	setpgid(0, 0);
 	supervision_open(&s, task, front);
+	prepare_environment(&s);
 	obtain(&s);
 	run_command(&s);
 	supervision_run(&s);

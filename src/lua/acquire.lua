@@ -9,7 +9,7 @@
 --       11  TEXT for who
 --       12  a success that is less than that ago will do (ms); 0: do not ask
 --       13  so does one on record under this ID; '': do not ask
---       14  the tokens of the dlocks that the caller runs under, separated by blanks
+--       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
 -- ->    granted, now, fence, generation, {handed}
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, who, {handed}
@@ -19,7 +19,7 @@
 --       ended: a late request of somebody who gave the lock back since
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[14]
+local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[14] or ''
 local cooldown, once = tonumber(ARGV[12]) * 1000, ARGV[13]
 local first = ticket == 0
 
