@@ -325,5 +325,6 @@ void options_close(struct options *options)
 	for (size_t i = 0; i < options->kept_count; i++)
 		free(options->kept[i]);
 	free(options->kept);
+	free(options->also);
 	*options = (struct options){0};
 }

@@ -3,7 +3,7 @@
 --   cat prelude.lua acquire.lua > /tmp/a.lua
 --   redis-cli --eval /tmp/a.lua lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue \
 --     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me' \
---     0 ''
+--     0 '' ''
 --
 -- KEYS  the lock; its companions meta, holders, queue; the caller's own who and wake
 -- ARGV  1, 2  how the names of companions begin and end (who and wake of others are built from them;
@@ -17,7 +17,8 @@
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
---   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms)
+--   waits:T  hash    who below this holder waits, and for what: see circle.lua
+--   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT"
 --   once:ID  string  when there was a success under that ID (us)
 --
 -- Nothing is rolled back when a command fails half-way. So the lock is written last by what takes it,

@@ -22,7 +22,7 @@ local result, rank, look = 'released', false, false
 local function leave_share()
   local before = latest()
   local last = drop_share(me)
-  call('DEL', WHO, WAKE)
+  call('DEL', WHO, WAKE, companion('waits:', me))
   if last then
     look = last < before and last - ms()
   else
@@ -65,7 +65,7 @@ if is_mine(want) then
   if left > 0 then
     shorten()
   elseif want == 'x' then
-    call('DEL', K, WHO, WAKE)
+    call('DEL', K, WHO, WAKE, companion('waits:', me))
     cur = false
   else
     leave_share()
@@ -79,7 +79,7 @@ else
     call('ZREM', QUEUE, me)
     meta.timeouts = meta.timeouts + 1
   end
-  call('DEL', WHO, WAKE)
+  call('DEL', WHO, WAKE, companion('waits:', me))
   if not repeated and not rank then
     if fence == 0 or want == 'x' and not cur and meta.fence <= fence
       or want ~= 'x' and (not cur or cur == WORDS[want]) and meta.gen <= gen then

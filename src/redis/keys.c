@@ -79,10 +79,10 @@ static char *__attribute__((format(printf, 2, 3))) put(struct room *room, const 
 bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token)
 {
 	char number[TAG_DIGITS];
-	/* Eight strings; the longest is the prefix, a tag (of the two or a number), a word, the
+	/* Nine strings; the longest is the prefix, a tag (of the two or a number), a word, the
 	 * token and the name. */
 	size_t longest = 2 * (strlen(prefix) + strlen(name)) + strlen(token) + TAG_DIGITS + 16;
-	struct room room = {.at = malloc(8 * longest), .left = 8 * longest};
+	struct room room = {.at = malloc(9 * longest), .left = 9 * longest};
 	const char *tag;
 	size_t tag_length;
 	bool whole;
@@ -106,6 +106,7 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 	keys->queue = put(&room, "%squeue%s", keys->head, keys->tail);
 	keys->who = put(&room, "%swho:%s%s", keys->head, token, keys->tail);
 	keys->wake = put(&room, "%swake:%s%s", keys->head, token, keys->tail);
+	keys->waits = put(&room, "%swaits:%s%s", keys->head, token, keys->tail);
 	return true;
 }
 
@@ -127,9 +128,9 @@ void keys_free(struct keys *keys)
 	*keys = (struct keys){0};
 }
 
-const char *keys_queue_name(const char *key, const char *prefix, size_t *length)
+const char *keys_lock_name(const char *key, const char *word, const char *prefix, size_t *length)
 {
-	static const char word[] = "}:queue";
+	size_t word_length = strlen(word);
 	size_t prefix_length = strlen(prefix);
 	const char *tag, *end, *name;
 
@@ -137,9 +138,9 @@ const char *keys_queue_name(const char *key, const char *prefix, size_t *length)
 		return NULL;
 	tag = key + prefix_length + 1;
 	end = strchr(tag, '}');
-	if (!end || strncmp(end, word, sizeof(word) - 1) != 0)
+	if (!end || strncmp(end, "}:", 2) != 0 || strncmp(end + 2, word, word_length) != 0)
 		return NULL;
-	name = end + sizeof(word) - 1;
+	name = end + 2 + word_length;
 	if (*name == ':') {
 		*length = strlen(++name);
 		return name;
