@@ -4,7 +4,12 @@
 
 load helper
 
-setup_file() { file_begin; }
+setup_file() {
+	file_begin
+	cc -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o "$BATS_FILE_TMPDIR/clock.so" \
+		"$BATS_TEST_DIRNAME/aux/clock.c"
+}
+
 teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
@@ -109,25 +114,24 @@ measure() {
 
 # ---- Clocks --------------------------------------------------------------------------------------
 
-# The program that libfaketime gives another wall clock; what counts from boot stays as it is.
-with_clock() { # RULES_FILE COMMAND...
-	local file=$1
-	shift
-	env LD_PRELOAD="$(faketime 0 printenv LD_PRELOAD)" FAKETIME_TIMESTAMP_FILE="$PWD/$file" \
-		FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_RESET=1 "$@"
+# with_clock COMMAND...: the wall clock that it sees is off by what set_clock says.
+with_clock() {
+	TEST_CLOCK=$PWD/clock LD_PRELOAD=$BATS_FILE_TMPDIR/clock.so "$@"
 }
+
+set_clock() { printf '%-8s' "$1" 1<>clock; }
 
 # One hour either way: for the host, nothing happens.
 clock_jumps() {
 	local by=$1 token
-	echo '+0' >clock
-	with_clock clock launch default setsid dlock -t 2 x \
+	set_clock 0
+	with_clock launch default setsid dlock -t 2 x \
 		sh -c 'date +%s >seen; echo $$ >command; until [ -e end ]; do date +%s >seen; sleep 0.05; done; exit 5' \
 		>one.out 2>one.err </dev/null 3>&- 4>&- &
 	one_pid=$!
 	wait_until is_file command
 	token=$(cli GET lock:x)
-	echo "$by" >clock
+	set_clock "$by"
 	# It has really jumped, for dlock's own kind of program.
 	local here
 	here=$(date +%s)
@@ -149,3 +153,150 @@ far_from() {
 @test "wall clock jumps forward by an hour: nothing happens" { clock_jumps +3600; }
 
 @test "wall clock jumps back by an hour: nothing happens" { clock_jumps -3600; }
+
+@test "the server's clock steps back: the lock lives longer, and COMMAND goes on" {
+	set_clock +0
+	server_end "$SERVER"
+	with_clock server_again "$SERVER"
+	hold one x -t 2
+	local token
+	token=$(cli GET lock:x)
+	set_clock -3600
+	wait_until server_time_is_off
+	stays 2500 owner_is x "$token"
+	set_clock +0
+	let_go one
+	assert_equal "$status" 0
+	server_end "$SERVER"
+}
+
+@test "the server's clock steps forward: set again where nobody came, else exit 80; fences grow" {
+	set_clock +0
+	server_end "$SERVER"
+	with_clock server_again "$SERVER"
+	start_deaf one -t 3 --grace 0
+	local fence
+	fence=$(cli HGET "$(meta_of x)" fence)
+	set_clock +3600
+	wait_until server_time_is_off
+	# Whoever comes first may have it: the manual says so. But he has a greater token.
+	try dlock -n x sh -c 'echo $DLOCK_FENCE'
+	if [[ $status == 0 ]]; then
+		((out > fence)) || fail "fence $out after $fence"
+		finish one
+		assert_equal "$status" 80
+		is_gone $one_command
+	else
+		assert_equal "$status" 1
+		kill -KILL $one_command
+		finish one
+		assert_equal "$status" 137
+	fi
+	server_end "$SERVER"
+}
+
+server_time_is_off() {
+	local there here
+	there=$(cli TIME | head -1)
+	here=$(date +%s)
+	((there > here + 3000 || there < here - 3000))
+}
+
+# ---- The server forgets, or is told to -----------------------------------------------------------
+
+@test "SCRIPT FLUSH during the hold: renewed and given back all the same" {
+	hold one x -t 1
+	local token before
+	token=$(cli GET lock:x)
+	cli SCRIPT FLUSH >/dev/null
+	before=$(expiry)
+	wait_until -t 3 expires_after "$before"
+	assert_equal "$(cli GET lock:x)" "$token"
+	cli SCRIPT FLUSH >/dev/null
+	let_go one
+	assert_equal "$status$out$err" 0
+	assert is_free x
+}
+
+expires_after() { (($(expiry) > $1)); }
+
+@test "CLIENT KILL during the hold: renewed at once on another connection, not a second's wait" {
+	hold one x -t 30
+	local before began round
+	for round in 1 2 3; do
+		before=$(expiry)
+		began=$(now_ms)
+		cli CLIENT KILL TYPE normal SKIPME yes >/dev/null
+		wait_until -t 2 expires_after "$before"
+		echo "# renewed after $(($(now_ms) - began)) ms" >>figures
+	done
+	let_go one
+	assert_equal "$status$out" 0
+}
+
+@test "FLUSHALL and a thief who is quicker: stopped, exit 80, the thief's key untouched" {
+	start_deaf one -t 3 --grace 0.3
+	printf 'MULTI\nFLUSHALL\nSET lock:x thief PX 60000\nEXEC\n' | cli >/dev/null
+	wait_until is_gone $one_command
+	finish one
+	assert_equal "$status" 80
+	assert_equal "$(cli GETDEL lock:x)" thief
+}
+
+@test "FLUSHALL and another dlock who is quicker: the first is stopped, and never gets it back" {
+	start_deaf one -t 3 --grace 0
+	cli FLUSHALL >/dev/null
+	start two dlock -t 3 -n x sh -c 'echo $$ >second; sleep 2.5'
+	wait_until is_gone $one_command
+	finish one
+	assert_equal "$status" 80
+	finish two
+	assert_equal "$status" 0
+}
+
+@test "server restarted from its append-only file: the same lock, COMMAND goes on" {
+	server_end "$SERVER"
+	server_again "$SERVER" --appendonly yes --appendfsync always
+	hold one x -t 3
+	local token
+	token=$(cli GET lock:x)
+	server_end "$SERVER"
+	server_again "$SERVER" --appendonly yes --appendfsync always
+	assert_equal "$(cli GET lock:x)" "$token"
+	wait_until is_quiet $one_command
+	let_go one
+	assert_equal "$status" 0
+	refute_match "$err" "lost|set again"
+	server_end "$SERVER"
+	rm -r "$SERVER/appendonlydir"
+}
+
+@test "server restarted from an older snapshot, before the grant: set again, COMMAND goes on" {
+	try dlock x true
+	cli SAVE >/dev/null
+	hold one x -t 20
+	local token fence
+	token=$(cli GET lock:x)
+	fence=$(cli HGET "$(meta_of x)" fence)
+	server_end "$SERVER"
+	server_again "$SERVER"
+	rm -f "$SERVER/dump.rdb"
+	wait_until -t 3 owner_is x "$token"
+	assert_equal "$(cli HGET "$(meta_of x)" fence)" "$fence" 'the fence'
+	let_go one
+	assert_equal "$status" 0
+}
+
+@test "server restarted from an older snapshot, in which another holds it: stopped, exit 80" {
+	hold old x -t 5
+	cli SAVE >/dev/null
+	let_go old
+	start_deaf one -t 4 --grace 0
+	server_end "$SERVER"
+	server_again "$SERVER"
+	rm -f "$SERVER/dump.rdb"
+	wait_until is_gone $one_command
+	finish one
+	assert_equal "$status" 80
+	wait_until is_free x
+}
