@@ -38,7 +38,10 @@ static _Noreturn void leave(struct supervision *s)
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
-	if (s->renewal)
+	if (s->given_up && s->stop != STOP_LOST)
+		/* What lives on is to have the lock as long as the server keeps it. */
+		answer = (struct lock_answer){.result = LOCK_TIMEOUT};
+	else if (s->renewal)
 		ours = renewal_finish(s->renewal, &parting, limit, &answer);
 	else
 		lock_release(s->lock, &parting, (struct patience){limit, -1}, &answer);

@@ -300,3 +300,311 @@ expires_after() { (($(expiry) > $1)); }
 	assert_equal "$status" 80
 	wait_until is_free x
 }
+
+# ---- The tree ------------------------------------------------------------------------------------
+
+# What this test started and still runs, but for dlock (and what lists it).
+marked_but_dlock() {
+	local one program
+	for one in $(marked_pids); do
+		program=$(readlink "/proc/$one/exe") || continue
+		[[ $program == */dlock || $program == */cut ]] || echo "$one"
+	done
+}
+
+none_but_dlock() { [[ -z $(marked_but_dlock) ]]; }
+
+# A server that is gone: everything must be, before the lock would have ended.
+ends_before_the_lock() {
+	local expires
+	expires=$(expiry)
+	server_stop
+	wait_until none_but_dlock
+	local ended
+	ended=$(now_ms)
+	server_continue
+	assert_between "$((ended - expires))" -3000 -1 "the tree's end, in ms from the end of the lock"
+	finish one
+	assert_equal "$status" 80
+}
+
+write_program() { # NAME <<PYTHON
+	{
+		echo "#!$PYTHON"
+		cat
+	} >"$1"
+	chmod +x "$1"
+}
+
+@test "300 processes deep, each in a session of its own and deaf: ended in time" {
+	write_program deep <<-'END'
+		import os, signal, time
+		signal.signal(signal.SIGTERM, signal.SIG_IGN)
+		for depth in range(300):
+		    if os.fork():
+		        break
+		    os.setsid()
+		else:
+		    open("command", "w").write("deep")
+		while True:
+		    time.sleep(60)
+	END
+	start one dlock -t 3 x ./deep
+	wait_until is_file command
+	live=($(marked_but_dlock))
+	assert_equal ${#live[@]} 301 'processes'
+	ends_before_the_lock
+}
+
+@test "a hundred daemons by double fork and setsid, all deaf: ended in time" {
+	write_program daemons <<-'END'
+		import os, signal, time
+		signal.signal(signal.SIGTERM, signal.SIG_IGN)
+		for number in range(100):
+		    if os.fork() == 0:
+		        os.setsid()
+		        if os.fork():
+		            os._exit(0)
+		        while True:
+		            time.sleep(60)
+		for number in range(100):
+		    os.wait()
+		open("command", "w").write("all")
+		while True:
+		    time.sleep(60)
+	END
+	start one dlock -t 3 x ./daemons
+	wait_until is_file command
+	live=($(marked_but_dlock))
+	assert_equal ${#live[@]} 101 'processes'
+	ends_before_the_lock
+}
+
+@test "a storm: every process forks a successor into a session of its own, and ends: ended in time" {
+	write_program storm <<-'END'
+		import os, signal, time
+		signal.signal(signal.SIGTERM, signal.SIG_IGN)
+		for number in range(8):
+		    if os.fork() == 0:
+		        while True:
+		            if os.fork():
+		                os._exit(0)
+		            os.setsid()
+		            time.sleep(0.002)
+		open("command", "w").write("storm")
+		while True:
+		    time.sleep(60)
+	END
+	start one dlock -t 3 x ./storm
+	wait_until is_file command
+	ends_before_the_lock
+	# Nobody got away in between.
+	stays 300 none_but_dlock
+}
+
+@test "front killed in a storm: the tree is ended, and only then the lock given back" {
+	write_program storm <<-'END'
+		import os, signal, time
+		signal.signal(signal.SIGTERM, signal.SIG_IGN)
+		for number in range(8):
+		    if os.fork() == 0:
+		        while True:
+		            if os.fork():
+		                os._exit(0)
+		            os.setsid()
+		            time.sleep(0.002)
+		open("command", "w").write("storm")
+		while True:
+		    time.sleep(60)
+	END
+	start one dlock -t 3 --grace 0.2 x ./storm
+	wait_until is_file command
+	kill -KILL $one_pid
+	wait_until is_free x
+	assert none_but_dlock
+	stays 300 none_but_dlock
+	finish one
+}
+
+@test "COMMAND hands its children to init's care by a reaper of its own: ended with it" {
+	write_program reaper <<-'END'
+		import ctypes, os, signal, time
+		ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+		signal.signal(signal.SIGTERM, signal.SIG_IGN)
+		if os.fork() == 0:
+		    if os.fork():
+		        os._exit(0)
+		    os.setsid()
+		    while True:
+		        time.sleep(60)
+		open("command", "w").write("reaper")
+		while True:
+		    time.sleep(60)
+	END
+	start one dlock -t 3 x ./reaper
+	wait_until is_file command
+	ends_before_the_lock
+}
+
+@test "stopped processes in the tree are ended too" {
+	start one dlock -t 3 x sh -c 'sleep 300 & kill -STOP $!; echo x >command; kill -STOP $$; wait'
+	wait_until is_file command
+	ends_before_the_lock
+}
+
+# As user 65534, with a COMMAND that leaves a process of root's: dlock may not signal that one.
+as_nobody() {
+	[[ $(id -u) == 0 ]] || skip 'only root can make a set-user-ID program'
+	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR" "${BATS_FILE_TMPDIR%/*}" \
+		"${BATS_TEST_TMPDIR%/*}" "$BIN"
+	mkdir -m 777 out
+	cp "$(realpath "$BIN/dlock")" dlock
+	cat >riser.c <<-'END'
+		#include <fcntl.h>
+		#include <stdio.h>
+		#include <unistd.h>
+		int main(void)
+		{
+			setsid();
+			if (setresuid(0, 0, 0) < 0)
+				return 1;
+			dprintf(open("out/riser", O_WRONLY | O_CREAT, 0644), "%d\n", (int)getpid());
+			for (;;)
+				sleep(60);
+		}
+	END
+	cc -D_GNU_SOURCE -o riser riser.c
+	chmod 4755 riser
+	export DLOCK_SERVER=redis://127.0.0.1:$(<"$SERVER/port")
+	start one setpriv --reuid=65534 --regid=65534 --clear-groups "$PWD/dlock" "$@"
+	wait_until is_file out/riser
+	riser=$(<out/riser)
+	assert_equal "$(proc_status "$riser" Uid | tr '\t' ' ')" '0 0 0 0'
+}
+
+@test "a descendant that may not be signalled: named in a message, and exit 80 all the same" {
+	as_nobody -t 3 x sh -c './riser & wait'
+	server_stop
+	finish one
+	server_continue
+	assert_equal "$status" 80
+	assert_match "$err" "could not stop[^"$'\n'"]*\b$riser\b"
+	assert is_alive "$riser"
+	kill -KILL "$riser"
+}
+
+@test "front killed, a descendant may not be signalled: the lock is renewed as long as it lives" {
+	as_nobody -t 2 --grace 0.2 x sh -c './riser & wait'
+	local token
+	token=$(cli GET lock:x)
+	kill -KILL $one_pid
+	stays 4000 owner_is x "$token"
+	kill -KILL "$riser"
+	wait_until is_free x
+	finish one
+}
+
+@test "keeper killed, a descendant may not be signalled: it is named, and the lock ends by itself" {
+	as_nobody -t 3 --grace 0.2 x sh -c './riser & wait'
+	local token
+	token=$(cli GET lock:x)
+	kill -KILL "$(pgrep -P $one_pid)"
+	finish one
+	assert_equal "$status" 70
+	assert_match "$err" "\b$riser\b"
+	assert_equal "$(cli GET lock:x)" "$token"
+	kill -KILL "$riser"
+	wait_until is_free x
+}
+
+# ---- Suspended -----------------------------------------------------------------------------------
+
+# What a laptop does: every process of the run stands still past the end of the lock, and somebody
+# else has it meanwhile.
+suspended() {
+	start_deaf one -t 2
+	keeper=$(parent_of $one_command)
+	kill -STOP $one_pid $keeper $one_command
+	wait_until is_free x
+}
+
+wake() { kill -CONT $one_pid $keeper $one_command; }
+
+@test "everything stopped past the validity, then continued: COMMAND is ended at once, exit 80" {
+	suspended
+	try dlock -n x sh -c 'echo $DLOCK_FENCE'
+	assert_equal "$status" 0
+	local began
+	began=$(now_ms)
+	wake
+	wait_until is_gone $one_command
+	assert_between "$(($(now_ms) - began))" 0 $((500 * TEST_PATIENCE)) 'ms until COMMAND had ended'
+	finish one
+	assert_equal "$status" 80
+}
+
+@test "everything stopped past the validity while another holds the lock: his is untouched" {
+	suspended
+	hold two x
+	local token
+	token=$(cli GET lock:x)
+	wake
+	wait_until is_gone $one_command
+	finish one
+	assert_equal "$status" 80
+	assert_equal "$(cli GET lock:x)" "$token"
+	let_go two
+	assert_equal "$status" 0
+}
+
+# A job under a shell with job control: Ctrl-Z stops COMMAND, and the keeper goes on renewing.
+ctrl_z() { # SECONDS THIEF
+	python "$SERVER/socket" "$@" <<-'END'
+		import subprocess, sys, time
+		from terminal import Shell, check, process_state, wait_until
+
+		socket, seconds, thief = sys.argv[1], float(sys.argv[2]), sys.argv[3] == "thief"
+
+		def call(*words):
+		    return subprocess.run(["redis-cli", "-s", socket, *words], capture_output=True,
+		                          text=True).stdout.strip()
+
+		def text(path):
+		    try:
+		        return open(path).read().strip()
+		    except FileNotFoundError:
+		        return ""
+
+		shell = Shell()
+		shell.send("dlock -t 2 x sh -c 'echo $$ >command; until [ -e end ]; do sleep 0.05; done; exit 7'\n")
+		wait_until(lambda: text("command"), "COMMAND")
+		command = int(text("command"))
+		token = call("GET", "lock:x")
+		shell.send("\x1a")
+		shell.expect(r"Stopped")
+		shell.expect(shell.PROMPT)
+		check(process_state(command) == "T", process_state(command))
+		if thief:
+		    call("SET", "lock:x", "thief", "PX", "60000")
+		until = time.monotonic() + seconds
+		while time.monotonic() < until:
+		    check(call("GET", "lock:x") == ("thief" if thief else token), call("GET", "lock:x"))
+		    time.sleep(0.05)
+		if thief:
+		    wait_until(lambda: process_state(command) in ("", "Z"), "COMMAND's end while stopped")
+		open("end", "w").close()
+		shell.send("fg\n")
+		shell.expect(shell.PROMPT)
+		status = shell.run("echo code $?").strip()
+		check(status == ("code 80" if thief else "code 7"), status)
+		check(call("GET", "lock:x") == ("thief" if thief else ""), call("GET", "lock:x"))
+		call("DEL", "lock:x")
+		shell.leave()
+	END
+}
+
+@test "Ctrl-Z and fg within the TTL: the lock stays" { ctrl_z 0.5 none; }
+
+@test "Ctrl-Z, and fg past the TTL: the lock stays" { ctrl_z 3 none; }
+
+@test "Ctrl-Z and a thief: COMMAND is ended while it is stopped, fg says 80" { ctrl_z 2 thief; }
