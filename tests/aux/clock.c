@@ -1,5 +1,5 @@
 /*
- * A preloaded library that lets the wall clock of one program jump while it runs: TEST_CLOCK names a
+ * A preloaded library that lets the wall clock of a program jump while it runs: TEST_CLOCK names a
  * file of at least 8 characters that holds how far off it is, in seconds. The clocks that count
  * from boot stay as they are. (libfaketime does not start under jemalloc, with which redis-server
  * is built.)
