@@ -1,21 +1,38 @@
 # A holder and many waiters behind it.
 # shellcheck shell=bash disable=SC2154
 
-# crowd_gather NAME FOLDER WAITERS: NAME's holder, until crowd_release, and WAITERS behind it, whose
-# COMMAND is a stamp into FOLDER/log. Sets `holder` and `waiters`, the pids.
+# crowd_gather NAME FOLDER WAITERS: NAME's holder, and WAITERS behind it whose COMMAND is a stamp into
+# FOLDER/log. Sets `holder` and `waiters`, the pids. The holder's COMMAND writes its pid to
+# FOLDER/held and goes on when FOLDER/gate is written to.
 crowd_gather() {
-	local i folder=$2
+	local folder=$2
+	gated=(sh -c 'echo $$ >"$1/held"; read -r _ <"$1/gate"' sh "$folder")
 	rm -f "$folder/gate" "$folder/log" "$folder/held"
 	mkfifo "$folder/gate"
-	env "${settings[@]}" "${lock[@]}" sh -c 'echo $$ >"$1/held"; read -r _ <"$1/gate"' sh "$folder" &
+	env "${settings[@]}" "${lock[@]}" "${gated[@]}" &
 	holder=$!
-	until_true 10 test -s "$folder/held" || { progress "$1 does not take the lock"; return 1; }
 	waiters=()
-	for ((i = 0; i < $3; i++)); do
-		env "${settings[@]}" "${lock[@]}" "$work/stamp" "$folder/log" &
+	started+=("$holder")
+	until_true 10 test -s "$folder/held" || { progress "$1 does not take the lock"; return 1; }
+	crowd_grow "$3" "$work/stamp" "$folder/log"
+}
+
+# crowd_grow MORE COMMAND...
+crowd_grow() {
+	local i more=$1
+	shift
+	for ((i = 0; i < more; i++)); do
+		env "${settings[@]}" "${lock[@]}" "$@" &
 		waiters+=($!)
+		started+=($!)
 	done
-	started+=("$holder" "${waiters[@]}")
+}
+
+# crowd_step FOLDER: the one that is held at the gate leaves, and the next one comes to it.
+crowd_step() {
+	rm -f "$1/held"
+	echo go >"$1/gate"
+	until_true 10 test -s "$1/held"
 }
 
 # crowd_drain FOLDER: the holder leaves; waits until every waiter has had its turn.

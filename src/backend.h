@@ -21,6 +21,10 @@ struct backend {
 	void (*renew)(struct lock *lock, struct patience patience, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct lock_parting *parting,
 		struct patience patience, struct lock_answer *answer);
+	bool (*part)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience); /* may be NULL: never */
+	void (*hear)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience, struct lock_answer *answer);
 	enum lock_result (*verify)(
 		struct lock *lock, struct lock_answer *answer, struct patience patience);
 	void (*reset)(struct lock *lock);

@@ -104,8 +104,8 @@ static void run(const struct options *options, struct outcome *outcome)
 	struct lock *lock;
 
 	inherited_take(&inherited);
-	if (!program_find(&program, options->argv, &failure) ||
-		!(lock = open_lock(options, &failure))) {
+	lock = open_lock(options, &failure); /* connects meanwhile, where it can */
+	if (!lock || !program_find(&program, options->argv, &failure)) {
 		outcome_fail(outcome, &failure);
 		return;
 	}

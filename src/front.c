@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -22,7 +23,8 @@
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
 #define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
-#define VERIFY_LIMIT  (300 * NANOS_PER_MS)
+#define STAY_LIMIT    (20 * NANOS_PER_MS)  /* seeing to a handover before it is left to another */
+#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 #define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE    200
 
@@ -56,6 +58,14 @@ static struct patience patience(const struct front *f)
 	return (struct patience){patience_end(f), f->watch.ending_fd};
 }
 
+/* Whom we handed the lock to must take it; but nobody is kept waiting for that. */
+static void see_to_handover(struct front *f, struct lock_answer *answer)
+{
+	handover_verify(f->lock, answer, STAY_LIMIT);
+	if (answer->handed_count > 0)
+		handover_leave_behind(f->lock, answer, VERIFY_LIMIT);
+}
+
 /* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
 static void withdraw(struct front *f, nanos limit)
 {
@@ -64,7 +74,7 @@ static void withdraw(struct front *f, nanos limit)
 	if (!f->outstanding)
 		return;
 	lock_release(f->lock, NULL, (struct patience){clock_now() + limit, -1}, &answer);
-	handover_verify(f->lock, &answer, VERIFY_LIMIT);
+	see_to_handover(f, &answer);
 }
 
 static void end_by_signal(struct front *f, int signal)
@@ -157,7 +167,8 @@ static void tell_run(struct front *f)
 	struct outcome *outcome = f->outcome;
 	const struct lease *lease = f->lease;
 
-	outcome->answer = lease->answer;
+	/* What it handed on is of no interest, and large. */
+	memcpy(&outcome->answer, &lease->answer, offsetof(struct lock_answer, handed));
 	outcome->waited = lease->answer.asked_at - f->task->started;
 	outcome->command_ended = atomic_load(&lease->command_over);
 	outcome->command_status = lease->command_status;
@@ -180,6 +191,18 @@ static enum outcome_kind end_of_run(const struct front *f)
 	if (atomic_load(&f->lease->lost))
 		return OUTCOME_LOST;
 	return kind == OUTCOME_RAN && f->watch.overrun ? OUTCOME_MAX_RUN : kind;
+}
+
+/* The keeper has sent the release and ended while the server worked on it. */
+static void hear_parting(struct front *f, const struct keeper_task *order)
+{
+	static struct lock_answer answer; /* large, and seldom needed in full */
+
+	lock_learn(f->lock, &f->lease->answer);
+	lock_hear(f->lock, &f->lease->parting, (struct patience){f->lease->release_until, -1},
+		&answer);
+	parting_note(f->lease, &order->terms, &answer);
+	see_to_handover(f, &answer);
 }
 
 /* COMMAND ran, or could not be started; the keeper has done its work. */
@@ -244,12 +267,15 @@ static void take_over(struct front *f, const struct keeper_task *order)
 {
 	static struct lock_answer answer;  /* large, and seldom needed */
 	struct lock_parting parting = {0}; /* where COMMAND was not started */
-	nanos limit = clock_now() + RELEASE_LIMIT;
+	nanos limit;
 
-	watch_stop_orphans(&f->watch, order);
+	watch_stop_orphans(&f->watch, order); /* takes its time: the grace */
+	limit = clock_now() + RELEASE_LIMIT;
 	if (!f->watch.tree.empty)
 		survivors_say(f->lease, &f->watch.tree, MESSAGE_ERROR, "could not stop");
 	tell_run(f);
+	if (f->lease->granted_at != 0)
+		f->outcome->held = clock_now() - f->lease->granted_at;
 	if (f->watch.tree.over) {
 		f->outcome->command_ended = true;
 		f->outcome->command_status = f->watch.tree.status;
@@ -267,7 +293,7 @@ static void take_over(struct front *f, const struct keeper_task *order)
 		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
 	}
 	f->outcome->kind = end_of_takeover(f, &answer);
-	handover_verify(f->lock, &answer, VERIFY_LIMIT);
+	see_to_handover(f, &answer);
 }
 
 /* The request was refused, or came too late. */
@@ -280,7 +306,7 @@ static void learn_denial(struct front *f)
 		f->answered = true;
 		f->outstanding = answer->result == LOCK_BUSY && f->task->wait != 0;
 		f->outcome->answer = *answer;
-		handover_verify(f->lock, &f->lease->answer, VERIFY_LIMIT);
+		see_to_handover(f, &f->lease->answer);
 	}
 }
 
@@ -302,6 +328,9 @@ static bool try_once(struct front *f)
 	case WATCH_CANCELLED:
 		end_by_signal(f, signal);
 		return false;
+	case WATCH_LATE:
+		f->lease->answer.result = LOCK_TIMEOUT;
+		return may_go_on(f, LOCK_TIMEOUT, &failure);
 	case WATCH_DIED:
 		take_over(f, &order);
 		return false;
@@ -312,6 +341,8 @@ static bool try_once(struct front *f)
 		learn_denial(f);
 		return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
 	}
+	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
+		hear_parting(f, &order);
 	conclude(f);
 	return false;
 }

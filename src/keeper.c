@@ -14,6 +14,7 @@
 #include "renewal.h"
 #include "supervision.h"
 
+#define FENCE_ROOM    "00000000000000000000" /* as long as the greatest uint64_t */
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 
@@ -23,13 +24,42 @@ static int own_status(const struct supervision *s)
 	return s->tree.over && s->stop == STOP_NONE ? s->tree.status : -1;
 }
 
+/* Where the connection is still the front's as well, the keeper only sends the release, and ends
+ * while the server works on it: ending a process takes as long as that. */
+static void part(struct supervision *s, const struct lock_parting *parting, nanos limit)
+{
+	if (s->renewal || s->lingering || supervision_front_is_gone(s))
+		return;
+	s->lease->parting = *parting;
+	if (!lock_part(s->lock, parting, (struct patience){limit, -1}))
+		return;
+	atomic_store(&s->lease->phase, LEASE_PARTED);
+	_exit(0);
+}
+
+/* Whether the lock is the main thread's afterwards. */
+static bool give_back(struct supervision *s, const struct lock_parting *parting, nanos limit,
+	struct lock_answer *answer)
+{
+	if (s->given_up && s->stop != STOP_LOST) {
+		/* What lives on is to have the lock as long as the server keeps it. */
+		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
+		return false;
+	}
+	part(s, parting, limit);
+	if (s->renewal)
+		return renewal_finish(s->renewal, parting, limit, answer);
+	lock_release(s->lock, parting, (struct patience){limit, -1}, answer);
+	return true;
+}
+
 /* Gives the lock back and ends. The answer is static: it is large, and there is one. */
 static _Noreturn void leave(struct supervision *s)
 {
 	static struct lock_answer answer;
 	struct lock_parting parting = {0}; /* where COMMAND could not be started */
 	nanos limit = clock_now() + RELEASE_LIMIT;
-	bool ours = true;
+	bool ours;
 
 	if (s->tree.command > 0)
 		parting = parting_terms(s->lease, &s->task->terms, own_status(s));
@@ -38,13 +68,7 @@ static _Noreturn void leave(struct supervision *s)
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
-	if (s->given_up && s->stop != STOP_LOST)
-		/* What lives on is to have the lock as long as the server keeps it. */
-		answer = (struct lock_answer){.result = LOCK_TIMEOUT};
-	else if (s->renewal)
-		ours = renewal_finish(s->renewal, &parting, limit, &answer);
-	else
-		lock_release(s->lock, &parting, (struct patience){limit, -1}, &answer);
+	ours = give_back(s, &parting, limit, &answer);
 	parting_note(s->lease, &s->task->terms, &answer);
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
@@ -98,14 +122,17 @@ static void obtain(struct supervision *s)
 		pause(); /* cancelled: the front kills us and gives the lock back itself */
 }
 
-static void export(const struct supervision *s)
+/* While the answer is on its way; the fence is filled in when it has come. */
+static void prepare_environment(const struct supervision *s)
 {
-	char fence[24];
-
-	snprintf(fence, sizeof(fence), "%" PRIu64, s->lease->answer.fence);
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
-	setenv("DLOCK_FENCE", fence, 1);
+	setenv("DLOCK_FENCE", FENCE_ROOM, 1);
+}
+
+static void export_fence(const struct supervision *s)
+{
+	snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64, s->lease->answer.fence);
 }
 
 static void run_command(struct supervision *s)
@@ -114,7 +141,7 @@ static void run_command(struct supervision *s)
 	bool exec_failed;
 	pid_t group = inherited->terminal ? getpgid(s->front) : 0;
 
-	export(s);
+	export_fence(s);
 	s->tree.command =
 		program_start(s->task->program, inherited, group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {
@@ -135,6 +162,7 @@ pid_t keeper_start(const struct keeper_task *task)
 		return pid;
 	setpgid(0, 0);
 	supervision_open(&s, task, front);
+	prepare_environment(&s);
 	obtain(&s);
 	run_command(&s);
 	supervision_run(&s);

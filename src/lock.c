@@ -71,6 +71,17 @@ void lock_release(struct lock *lock, const struct lock_parting *parting, struct 
 	lock->backend->release(lock, parting, patience, answer);
 }
 
+bool lock_part(struct lock *lock, const struct lock_parting *parting, struct patience patience)
+{
+	return lock->backend->part && lock->backend->part(lock, parting, patience);
+}
+
+void lock_hear(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer)
+{
+	lock->backend->hear(lock, parting, patience, answer);
+}
+
 enum lock_result lock_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience)
 {

@@ -129,6 +129,17 @@ void lock_renew(struct lock *lock, struct patience patience, struct lock_answer 
 void lock_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
 
+/*
+ * The two halves of a release, for a child that has the lock and its asker who waits for its end:
+ * so that the child can end while the server works. lock_part sends the release over the connection
+ * that both have by fork; false where that cannot be (it was replaced since): nothing was sent.
+ * Then lock_hear, in the asker, after lock_learn of the grant, hears the answer, and does all that
+ * lock_release would where it does not come. The parting is the same in both.
+ */
+bool lock_part(struct lock *lock, const struct lock_parting *parting, struct patience patience);
+void lock_hear(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
+
 /* Whether those whom answer->handed names have taken what they were handed; what nobody took is
  * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as
  * above. */

@@ -200,11 +200,43 @@ static void step_in(struct watch *watch, const struct keeper_task *task)
 	kill(watch->keeper, SIGKILL);
 }
 
+/* When the keeper must have told what became of the request. */
+static nanos answer_look(const struct watch *watch, const struct keeper_task *task)
+{
+	return phase(watch) == LEASE_ASKING ? clock_after(task->answer_until, STOP_SLACK)
+					    : NANOS_NEVER;
+}
+
+/* Where it has not: it stands still, and is killed; what it asked for is to be taken back. */
+static bool end_asking(struct watch *watch, const struct keeper_task *task)
+{
+	if (clock_now() < answer_look(watch, task) || !lease_decide(watch->lease, LEASE_CANCELLED))
+		return false;
+	kill_keeper(watch);
+	return true;
+}
+
+static nanos sooner(nanos a, nanos b)
+{
+	return a < b ? a : b;
+}
+
 static nanos next_due(const struct watch *watch, const struct keeper_task *task)
 {
-	nanos duty = next_look(watch, task), overrun = overrun_look(watch, task);
+	return sooner(answer_look(watch, task),
+		sooner(next_look(watch, task), overrun_look(watch, task)));
+}
 
-	return duty < overrun ? duty : overrun;
+static bool has_done_its_work(const struct watch *watch)
+{
+	switch (phase(watch)) {
+	case LEASE_DENIED:
+	case LEASE_PARTED:
+	case LEASE_ENDED:
+		return true;
+	default:
+		return false;
+	}
 }
 
 enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, int *signal)
@@ -224,9 +256,7 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 			continue;
 		if (fds[0].revents) {
 			reap_keeper(watch);
-			return phase(watch) == LEASE_DENIED || phase(watch) == LEASE_ENDED
-				       ? WATCH_OVER
-				       : WATCH_DIED;
+			return has_done_its_work(watch) ? WATCH_OVER : WATCH_DIED;
 		}
 		if ((*signal = heed_signals(watch, &continued)) != 0)
 			return WATCH_CANCELLED;
@@ -234,6 +264,8 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 			return WATCH_OVER;
 		if (fds[3].revents)
 			heed_news(watch, continued);
+		if (end_asking(watch, task))
+			return WATCH_LATE;
 		end_overrun(watch, task);
 		step_in(watch, task);
 	}

@@ -37,6 +37,7 @@ enum watch_end {
 	WATCH_OVER,      /* the keeper has done its work, or no longer needs us: see the lease */
 	WATCH_CANCELLED, /* one of ending_fd's signals came before the lock was granted: see signal
 			  */
+	WATCH_LATE,      /* no answer to the request in time, not even from the keeper: killed */
 	WATCH_DIED,      /* the keeper died before its work was done */
 };
 

@@ -1,24 +1,24 @@
-# What one of 50 idle waiters occupies, here and in the server, and what a holder does.
+# What one of 60 idle waiters occupies, here and in the server, and what a holder does.
 # shellcheck shell=bash disable=SC2154
 
 source "$here/crowd.bash"
 
+memory_few=10 # so that what the first of them costs alone does not count
 memory_waiters=50
 
 # memory_of NAME
 memory_of() {
-	local folder=$work/memory/$1 before=0 after=0 waiter ttl=120
+	local folder=$work/memory/$1 before after waiter ttl=120
 	contestant_server "$1" "$folder" || return
-	crowd_gather "$1" "$folder" 0 || return
+	crowd_gather "$1" "$folder" "$memory_few" || return
+	sleep 8 # a server takes some time to give up the buffers of idle clients
 	memory_holder "$1" "$folder"
 	before=$(memory_server "$1" "$folder")
-	crowd_disperse "$folder"
-
-	crowd_gather "$1" "$folder" "$memory_waiters" || return
+	crowd_grow "$memory_waiters" "$work/stamp" "$folder/log"
 	sleep 8
 	after=$(memory_server "$1" "$folder")
 	# shellcheck disable=SC2046
-	waiter=$(($(pss_of $(tree_of "${waiters[@]}")) / memory_waiters))
+	waiter=$(($(pss_of $(tree_of "${waiters[@]}")) / (memory_few + memory_waiters)))
 	crowd_disperse "$folder"
 
 	figure memory "$1" waiter_kib "$waiter"

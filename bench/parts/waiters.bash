@@ -30,20 +30,38 @@ queue_is_full() {
 	(($(redis_info "$work/waiters/cost" clients blocked_clients) >= $1))
 }
 
-# waiters_cost WAITERS TIMES: server CPU in us, commands and script us of one handoff.
+# waiters_handoff FOLDER: "CPU_US COMMANDS SCRIPT_US" that one handoff takes the server.
+waiters_handoff() {
+	local before after
+	redis-cli -s "$1/redis.sock" config resetstat >/dev/null
+	before=$(waiters_cpu "$1")
+	crowd_step "$1" || return
+	sleep 0.05 # until those who handed on have seen that it was taken
+	after=$(waiters_cpu "$1")
+	# Three commands are ours.
+	echo "$((after - before)) $(($(commands_so_far "$1") - 3)) $(waiters_script_us "$1")"
+}
+
+# waiters_cost WAITERS HANDOFFS TIMES: medians of what HANDOFFS take in each of TIMES queues of
+# WAITERS. The first of them stop at the gate, one after the other.
 waiters_cost() {
-	local folder=$work/waiters/cost i cpu=0 n=0 script=0 before
-	for ((i = 0; i < $2; i++)); do
-		crowd_gather dlock "$folder" "$1" || return
-		until_true 60 queue_is_full "$1" || { progress "no queue of $1"; crowd_disperse "$folder"; return 1; }
-		redis-cli -s "$folder/redis.sock" config resetstat >/dev/null
-		before=$(waiters_cpu "$folder")
+	local folder=$work/waiters/cost i j
+	rm -f "$folder/costs"
+	for ((i = 0; i < $3; i++)); do
+		crowd_gather dlock "$folder" 0 && crowd_grow "$2" "${gated[@]}" || return
+		until_true 60 queue_is_full "$2" && crowd_grow $(($1 - $2)) "$work/stamp" "$folder/log"
+		until_true 60 queue_is_full "$1" || { progress "no queue of $1"; return 1; }
+		for ((j = 0; j < $2; j++)); do
+			waiters_handoff "$folder" >>"$folder/costs" || { progress "no handoff among $1"; return 1; }
+		done
 		crowd_drain "$folder" || { progress "a waiter of $1 failed"; return 1; }
-		cpu=$((cpu + $(waiters_cpu "$folder") - before))
-		n=$((n + $(commands_so_far "$folder")))
-		script=$((script + $(waiters_script_us "$folder")))
 	done
-	echo "$((cpu / $1 / $2)) $((n / $1 / $2)) $((script / $1 / $2))"
+	echo "$(waiters_median 1) $(waiters_median 2) $(waiters_median 3)"
+}
+
+# waiters_median COLUMN
+waiters_median() {
+	awk "{ print \$$1 }" "$work/waiters/cost/costs" | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
 waiters_cpu() {
@@ -58,7 +76,7 @@ waiters_script_us() {
 waiters_release() {
 	local few many
 	contestant_server dlock "$work/waiters/cost"
-	few=$(waiters_cost 2 30) && many=$(waiters_cost 1000 1) || return
+	few=$(waiters_cost 2 1 20) && many=$(waiters_cost 1000 20 1) || return
 	waiters_note 2 $few
 	waiters_note 1000 $many
 	figure waiters dlock release_ratio \

@@ -162,7 +162,7 @@ static enum wire fail_closed(
 
 static enum wire read_bytes(struct connection *connection, struct failure *failure)
 {
-	char bytes[16384];
+	char bytes[4096];
 	ssize_t count = recv(connection->fd, bytes, sizeof(bytes), 0);
 
 	if (count < 0 && (errno == EAGAIN || errno == EINTR))

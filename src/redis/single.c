@@ -2,10 +2,12 @@
 
 #include <bsd/stdlib.h>
 #include <bsd/string.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "redis/connection.h"
 #include "server.h"
@@ -78,7 +80,9 @@ static bool renew_token(struct single *single, struct failure *failure)
 	char token[LOCK_TOKEN_SIZE];
 	uint64_t random[2];
 
-	arc4random_buf(random, sizeof(random));
+	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
+	while (getrandom(random, sizeof(random), 0) < 0 && errno == EINTR)
+		continue;
 	snprintf(token, sizeof(token), "%s:%d:%016" PRIx64 "%016" PRIx64, single->request.self.host,
 		(int)single->request.self.pid, random[0], random[1]);
 	return set_token(single, token, failure);
@@ -125,15 +129,16 @@ static enum lock_result single_ask(
 {
 	struct single *single = (struct single *)lock;
 	struct call call;
+	enum wire wire;
 
 	if (single->spent && !renew_token(single, failure))
 		return LOCK_FAILED;
 	single->asked = true;
 	waiting_stop(single);
 	begin_acquire(single, &call);
-	return single_result(
-		session_send(&single->session, &call, one_try(single, patience), failure),
-		patience);
+	wire = session_send(&single->session, &call, one_try(single, patience), failure);
+	single->asked_on = single->session.dials;
+	return single_result(wire, patience);
 }
 
 static void read_grant(struct single *single, const struct reply *reply, struct lock_answer *answer)
@@ -271,11 +276,16 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 	struct single *single = (struct single *)lock;
 
 	learn(single, answer);
-	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
+	switch (answer->result) {
+	case LOCK_GRANTED: /* the child goes on with it, up to lock_part */
+	case LOCK_BUSY:
+	case LOCK_ALREADY:
 		single->session.waiting = false;
 		single->session.greetings = 0;
-	} else {
+		break;
+	default:
 		session_drop(&single->session);
+		break;
 	}
 }
 
@@ -353,6 +363,7 @@ static struct lock *single_open(
 	single->lock.backend = &single_backend;
 	single->request = *request;
 	single->session.server = server;
+	session_begin(&single->session);
 	single->asked = request->token != NULL; /* whoever has a token has been here before */
 	record_mode(request, single->mode);
 	record_text(request, single->text);
@@ -395,6 +406,8 @@ const struct backend single_backend = {
 	.listen = single_listen,
 	.renew = single_renew,
 	.release = single_release,
+	.part = single_part,
+	.hear = single_hear,
 	.verify = single_verify,
 	.reset = single_reset,
 	.watch_fd = single_watch_fd,

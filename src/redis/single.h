@@ -49,6 +49,8 @@ struct single {
 	char mode[RECORD_MODE];
 	char text[RECORD_TEXT];
 	char once[KEYS_ONCE_SIZE]; /* "": none */
+	unsigned asked_on;         /* session.dials when the request was sent: a child has the same
+				      connection */
 	bool asked;     /* something may be left in the server that only a release takes away */
 	bool answered;  /* the server has answered a request to acquire */
 	bool spent;     /* this token was given back; the next attempt takes a fresh one */
@@ -82,6 +84,9 @@ bool single_pause(struct patience patience, enum lock_result *result);
 /* --- giving.c --- */
 
 void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
+bool single_part(struct lock *lock, const struct lock_parting *parting, struct patience patience);
+void single_hear(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
 enum lock_result single_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience);

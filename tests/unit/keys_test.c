@@ -73,6 +73,22 @@ static void test_tagged(void)
 	keys_free(&keys);
 }
 
+static void test_once(void)
+{
+	char text[KEYS_ONCE_SIZE];
+	char longest[NAME_ID_BYTES + 1] = "";
+
+	keys_once("2026-11-21", text);
+	is(text, "2026-11-21");
+	keys_once("a:b%c", text);
+	is(text, "a%3Ab%25c");
+	keys_once(NULL, text);
+	is(text, "");
+	memset(longest, ':', NAME_ID_BYTES);
+	keys_once(longest, text);
+	ok(strlen(text) == 3 * NAME_ID_BYTES, "the longest ID");
+}
+
 static const struct {
 	const char *prefix, *name;
 } odd[] = {
@@ -161,6 +177,7 @@ int main(int argc, char **argv)
 	test_slots();
 	test_plain();
 	test_tagged();
+	test_once();
 	test_odd();
 	test_long();
 	printf("1..%d\n", count);
