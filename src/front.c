@@ -17,6 +17,7 @@
 #include "outcome.h"
 #include "parting.h"
 #include "program.h"
+#include "survivors.h"
 #include "wait_line.h"
 #include "watch.h"
 
@@ -276,6 +277,8 @@ static void take_over(struct front *f, const struct keeper_task *order)
 
 	watch_stop_orphans(&f->watch, order); /* takes its time: the grace */
 	limit = clock_now() + RELEASE_LIMIT;
+	if (!f->watch.tree.empty)
+		survivors_say(f->lease, &f->watch.tree, MESSAGE_ERROR, "could not stop");
 	tell_run(f);
 	if (f->lease->granted_at != 0)
 		f->outcome->held = clock_now() - f->lease->granted_at;
@@ -283,15 +286,18 @@ static void take_over(struct front *f, const struct keeper_task *order)
 		f->outcome->command_ended = true;
 		f->outcome->command_status = f->watch.tree.status;
 	}
-	if (!f->watch.tree.empty)
-		tree_list(&f->watch.tree, f->outcome->survivors, LEASE_SURVIVORS);
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
 	if (f->lease->answer.result == LOCK_GRANTED)
 		lock_learn(f->lock, &f->lease->answer);
 	lock_reset(f->lock); /* the keeper has used these connections */
 	if (atomic_load(&f->lease->command) != 0)
 		parting = parting_terms(f->lease, &order->terms, own_status(f));
-	lock_release(f->lock, &parting, (struct patience){limit, -1}, &answer);
+	if (f->watch.tree.empty) {
+		lock_release(f->lock, &parting, (struct patience){limit, -1}, &answer);
+	} else { /* what lives on is to have the lock as long as the server keeps it */
+		answer = (struct lock_answer){.result = LOCK_TIMEOUT};
+		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
+	}
 	f->outcome->kind = end_of_takeover(f, &answer);
 	see_to_handover(f, &answer);
 }

@@ -38,13 +38,29 @@ static void part(struct supervision *s, const struct lock_parting *parting, nano
 	_exit(0);
 }
 
+/* Whether the lock is the main thread's afterwards. */
+static bool give_back(struct supervision *s, const struct lock_parting *parting, nanos limit,
+	struct lock_answer *answer)
+{
+	if (s->given_up && s->stop != STOP_LOST) {
+		/* What lives on is to have the lock as long as the server keeps it. */
+		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
+		return false;
+	}
+	part(s, parting, limit);
+	if (s->renewal)
+		return renewal_finish(s->renewal, parting, limit, answer);
+	lock_release(s->lock, parting, (struct patience){limit, -1}, answer);
+	return true;
+}
+
 /* Gives the lock back and ends. The answer is static: it is large, and there is one. */
 static _Noreturn void leave(struct supervision *s)
 {
 	static struct lock_answer answer;
 	struct lock_parting parting = {0}; /* where COMMAND could not be started */
 	nanos limit = clock_now() + RELEASE_LIMIT;
-	bool ours = true;
+	bool ours;
 
 	if (s->tree.command > 0)
 		parting = parting_terms(s->lease, &s->task->terms, own_status(s));
@@ -53,11 +69,7 @@ static _Noreturn void leave(struct supervision *s)
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
-	part(s, &parting, limit);
-	if (s->renewal)
-		ours = renewal_finish(s->renewal, &parting, limit, &answer);
-	else
-		lock_release(s->lock, &parting, (struct patience){limit, -1}, &answer);
+	ours = give_back(s, &parting, limit, &answer);
 	parting_note(s->lease, &s->task->terms, &answer);
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);

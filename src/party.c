@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,7 +66,7 @@ static void read_user(uid_t uid, char *text, size_t size)
 	while (file && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
 		continue;
 	if (entry)
-		snprintf(text, size, "%s", entry->pw_name);
+		strlcpy(text, entry->pw_name, size);
 	else
 		snprintf(text, size, "%u", (unsigned)uid);
 	if (file)
@@ -79,9 +80,9 @@ static void find_user(char *text, size_t size)
 	if (!user || !*user)
 		user = getenv("USER");
 	if (user && *user)
-		snprintf(text, size, "%s", user);
+		strlcpy(text, user, size);
 	else if (geteuid() == 0)
-		snprintf(text, size, "root"); /* in a container, say, where neither is set */
+		strlcpy(text, "root", size); /* in a container, say, where neither is set */
 	else
 		read_user(geteuid(), text, size);
 }
