@@ -21,14 +21,20 @@ struct backend {
 	void (*renew)(struct lock *lock, struct patience patience, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct lock_parting *parting,
 		struct patience patience, struct lock_answer *answer);
+	bool (*part)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience); /* may be NULL: never */
+	void (*hear)(struct lock *lock, const struct lock_parting *parting,
+		struct patience patience, struct lock_answer *answer);
 	enum lock_result (*verify)(
 		struct lock *lock, struct lock_answer *answer, struct patience patience);
 	void (*reset)(struct lock *lock);
 	int (*watch_fd)(const struct lock *lock);
 	const char *(*token)(const struct lock *lock);
+	const char *(*fences)(struct lock *lock); /* NULL: it is one lock */
 	bool (*survey)(const struct server *server, const char *prefix, char *const *patterns,
-		size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-		void *context, struct patience patience, struct failure *failure);
+		size_t pattern_count, bool idle_too,
+		void (*show)(const struct lock_view *view, void *context), void *context,
+		struct patience patience, struct failure *failure);
 };
 
 /* Every backend's struct lock begins with this. */

@@ -1,10 +1,12 @@
 #include "config_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <bsd/string.h>
 
@@ -93,14 +95,19 @@ bool config_file_read(const char *path, bool must_exist, bool pardoned, config_t
 	struct reading reading = {
 		.entry.path = path, .take = take, .context = context, .failure = failure};
 	bool done;
+	int fd = open(path, O_RDONLY | O_CLOEXEC); /* most runs end here, without any of stdio */
 
-	reading.file = fopen(path, "re");
-	if (reading.file == NULL) {
+	if (fd < 0) {
 		if (!must_exist && (errno == ENOENT || errno == ENOTDIR))
 			return true;
 		if (pardoned && errno == EACCES)
 			return true;
 		return failure_set(failure, EXIT_CONFIG, "%s: %m", path);
+	}
+	reading.file = fdopen(fd, "r");
+	if (reading.file == NULL) {
+		close(fd);
+		return failure_set(failure, EXIT_SYSTEM, "%s: %m", path);
 	}
 	done = read_entries(&reading);
 	fclose(reading.file);

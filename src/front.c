@@ -4,24 +4,29 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ancestry.h"
 #include "handover.h"
 #include "keeper.h"
 #include "message.h"
 #include "outcome.h"
 #include "parting.h"
 #include "program.h"
+#include "survivors.h"
+#include "wait_line.h"
 #include "watch.h"
 
 #define FIRST_ANSWER  (5 * NANOS_PER_SEC) /* a server that has never answered gets no longer */
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
 #define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
-#define VERIFY_LIMIT  (300 * NANOS_PER_MS)
+#define STAY_LIMIT    (20 * NANOS_PER_MS)  /* seeing to a handover before it is left to another */
+#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 #define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE    200
 
@@ -31,7 +36,9 @@ struct front {
 	struct outcome *outcome;
 	struct watch watch;
 	struct lease *lease;
-	bool answered;    /* a server has answered: from now on a broken connection is mended */
+	struct wait_line line;
+	bool answered; /* a server has answered: from now on a broken connection is mended */
+	bool ancestry_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 };
 
@@ -55,6 +62,14 @@ static struct patience patience(const struct front *f)
 	return (struct patience){patience_end(f), f->watch.ending_fd};
 }
 
+/* Whom we handed the lock to must take it; but nobody is kept waiting for that. */
+static void see_to_handover(struct front *f, struct lock_answer *answer)
+{
+	handover_verify(f->lock, answer, STAY_LIMIT);
+	if (answer->handed_count > 0)
+		handover_leave_behind(f->lock, answer, VERIFY_LIMIT);
+}
+
 /* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
 static void withdraw(struct front *f, nanos limit)
 {
@@ -63,7 +78,7 @@ static void withdraw(struct front *f, nanos limit)
 	if (!f->outstanding)
 		return;
 	lock_release(f->lock, NULL, (struct patience){clock_now() + limit, -1}, &answer);
-	handover_verify(f->lock, &answer, VERIFY_LIMIT);
+	see_to_handover(f, &answer);
 }
 
 static void end_by_signal(struct front *f, int signal)
@@ -111,6 +126,7 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 	}
 	if (result == LOCK_ALREADY) {
 		f->outcome->kind = OUTCOME_ALREADY;
+		withdraw(f, LATE_LIMIT);
 		return false;
 	}
 	if (result == LOCK_FAILED && !(f->answered && failure->code == EXIT_UNREACHABLE)) {
@@ -140,6 +156,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 		.name = task->name,
 		.answer_until = patience_end(f),
 		.stop_signal = task->stop_signal,
+		.nested = task->ancestry->tokens[0] != '\0',
 		.close_early = task->close_early,
 		.warn_when_lost = task->warn_when_lost,
 	};
@@ -156,7 +173,8 @@ static void tell_run(struct front *f)
 	struct outcome *outcome = f->outcome;
 	const struct lease *lease = f->lease;
 
-	outcome->answer = lease->answer;
+	/* What it handed on is of no interest, and large. */
+	memcpy(&outcome->answer, &lease->answer, offsetof(struct lock_answer, handed));
 	outcome->waited = lease->answer.asked_at - f->task->started;
 	outcome->command_ended = atomic_load(&lease->command_over);
 	outcome->command_status = lease->command_status;
@@ -179,6 +197,18 @@ static enum outcome_kind end_of_run(const struct front *f)
 	if (atomic_load(&f->lease->lost))
 		return OUTCOME_LOST;
 	return kind == OUTCOME_RAN && f->watch.overrun ? OUTCOME_MAX_RUN : kind;
+}
+
+/* The keeper has sent the release and ended while the server worked on it. */
+static void hear_parting(struct front *f, const struct keeper_task *order)
+{
+	static struct lock_answer answer; /* large, and seldom needed in full */
+
+	lock_learn(f->lock, &f->lease->answer);
+	lock_hear(f->lock, &f->lease->parting, (struct patience){f->lease->release_until, -1},
+		&answer);
+	parting_note(f->lease, &order->terms, &answer);
+	see_to_handover(f, &answer);
 }
 
 /* COMMAND ran, or could not be started; the keeper has done its work. */
@@ -243,25 +273,33 @@ static void take_over(struct front *f, const struct keeper_task *order)
 {
 	static struct lock_answer answer;  /* large, and seldom needed */
 	struct lock_parting parting = {0}; /* where COMMAND was not started */
-	nanos limit = clock_now() + RELEASE_LIMIT;
+	nanos limit;
 
-	watch_stop_orphans(&f->watch, order);
+	watch_stop_orphans(&f->watch, order); /* takes its time: the grace */
+	limit = clock_now() + RELEASE_LIMIT;
+	if (!f->watch.tree.empty)
+		survivors_say(f->lease, &f->watch.tree, MESSAGE_ERROR, "could not stop");
 	tell_run(f);
+	if (f->lease->granted_at != 0)
+		f->outcome->held = clock_now() - f->lease->granted_at;
 	if (f->watch.tree.over) {
 		f->outcome->command_ended = true;
 		f->outcome->command_status = f->watch.tree.status;
 	}
-	if (!f->watch.tree.empty)
-		tree_list(&f->watch.tree, f->outcome->survivors, LEASE_SURVIVORS);
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
 	if (f->lease->answer.result == LOCK_GRANTED)
 		lock_learn(f->lock, &f->lease->answer);
 	lock_reset(f->lock); /* the keeper has used these connections */
 	if (atomic_load(&f->lease->command) != 0)
 		parting = parting_terms(f->lease, &order->terms, own_status(f));
-	lock_release(f->lock, &parting, (struct patience){limit, -1}, &answer);
+	if (f->watch.tree.empty) {
+		lock_release(f->lock, &parting, (struct patience){limit, -1}, &answer);
+	} else { /* what lives on is to have the lock as long as the server keeps it */
+		answer = (struct lock_answer){.result = LOCK_TIMEOUT};
+		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
+	}
 	f->outcome->kind = end_of_takeover(f, &answer);
-	handover_verify(f->lock, &answer, VERIFY_LIMIT);
+	see_to_handover(f, &answer);
 }
 
 /* The request was refused, or came too late. */
@@ -272,10 +310,18 @@ static void learn_denial(struct front *f)
 	lock_learn(f->lock, answer);
 	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
 		f->answered = true;
-		f->outstanding = answer->result == LOCK_BUSY && f->task->wait != 0;
 		f->outcome->answer = *answer;
-		handover_verify(f->lock, &f->lease->answer, VERIFY_LIMIT);
+		see_to_handover(f, &f->lease->answer);
 	}
+}
+
+/* Whether the holder may be a dlock around this one that our environment did not tell of. */
+static bool found_outer(struct front *f)
+{
+	if (f->lease->answer.result != LOCK_BUSY || f->ancestry_learned)
+		return false;
+	f->ancestry_learned = true;
+	return ancestry_learn(f->task->ancestry, f->task->self, &f->outcome->answer);
 }
 
 /* One request, from asking to COMMAND's end. True: it was denied, and the outcome is still open. */
@@ -307,20 +353,29 @@ static bool try_once(struct front *f)
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_DENIED) {
 		learn_denial(f);
+		if (found_outer(f))
+			return try_once(f);
 		return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
 	}
+	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
+		hear_parting(f, &order);
 	conclude(f);
 	return false;
 }
 
 static bool wait_for_turn(struct front *f)
 {
+	struct patience limit = patience(f);
 	struct failure failure = {0};
 	enum lock_result result;
 
 	if (f->lease->answer.result != LOCK_BUSY)
 		return true;
-	result = lock_listen(f->lock, patience(f), &failure);
+	limit.cancel_fd = wait_line_begin(&f->line, &f->outcome->answer);
+	do {
+		result = lock_listen(f->lock, limit, &failure);
+	} while (result == LOCK_CANCELLED && wait_line_goes_on(&f->line));
+	wait_line_end(&f->line);
 	return result == LOCK_GRANTED || may_go_on(f, result, &failure);
 }
 
@@ -336,6 +391,7 @@ void front_run(const struct front_task *task, struct outcome *outcome)
 		return;
 	}
 	f.lease = f.watch.lease;
+	wait_line_open(&f.line, task->name, f.watch.ending_fd);
 	while (try_once(&f) && wait_for_turn(&f))
 		continue;
 	if (outcome->answer.result != LOCK_GRANTED)

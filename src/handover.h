@@ -13,4 +13,8 @@ struct lock_answer;
  * timers go on from there. */
 void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit);
 
+/* The same in a process of its own that keeps nothing of the caller's open, for when ours has to
+ * end. Where there is no process to be had the receivers' own timers must do. */
+void handover_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit);
+
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ancestry.h"
 #include "handover.h"
 #include "inherited.h"
 #include "news.h"
@@ -14,6 +15,7 @@
 #include "renewal.h"
 #include "supervision.h"
 
+#define FENCE_ROOM    "00000000000000000000" /* as long as the greatest uint64_t */
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 
@@ -23,13 +25,42 @@ static int own_status(const struct supervision *s)
 	return s->tree.over && s->stop == STOP_NONE ? s->tree.status : -1;
 }
 
+/* Where the connection is still the front's as well, the keeper only sends the release, and ends
+ * while the server works on it: ending a process takes as long as that. */
+static void part(struct supervision *s, const struct lock_parting *parting, nanos limit)
+{
+	if (s->renewal || s->lingering || supervision_front_is_gone(s))
+		return;
+	s->lease->parting = *parting;
+	if (!lock_part(s->lock, parting, (struct patience){limit, -1}))
+		return;
+	atomic_store(&s->lease->phase, LEASE_PARTED);
+	_exit(0);
+}
+
+/* Whether the lock is the main thread's afterwards. */
+static bool give_back(struct supervision *s, const struct lock_parting *parting, nanos limit,
+	struct lock_answer *answer)
+{
+	if (s->given_up && s->stop != STOP_LOST) {
+		/* What lives on is to have the lock as long as the server keeps it. */
+		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
+		return false;
+	}
+	part(s, parting, limit);
+	if (s->renewal)
+		return renewal_finish(s->renewal, parting, limit, answer);
+	lock_release(s->lock, parting, (struct patience){limit, -1}, answer);
+	return true;
+}
+
 /* Gives the lock back and ends. The answer is static: it is large, and there is one. */
 static _Noreturn void leave(struct supervision *s)
 {
 	static struct lock_answer answer;
 	struct lock_parting parting = {0}; /* where COMMAND could not be started */
 	nanos limit = clock_now() + RELEASE_LIMIT;
-	bool ours = true;
+	bool ours;
 
 	if (s->tree.command > 0)
 		parting = parting_terms(s->lease, &s->task->terms, own_status(s));
@@ -38,16 +69,15 @@ static _Noreturn void leave(struct supervision *s)
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
-	if (s->renewal)
-		ours = renewal_finish(s->renewal, &parting, limit, &answer);
-	else
-		lock_release(s->lock, &parting, (struct patience){limit, -1}, &answer);
+	ours = give_back(s, &parting, limit, &answer);
 	parting_note(s->lease, &s->task->terms, &answer);
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
 	if (ours && answer.handed_count > 0) {
-		/* The front may leave; this is no longer its business. */
-		news_ring(s->task->news_fd);
+		/* The front may leave; this is no longer its business. Not below another dlock:
+		 * that would take us for a descendant which keeps the lock. */
+		if (!s->task->nested)
+			news_ring(s->task->news_fd);
 		handover_verify(s->lock, &answer, VERIFY_LIMIT);
 	}
 	_exit(0);
@@ -79,13 +109,19 @@ static void obtain(struct supervision *s)
 		take_back(s);
 		end_denied(s);
 	}
-	if (answer->result != LOCK_GRANTED)
+	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN)
 		end_denied(s);
 
-	valid_until = lease_valid_until(&s->task->terms, answer->asked_at);
-	atomic_store(&s->lease->valid_until, valid_until);
 	s->lease->granted_at = clock_now();
-	s->renewal_due = answer->asked_at + lease_renew_every(&s->task->terms);
+	if (answer->result == LOCK_WITHIN) {
+		/* The dlock around us renews it, and stops us with the rest of its tree. Half,
+		 * because moments are counted from it. */
+		valid_until = s->renewal_due = NANOS_NEVER / 2;
+	} else {
+		valid_until = lease_valid_until(&s->task->terms, answer->asked_at);
+		s->renewal_due = answer->asked_at + lease_renew_every(&s->task->terms);
+	}
+	atomic_store(&s->lease->valid_until, valid_until);
 	if (s->lease->granted_at >= lease_stop_at(&s->task->terms, valid_until)) {
 		take_back(s); /* granted so late that it is as good as expired */
 		answer->result = LOCK_TIMEOUT;
@@ -95,14 +131,45 @@ static void obtain(struct supervision *s)
 		pause(); /* cancelled: the front kills us and gives the lock back itself */
 }
 
-static void export(const struct supervision *s)
+/* Below another dlock the lock may turn out to be that one's: then all is set after the answer. */
+static void export_nested(const struct supervision *s)
 {
+	const struct lock_answer *answer = &s->lease->answer;
+	bool within = answer->result == LOCK_WITHIN;
+	const char *token = within ? answer->holder_token : lock_token(s->lock);
+	uint64_t number =
+		within ? ancestry_fence(s->task->name, token, answer->fence) : answer->fence;
 	char fence[24];
 
-	snprintf(fence, sizeof(fence), "%" PRIu64, s->lease->answer.fence);
+	snprintf(fence, sizeof(fence), "%" PRIu64, number);
+	setenv("DLOCK_NAME", s->task->name, 1);
+	setenv("DLOCK_TOKEN", token, 1);
+	setenv("DLOCK_FENCE", fence, 1);
+	if (!within)
+		unsetenv("DLOCK_FENCES");
+}
+
+/* While the answer is on its way; the fence is filled in when it has come. */
+static void prepare_environment(const struct supervision *s)
+{
+	if (s->task->nested)
+		return;
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
-	setenv("DLOCK_FENCE", fence, 1);
+	setenv("DLOCK_FENCE", FENCE_ROOM, 1);
+}
+
+static void export_answer(const struct supervision *s)
+{
+	const char *fences = lock_fences(s->lock);
+
+	if (s->task->nested)
+		export_nested(s);
+	else
+		snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64,
+			s->lease->answer.fence);
+	if (fences)
+		setenv("DLOCK_FENCES", fences, 1);
 }
 
 static void run_command(struct supervision *s)
@@ -111,7 +178,7 @@ static void run_command(struct supervision *s)
 	bool exec_failed;
 	pid_t group = inherited->terminal ? getpgid(s->front) : 0;
 
-	export(s);
+	export_answer(s);
 	s->tree.command =
 		program_start(s->task->program, inherited, group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {
@@ -132,6 +199,7 @@ pid_t keeper_start(const struct keeper_task *task)
 		return pid;
 	setpgid(0, 0);
 	supervision_open(&s, task, front);
+	prepare_environment(&s);
 	obtain(&s);
 	run_command(&s);
 	supervision_run(&s);

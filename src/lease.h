@@ -54,6 +54,7 @@ enum lease_phase {
 	LEASE_KILLING,   /* the keeper has sent SIGKILL */
 	LEASE_LINGERING, /* COMMAND ended, its descendants keep the lock; the front may leave */
 	LEASE_RELEASING, /* the tree is gone, or -o: the lock is being given back */
+	LEASE_PARTED,    /* the keeper has sent the release: the front hears the answer */
 	LEASE_ENDED,     /* the tree is gone and the lock given back, as far as that went */
 };
 
@@ -76,7 +77,6 @@ struct lease {
 
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */
 
-	struct lock_answer answer;        /* once the phase is past ASKING */
 	nanos granted_at;                 /* once HELD */
 	int command_status;               /* as from waitpid(2), once command_over */
 	int command_errno;                /* once ENDED: COMMAND could not be started, why; */
@@ -87,6 +87,8 @@ struct lease {
 	nanos held;                       /* once ENDED or LINGERING */
 	pid_t survivors[LEASE_SURVIVORS]; /* what could not be stopped, or lingers; 0-terminated
 					     unless full */
+	struct lock_parting parting;      /* once PARTED */
+	struct lock_answer answer;        /* once past ASKING; large, so it comes last */
 };
 
 /* An anonymous shared mapping, zeroed: ASKING. NULL with errno. */

@@ -227,6 +227,18 @@ static nanos next_due(const struct watch *watch, const struct keeper_task *task)
 		sooner(next_look(watch, task), overrun_look(watch, task)));
 }
 
+static bool has_done_its_work(const struct watch *watch)
+{
+	switch (phase(watch)) {
+	case LEASE_DENIED:
+	case LEASE_PARTED:
+	case LEASE_ENDED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, int *signal)
 {
 	for (;;) {
@@ -244,9 +256,7 @@ enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, in
 			continue;
 		if (fds[0].revents) {
 			reap_keeper(watch);
-			return phase(watch) == LEASE_DENIED || phase(watch) == LEASE_ENDED
-				       ? WATCH_OVER
-				       : WATCH_DIED;
+			return has_done_its_work(watch) ? WATCH_OVER : WATCH_DIED;
 		}
 		if ((*signal = heed_signals(watch, &continued)) != 0)
 			return WATCH_CANCELLED;

@@ -148,7 +148,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	let_go one
 }
 
-@test "the one who leaves the head of the queue wakes the next, who sees to the expiry of a dead holder" {
+@test "behind the one who leaves the head of the queue, the next gets the lock when a dead holder's expires" {
 	cli SET lock:x foreign PX 3000 >/dev/null
 	start one dlock --cooldown 1h x touch ran
 	wait_until waits x 1

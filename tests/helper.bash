@@ -31,7 +31,7 @@ file_begin() {
 	for tool in redis-server redis-cli; do
 		ln -s "$(command -v $tool)" "$BIN/$tool"
 	done
-	for tool in launch witness; do
+	for tool in launch oracle witness; do
 		if [[ -n ${TEST_BIN:-} ]]; then
 			ln -s "$(realpath "$TEST_BIN/$tool")" "$BIN/$tool"
 		else

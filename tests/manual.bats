@@ -82,7 +82,7 @@ options_of() {
 @test "its exit codes are those of the source" {
 	local source=$BATS_TEST_DIRNAME/../src/exitcode.h code
 	sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/s/^\.It \([0-9]*\)$/\1/p' "$MANUAL" >codes
-	assert_equal "$(wc -l <codes)" 13
+	assert_between "$(wc -l <codes)" 12 20
 	for code in $(<codes); do
 		grep -qE "= $code,|EXIT_BUSY = $code" "$source" || fail "$code is not in exitcode.h"
 	done

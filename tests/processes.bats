@@ -581,3 +581,14 @@ write_stubborn() {
 	expect 0
 	assert is_free x
 }
+
+@test "the keeper is killed, and what COMMAND started takes the whole grace to end: the lock is given back all the same" {
+	start one dlock -t 60 --grace 3s x bash -c 'bash -c "trap \"\" TERM; echo \$\$ >stubborn; while :; do sleep 0.1; done" & echo $PPID >keeper; wait'
+	wait_until is_file stubborn
+	wait_until is_file keeper
+	kill -KILL "$(<keeper)"
+	wait_until is_gone "$(<stubborn)"
+	finish one
+	assert_equal "$status" 70
+	assert is_free x
+}

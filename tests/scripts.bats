@@ -31,16 +31,18 @@ take() {
 	elif [[ ${reply[0]} == busy ]]; then
 		fence=${reply[2]} ticket_given=${reply[3]} rank=${reply[4]} left=${reply[5]} holder=${reply[6]}
 		handed=(${reply[@]:8})
+	elif [[ ${reply[0]} == already ]]; then
+		handed=(${reply[@]:3})
 	fi
 }
 
 # give LOCK TOKEN [NAME=VALUE]...
 give() {
-	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 keep=0 once='' once_for=0
+	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000
 	shift 2
 	[[ $# = 0 ]] || local "$@"
-	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 "$success" "$keep" \
-		"$once" "$once_for"
+	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 \
+		"$success" "$cooldown" "$once" "$once_for"
 	handed=(${reply[@]:1})
 }
 
@@ -467,6 +469,31 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 	give x a fence=$f gen=$f since=$since
 	says released
 	assert_equal "$(owner x)" b
+	local n
+	for n in b c d; do
+		take x $n
+		give x $n fence=$fence gen=$gen since=$since
+	done
+	assert_equal "$(meta x ended)" 'd c b a'
+	give x a fence=$f gen=$f since=$since
+	says released
+	take x e
+	give x e fence=$fence gen=$gen since=$since
+	assert_equal "$(meta x ended)" 'e d c b'
+}
+
+@test "a release that is repeated tells again to whom it handed the lock" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	give x a fence=$f gen=$f since=$since
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" b
+	take x b
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" ''
 	give x b
 }
 
@@ -791,4 +818,71 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 	assert_between "$(meta x waited_us)" 100000 10000000
 	assert_between "$(meta x held_us)" 100000 10000000
 	give x c
+}
+
+# ---- A success on record -------------------------------------------------------------------------
+
+messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK TOKEN
+
+@test "a success is on record with the release, and answers whoever asks for it" {
+	take x a
+	give x a fence=$fence gen=$gen success=1 once=id once_for=5000
+	assert_between "$(cli PTTL 'lock:{lock:x}:once:id')" 4000 5000
+	take x b cooldown=60000
+	assert_equal "${reply[0]} ${reply[2]}" "already $(meta x success)"
+	take x b once=id
+	assert_equal "${reply[0]} ${reply[2]}" "already $(cli GET 'lock:{lock:x}:once:id')"
+	assert_equal "$(cli EXISTS lock:x 'lock:{lock:x}:who:b')" 0
+	take x b cooldown=1 once=other
+	assert_equal "${reply[0]}" granted
+	give x b fence=$fence gen=$gen
+	cli DEL 'lock:{lock:x}:once:id' >/dev/null
+}
+
+@test "no success is on record of a lock that was lost, nor of one that did not succeed" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	take x b
+	give x a fence=$f gen=$f success=1 once=id
+	assert_equal "${reply[0]} $(meta x success) $(cli EXISTS 'lock:{lock:x}:once:id')" 'lost  0'
+	give x b fence=$fence gen=$gen once=id
+	assert_equal "${reply[0]} $(meta x success) $(cli EXISTS 'lock:{lock:x}:once:id')" 'released  0'
+}
+
+@test "who is handed the lock and finds a success hands on in the same step, of whatever kind" {
+	local mode
+	for mode in x s p1; do
+		take $mode a
+		local f=$fence
+		take $mode b mode=$mode lease=60000
+		local ticket=$ticket_given
+		take $mode c lease=60000
+		give $mode a fence=$f gen=$f success=1
+		assert_equal "${handed[*]}" b
+		hears $mode c # that it is to look
+		take $mode b mode=$mode ticket=$ticket lease=2000 cooldown=60000
+		assert_equal "${reply[0]} ${handed[*]}" 'already c' "handed by $mode"
+		assert_equal "$(messages $mode c)" go
+		assert_equal "$(cli EXISTS "lock:{lock:$mode}:who:b" "lock:{lock:$mode}:wake:b")" 0
+		take $mode c ticket=$ticket_given
+		assert_equal "${reply[0]}" granted
+		give $mode c fence=$fence gen=$gen
+	done
+	cli FLUSHALL >/dev/null
+}
+
+@test "who leaves the queue for a success has the next look in his place" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	local ticket=$ticket_given
+	take x c lease=60000
+	cli HSET "$(meta_of x)" success "$(cli TIME | head -1)000000" >/dev/null
+	take x b ticket=$ticket lease=2000 cooldown=60000
+	assert_equal "${reply[0]} ${handed[*]}" 'already '
+	assert_equal "$(messages x c)" 'look 0'
+	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1)" c
+	give x c
+	give x a fence=$f gen=$f
 }

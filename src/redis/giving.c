@@ -78,7 +78,7 @@ static enum wire release_behind(struct single *single, struct call *call, struct
 	if (found)
 		return WIRE_OK;
 	session_drop(session);
-	return wire == WIRE_CANCELLED ? wire : WIRE_CLOSED;
+	return wire == WIRE_FAILED ? WIRE_CLOSED : wire;
 }
 
 static enum wire release_once(struct single *single, const struct lock_parting *parting,
@@ -116,6 +116,43 @@ static void forget(struct single *single)
 	single->spent = true;
 }
 
+bool single_part(struct lock *lock, const struct lock_parting *parting, struct patience patience)
+{
+	struct single *single = (struct single *)lock;
+	struct session *session = &single->session;
+	struct failure unheard;
+	struct call call;
+
+	if (!session->connection || session->waiting || session->dials != single->asked_on)
+		return false;
+	begin_release(single, &call, parting);
+	return session_send(session, &call, patience, &unheard) == WIRE_OK;
+}
+
+/* Whatever is not in order is left to an ordinary release, which may be repeated. */
+void single_hear(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	struct session *session = &single->session;
+	struct reply *reply;
+	struct call call;
+	bool heard = false;
+
+	single_clear(answer);
+	begin_release(single, &call, parting);
+	session->waiting = true;
+	if (session->connection &&
+		session_receive(session, &call, &reply, patience, &answer->failure) == WIRE_OK) {
+		heard = read_release(reply, answer);
+		reply_free(reply);
+	}
+	if (heard)
+		forget(single);
+	else
+		single_release(lock, parting, patience, answer);
+}
+
 void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer)
 {
@@ -133,7 +170,8 @@ void single_release(struct lock *lock, const struct lock_parting *parting, struc
 			forget(single);
 			return;
 		}
-		answer->result = single_result(wire, patience);
+		answer->result =
+			wire == WIRE_TIMEOUT ? LOCK_TIMEOUT : single_result(wire, patience);
 		if (wire == WIRE_CANCELLED || wire == WIRE_FAILED)
 			return;
 		if (!single_pause(patience, &answer->result))

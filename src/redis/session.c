@@ -58,10 +58,19 @@ static enum wire start(struct session *session, struct patience patience, struct
 		session->connection = NULL;
 		return result;
 	}
+	session->dials++;
 	session->greetings = 0;
 	session->waiting = session->landed = false;
 	session->refusal.code = EXIT_DONE;
 	return append_greeting(session) ? WIRE_OK : fail_memory(failure);
+}
+
+void session_begin(struct session *session)
+{
+	struct failure unheard;
+
+	if (session->server->scheme == SERVER_UNIX)
+		start(session, (struct patience){clock_now(), -1}, &unheard);
 }
 
 void session_drop(struct session *session)

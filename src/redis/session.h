@@ -24,11 +24,16 @@ struct session {
 	struct connection *connection; /* owned; NULL: none */
 	struct lookup *lookup;         /* owned */
 	nanos sent_at;                 /* before the last request left, in full or again in full */
+	unsigned dials;                /* how often it has connected */
 	int greetings;                 /* replies of AUTH and SELECT that are still to come */
 	bool waiting;                  /* a reply to a request is still to come */
 	bool landed;            /* the greeting was refused, but the request behind it was not */
 	struct failure refusal; /* of the greeting; code 0: none */
 };
+
+/* Connects where that takes no waiting, over a unix socket: the server accepts while the caller
+ * prepares his request. What goes wrong is left to the request to find. */
+void session_begin(struct session *session);
 
 /* Connects and greets, and waits for the server's consent. At once where that was done before. */
 enum wire session_open(struct session *session, struct patience patience, struct failure *failure);

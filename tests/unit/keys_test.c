@@ -73,6 +73,22 @@ static void test_tagged(void)
 	keys_free(&keys);
 }
 
+static void test_once(void)
+{
+	char text[KEYS_ONCE_SIZE];
+	char longest[NAME_ID_BYTES + 1] = "";
+
+	keys_once("2026-11-21", text);
+	is(text, "2026-11-21");
+	keys_once("a:b%c", text);
+	is(text, "a%3Ab%25c");
+	keys_once(NULL, text);
+	is(text, "");
+	memset(longest, ':', NAME_ID_BYTES);
+	keys_once(longest, text);
+	ok(strlen(text) == 3 * NAME_ID_BYTES, "the longest ID");
+}
+
 static const struct {
 	const char *prefix, *name;
 } odd[] = {
@@ -118,11 +134,11 @@ static void test_odd(void)
 			prefixes = prefixes && strncmp(all[k], prefix, strlen(prefix)) == 0;
 		}
 		ok(slots && prefixes, name);
-		found = keys_queue_name(keys.queue, prefix, &length);
+		found = keys_lock_name(keys.queue, "queue", prefix, &length);
 		ok(found && length == strlen(name) && strncmp(found, name, length) == 0,
 			keys.queue);
-		ok(!keys_queue_name(keys.lock, prefix, &length) &&
-				!keys_queue_name(keys.meta, prefix, &length),
+		ok(!keys_lock_name(keys.lock, "queue", prefix, &length) &&
+				!keys_lock_name(keys.meta, "queue", prefix, &length),
 			"neither the lock nor meta is a queue");
 		keys_free(&keys);
 	}
@@ -161,6 +177,7 @@ int main(int argc, char **argv)
 	test_slots();
 	test_plain();
 	test_tagged();
+	test_once();
 	test_odd();
 	test_long();
 	printf("1..%d\n", count);

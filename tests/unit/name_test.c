@@ -146,6 +146,15 @@ static void test_lengths(void)
 	text[128] = 'x';
 	text[129] = '\0';
 	same(name_prefix_fault(text), "is longer than 128 bytes", "a prefix of 129 bytes");
+	memset(text, 'x', 257);
+	text[257] = '\0';
+	same(name_id_fault(text), "is longer than 256 bytes", "an ID of 257 bytes");
+	text[256] = '\0';
+	same(name_id_fault(text), NULL, "an ID of 256 bytes");
+	same(name_id_fault(""), "is empty", "an empty ID");
+	same(name_id_fault("a:b}:{c}%"), NULL, "an ID of what names may not hold");
+	same(name_id_fault("a\tb"), "holds a control character", "an ID with a tab");
+	same(name_id_fault("\xff"), "is not UTF-8", "an ID that is not UTF-8");
 }
 
 int main(void)

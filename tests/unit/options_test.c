@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <string.h>
 
 #include "commands.h"
 #include "failure.h"
@@ -63,6 +64,13 @@ static const struct {
 	{{"-w", "", "x", "true"}, "--wait: ''"},
 	{{"-t", "999ms", "x", "true"}, "--ttl: '999ms'"},
 	{{"-t", "0", "x", "true"}, "--ttl: '0'"},
+	{{"--also", "", "x", "true"}, "is empty"},
+	{{"--also", "a\nb", "x", "true"}, "control character"},
+	{{"--also"}, "--also lacks its argument"},
+	{{"--permits", "0", "x", "true"}, "--permits: '0'"},
+	{{"--permits", "1000001", "x", "true"}, "--permits: '1000001'"},
+	{{"--priority", "1001", "x", "true"}, "--priority: '1001'"},
+	{{"--priority=-1001", "x", "true"}, "--priority: '-1001'"},
 	{{"-E", "256", "x", "true"}, "--conflict-exit-code: '256'"},
 	{{"-E", "-1", "x", "true"}, "--conflict-exit-code: '-1'"},
 	{{"-E", "1x", "x", "true"}, "--conflict-exit-code: '1x'"},
@@ -80,6 +88,16 @@ static const struct {
 	{{"--stop-signal", "", "x", "true"}, "--stop-signal: ''"},
 	{{"--on-lost", "ignore", "x", "true"}, "--on-lost: 'ignore'"},
 	{{"--prefix", "{", "x", "true"}, "--prefix: '{'"},
+	{{"--cooldown", "366d", "x", "true"}, "--cooldown: '366d' is more than 365d"},
+	{{"--once", "", "x", "true"}, "--once: '' is empty"},
+	{{"--once", "a", "--once-for", "366d", "x", "true"}, "--once-for: '366d' is more"},
+	{{"--once", "a", "--once-for", "0", "x", "true"}, "--once-for: '0' is less than 1s"},
+	{{"--once-for", "1d", "x", "true"}, "--once ID, which is not given"},
+	{{"--at-least", "366d", "x", "true"}, "--at-least: '366d' is more than 365d"},
+	{{"--max-run", "-1", "x", "true"}, "--max-run: '-1'"},
+	{{"--if-unreachable", "retry", "x", "true"}, "--if-unreachable: 'retry'"},
+	{{"--report-fd", "-1", "x", "true"}, "--report-fd: '-1'"},
+	{{"-S", URL, "--report", "f", "status"}, "--report is no option of dlock status"},
 	{{"-S", "localhost:6379", "x", "true"}, "--server: "},
 	{{"-S", "", "x", "true"}, "--server: "},
 	{{"-S", URL, "--grace", "20s", "x", "true"}, "grace of 20000ms is more than 10000ms"},
@@ -150,6 +168,11 @@ static void test_defaults(void)
 	ok(options.conflict_exit == 1, "exits with 1");
 	ok(options.verbosity == 1, "is neither quiet nor verbose");
 	ok(!options.close && !options.per_host && !options.syslog, "without what is not asked for");
+	ok(!options.cooldown && !options.once && !options.at_least, "every time, and no longer");
+	ok(options.once_for == 7 * 24 * 3600 * NANOS_PER_SEC, "an ID is remembered for 7d");
+	ok(options.max_run == 0, "for as long as it takes");
+	ok(options.if_unreachable == IF_UNREACHABLE_FAIL, "fails where there is no server");
+	ok(!options.report && options.report_fd == -1, "reports to nobody");
 	ok(options.started > 0, "and knows when it began");
 	options_close(&options);
 }
@@ -175,6 +198,41 @@ static void test_all(void)
 	ok(options.on_lost == ON_LOST_WARN, "--on-lost=warn");
 	same(options.label, "me", "--label=me");
 	ok(options.server->db == 1, "-SURL");
+	options_close(&options);
+}
+
+static void test_cron(void)
+{
+	struct options options;
+	struct failure failure;
+
+	if (!ok(READ(&options, &failure, "-S", URL, "--cooldown=1d", "--once=a", "--once-for=2d",
+			"--at-least=3", "--max-run=4", "--if-unreachable=skip", "--report=f",
+			"--report-fd=5", "x", "true"),
+		    "a line for cron"))
+		return;
+	ok(options.cooldown == 24 * 3600 * NANOS_PER_SEC, "--cooldown=1d");
+	same(options.once, "a", "--once=a");
+	ok(options.once_for == 48 * 3600 * NANOS_PER_SEC, "--once-for=2d");
+	ok(options.at_least == 3 * NANOS_PER_SEC, "--at-least=3");
+	ok(options.max_run == 4 * NANOS_PER_SEC, "--max-run=4");
+	ok(options.if_unreachable == IF_UNREACHABLE_SKIP, "--if-unreachable=skip");
+	same(options.report, "f", "--report=f");
+	ok(options.report_fd == 5, "--report-fd=5");
+	options_close(&options);
+}
+
+/* Where a command line that is wrong is to be reported is read all the same. */
+static void test_report(void)
+{
+	struct options options;
+	struct failure failure;
+
+	ok(!READ(&options, &failure, "--frobnicate", "-u", "--report", "f", "--report-fd=5", "x"),
+		"a line that is wrong");
+	ok(strstr(failure.text, "frobnicate") != NULL, "its first fault is the one that counts");
+	same(options.report, "f", "its --report");
+	ok(options.report_fd == 5, "its --report-fd");
 	options_close(&options);
 }
 
@@ -386,6 +444,8 @@ int main(void)
 	test_refused();
 	test_defaults();
 	test_all();
+	test_cron();
+	test_report();
 	test_wait();
 	test_shell();
 	test_signals();
