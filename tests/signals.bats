@@ -275,6 +275,31 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	assert is_free x
 }
 
+@test "terminal: so too on a busy machine, where dlock sees the Ctrl-C only after all has ended" {
+	python <<-'END'
+		import subprocess
+		from terminal import *
+
+		terminal = Terminal("dlock", "x", "sh", "-c", "echo up; exec sleep 60")
+		terminal.expect("up")
+		# The front alone is put behind everybody else, and somebody else is on every processor.
+		os.sched_setscheduler(terminal.pid, os.SCHED_IDLE, os.sched_param(0))
+		busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+		    for processor in range(os.cpu_count())]
+		try:
+		    for one in busy:
+		        wait_until(lambda: process_state(one.pid) == "R", "a busy processor")
+		    terminal.send("\x03")
+		    status = terminal.wait()
+		finally:
+		    for one in busy:
+		        one.kill()
+		        one.wait()
+		check(status == ("signal", 2), status)
+	END
+	assert is_free x
+}
+
 @test "terminal: COMMAND that handles Ctrl-C ends as it likes" {
 	python <<-'END'
 		from terminal import *
