@@ -76,9 +76,14 @@ static nanos kill_limit(const struct supervision *s)
 
 static void go_on_stopping(struct supervision *s)
 {
-	stopping_step(&s->stopping, &s->tree, kill_limit(s));
-	if (s->stopping.killing && atomic_load(&s->lease->phase) == LEASE_STOPPING)
+	nanos limit = kill_limit(s);
+
+	/* Said before it is done: a first round through a large tree takes its time, and the front
+	 * is not to take us for stopped. */
+	if (clock_now() >= stopping_due(&s->stopping, limit) &&
+		atomic_load(&s->lease->phase) == LEASE_STOPPING)
 		set_phase(s, LEASE_KILLING);
+	stopping_step(&s->stopping, &s->tree, limit);
 }
 
 /* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the
