@@ -30,9 +30,11 @@ struct backend {
 	void (*reset)(struct lock *lock);
 	int (*watch_fd)(const struct lock *lock);
 	const char *(*token)(const struct lock *lock);
+	const char *(*fences)(struct lock *lock); /* NULL: it is one lock */
 	bool (*survey)(const struct server *server, const char *prefix, char *const *patterns,
-		size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-		void *context, struct patience patience, struct failure *failure);
+		size_t pattern_count, bool idle_too,
+		void (*show)(const struct lock_view *view, void *context), void *context,
+		struct patience patience, struct failure *failure);
 };
 
 /* Every backend's struct lock begins with this. */

@@ -4,54 +4,59 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ancestry.h"
 #include "duration.h"
 #include "ending.h"
 #include "front.h"
+#include "holder.h"
 #include "inherited.h"
 #include "lock.h"
+#include "lock_set.h"
 #include "message.h"
 #include "options.h"
 #include "outcome.h"
 #include "program.h"
 #include "report.h"
 #include "server.h"
+#include "wait_line.h"
 
-static struct lock *open_lock(const struct options *options, struct failure *failure)
+static void prepare(const struct options *options, const struct ancestry *ancestry,
+	struct lock_request *request)
 {
-	struct lock_request request = {
+	*request = (struct lock_request){
 		.name = options->name,
 		.prefix = options->prefix,
-		.mode = LOCK_EXCLUSIVE,
+		.mode = options->sharers == OPTIONS_EXCLUSIVE ? LOCK_EXCLUSIVE
+			: options->sharers == OPTIONS_SHARED  ? LOCK_SHARED
+							      : LOCK_PERMITS,
+		.permits = options->sharers,
 		.ttl_ms = options->ttl / NANOS_PER_MS,
 		.at_least_ms = options->at_least / NANOS_PER_MS,
 		.cooldown_ms = options->cooldown / NANOS_PER_MS,
 		.once = options->once,
 		.once_for_ms = options->once_for / NANOS_PER_MS,
 		.queues = options->wait != 0,
+		.priority = options->priority,
+		.watched = wait_line_is_wanted(),
+		.outer = ancestry->tokens,
+		.held = ancestry->held,
 	};
+	party_self(&request->self, options->label);
+}
 
-	party_self(&request.self, options->label);
-	return lock_open(options->server, &request, failure);
+static struct lock *open_lock(
+	const struct options *options, const struct lock_request *request, struct failure *failure)
+{
+	if (options->also_count == 0)
+		return lock_open(options->server, request, failure);
+	return lock_set_open(options->server, request, options->also, options->also_count, failure);
 }
 
 static void say_holder(const struct lock_answer *answer, const char *what)
 {
-	char held[DURATION_TEXT];
-	const struct party *holder = &answer->holder;
+	char text[HOLDER_TEXT];
 
-	if (answer->foreign && answer->free_in_ms >= 0)
-		message_say(MESSAGE_WARNING,
-			"%s: held by another Redis client, for %s more at most", what,
-			duration_format(answer->free_in_ms * NANOS_PER_MS, held));
-	else if (answer->foreign)
-		message_say(MESSAGE_WARNING, "%s: held by another Redis client, without an expiry",
-			what);
-	else if (answer->known)
-		message_say(MESSAGE_WARNING, "%s: held by %s:%d (%s, %s) for %s", what,
-			holder->host, (int)holder->pid, holder->user, holder->label,
-			duration_format(answer->held_ms * NANOS_PER_MS, held));
-	else
-		message_say(MESSAGE_WARNING, "%s: others are ahead", what);
+	message_say(MESSAGE_WARNING, "%s: %s", what, holder_describe(answer, 0, text));
 }
 
 static void say_run(const struct outcome *outcome)
@@ -98,13 +103,17 @@ static void say_outcome(const struct outcome *outcome, const struct options *opt
 /* From the first look at COMMAND to its end. */
 static void run(const struct options *options, struct outcome *outcome)
 {
+	struct ancestry ancestry;
+	struct lock_request request;
 	struct inherited inherited;
 	struct program program;
 	struct failure failure;
 	struct lock *lock;
 
 	inherited_take(&inherited);
-	lock = open_lock(options, &failure); /* connects meanwhile, where it can */
+	ancestry_open(&ancestry);
+	prepare(options, &ancestry, &request);
+	lock = open_lock(options, &request, &failure); /* connects meanwhile, where it can */
 	if (!lock || !program_find(&program, options->argv, &failure)) {
 		outcome_fail(outcome, &failure);
 		return;
@@ -114,6 +123,8 @@ static void run(const struct options *options, struct outcome *outcome)
 	front_run(
 		&(struct front_task){
 			.lock = lock,
+			.ancestry = &ancestry,
+			.self = &request.self,
 			.terms = {.ttl = options->ttl,
 				.grace = options->grace,
 				.at_least = options->at_least,

@@ -10,6 +10,7 @@
 #include "failure.h"
 #include "lock.h"
 #include "message.h"
+#include "openmetrics.h"
 #include "operands.h"
 #include "options.h"
 #include "output.h"
@@ -80,7 +81,7 @@ static bool take_survey(
 	 * matter. */
 	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	bool done = lock_survey(options->server, options->prefix, options->operands,
-		options->operand_count, take_view, survey, patience, failure);
+		options->operand_count, options->openmetrics, take_view, survey, patience, failure);
 
 	signal(SIGPIPE, on_pipe);
 	if (!done)
@@ -115,7 +116,9 @@ static bool show(
 {
 	if (asks_for_one(options) && !message_shows(MESSAGE_WARNING))
 		return true;
-	if (!options->json)
+	if (options->openmetrics)
+		openmetrics_print(survey->views, survey->count);
+	else if (!options->json)
 		output_table(survey->views, survey->count);
 	else if (!output_json(survey->views, survey->count, failure))
 		return false;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ancestry.h"
 #include "handover.h"
 #include "keeper.h"
 #include "message.h"
@@ -17,6 +18,7 @@
 #include "parting.h"
 #include "program.h"
 #include "survivors.h"
+#include "wait_line.h"
 #include "watch.h"
 
 #define FIRST_ANSWER  (5 * NANOS_PER_SEC) /* a server that has never answered gets no longer */
@@ -34,7 +36,9 @@ struct front {
 	struct outcome *outcome;
 	struct watch watch;
 	struct lease *lease;
-	bool answered;    /* a server has answered: from now on a broken connection is mended */
+	struct wait_line line;
+	bool answered; /* a server has answered: from now on a broken connection is mended */
+	bool ancestry_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 };
 
@@ -122,6 +126,7 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 	}
 	if (result == LOCK_ALREADY) {
 		f->outcome->kind = OUTCOME_ALREADY;
+		withdraw(f, LATE_LIMIT);
 		return false;
 	}
 	if (result == LOCK_FAILED && !(f->answered && failure->code == EXIT_UNREACHABLE)) {
@@ -151,6 +156,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 		.name = task->name,
 		.answer_until = patience_end(f),
 		.stop_signal = task->stop_signal,
+		.nested = task->ancestry->tokens[0] != '\0',
 		.close_early = task->close_early,
 		.warn_when_lost = task->warn_when_lost,
 	};
@@ -304,10 +310,18 @@ static void learn_denial(struct front *f)
 	lock_learn(f->lock, answer);
 	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
 		f->answered = true;
-		f->outstanding = answer->result == LOCK_BUSY && f->task->wait != 0;
 		f->outcome->answer = *answer;
 		see_to_handover(f, &f->lease->answer);
 	}
+}
+
+/* Whether the holder may be a dlock around this one that our environment did not tell of. */
+static bool found_outer(struct front *f)
+{
+	if (f->lease->answer.result != LOCK_BUSY || f->ancestry_learned)
+		return false;
+	f->ancestry_learned = true;
+	return ancestry_learn(f->task->ancestry, f->task->self, &f->outcome->answer);
 }
 
 /* One request, from asking to COMMAND's end. True: it was denied, and the outcome is still open. */
@@ -339,6 +353,8 @@ static bool try_once(struct front *f)
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_DENIED) {
 		learn_denial(f);
+		if (found_outer(f))
+			return try_once(f);
 		return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
@@ -349,12 +365,17 @@ static bool try_once(struct front *f)
 
 static bool wait_for_turn(struct front *f)
 {
+	struct patience limit = patience(f);
 	struct failure failure = {0};
 	enum lock_result result;
 
 	if (f->lease->answer.result != LOCK_BUSY)
 		return true;
-	result = lock_listen(f->lock, patience(f), &failure);
+	limit.cancel_fd = wait_line_begin(&f->line, &f->outcome->answer);
+	do {
+		result = lock_listen(f->lock, limit, &failure);
+	} while (result == LOCK_CANCELLED && wait_line_goes_on(&f->line));
+	wait_line_end(&f->line);
 	return result == LOCK_GRANTED || may_go_on(f, result, &failure);
 }
 
@@ -370,6 +391,7 @@ void front_run(const struct front_task *task, struct outcome *outcome)
 		return;
 	}
 	f.lease = f.watch.lease;
+	wait_line_open(&f.line, task->name, f.watch.ending_fd);
 	while (try_once(&f) && wait_for_turn(&f))
 		continue;
 	if (outcome->answer.result != LOCK_GRANTED)

@@ -10,6 +10,7 @@
 
 #include "lease.h"
 
+struct ancestry;
 struct inherited;
 struct outcome;
 struct program;
@@ -17,6 +18,8 @@ struct program;
 /* All borrowed. */
 struct front_task {
 	struct lock *lock; /* opened, nothing sent yet */
+	struct ancestry *ancestry; /* opened; what is learnt goes into the lock's request */
+	const struct party *self;
 	struct lease_terms terms;
 	const struct program *program;
 	const struct inherited *inherited;

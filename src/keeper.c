@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ancestry.h"
 #include "handover.h"
 #include "inherited.h"
 #include "news.h"
@@ -73,8 +74,10 @@ static _Noreturn void leave(struct supervision *s)
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
 	if (ours && answer.handed_count > 0) {
-		/* The front may leave; this is no longer its business. */
-		news_ring(s->task->news_fd);
+		/* The front may leave; this is no longer its business. Not below another dlock:
+		 * that would take us for a descendant which keeps the lock. */
+		if (!s->task->nested)
+			news_ring(s->task->news_fd);
 		handover_verify(s->lock, &answer, VERIFY_LIMIT);
 	}
 	_exit(0);
@@ -106,13 +109,19 @@ static void obtain(struct supervision *s)
 		take_back(s);
 		end_denied(s);
 	}
-	if (answer->result != LOCK_GRANTED)
+	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN)
 		end_denied(s);
 
-	valid_until = lease_valid_until(&s->task->terms, answer->asked_at);
-	atomic_store(&s->lease->valid_until, valid_until);
 	s->lease->granted_at = clock_now();
-	s->renewal_due = answer->asked_at + lease_renew_every(&s->task->terms);
+	if (answer->result == LOCK_WITHIN) {
+		/* The dlock around us renews it, and stops us with the rest of its tree. Half,
+		 * because moments are counted from it. */
+		valid_until = s->renewal_due = NANOS_NEVER / 2;
+	} else {
+		valid_until = lease_valid_until(&s->task->terms, answer->asked_at);
+		s->renewal_due = answer->asked_at + lease_renew_every(&s->task->terms);
+	}
+	atomic_store(&s->lease->valid_until, valid_until);
 	if (s->lease->granted_at >= lease_stop_at(&s->task->terms, valid_until)) {
 		take_back(s); /* granted so late that it is as good as expired */
 		answer->result = LOCK_TIMEOUT;
@@ -122,17 +131,45 @@ static void obtain(struct supervision *s)
 		pause(); /* cancelled: the front kills us and gives the lock back itself */
 }
 
+/* Below another dlock the lock may turn out to be that one's: then all is set after the answer. */
+static void export_nested(const struct supervision *s)
+{
+	const struct lock_answer *answer = &s->lease->answer;
+	bool within = answer->result == LOCK_WITHIN;
+	const char *token = within ? answer->holder_token : lock_token(s->lock);
+	uint64_t number =
+		within ? ancestry_fence(s->task->name, token, answer->fence) : answer->fence;
+	char fence[24];
+
+	snprintf(fence, sizeof(fence), "%" PRIu64, number);
+	setenv("DLOCK_NAME", s->task->name, 1);
+	setenv("DLOCK_TOKEN", token, 1);
+	setenv("DLOCK_FENCE", fence, 1);
+	if (!within)
+		unsetenv("DLOCK_FENCES");
+}
+
 /* While the answer is on its way; the fence is filled in when it has come. */
 static void prepare_environment(const struct supervision *s)
 {
+	if (s->task->nested)
+		return;
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
 	setenv("DLOCK_FENCE", FENCE_ROOM, 1);
 }
 
-static void export_fence(const struct supervision *s)
+static void export_answer(const struct supervision *s)
 {
-	snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64, s->lease->answer.fence);
+	const char *fences = lock_fences(s->lock);
+
+	if (s->task->nested)
+		export_nested(s);
+	else
+		snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64,
+			s->lease->answer.fence);
+	if (fences)
+		setenv("DLOCK_FENCES", fences, 1);
 }
 
 static void run_command(struct supervision *s)
@@ -141,7 +178,7 @@ static void run_command(struct supervision *s)
 	bool exec_failed;
 	pid_t group = inherited->terminal ? getpgid(s->front) : 0;
 
-	export_fence(s);
+	export_answer(s);
 	s->tree.command =
 		program_start(s->task->program, inherited, group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {

@@ -28,6 +28,7 @@ struct keeper_task {
 	const char *name;
 	nanos answer_until; /* how long the answer may take */
 	int stop_signal;
+	bool nested;         /* there is a dlock among our ancestors */
 	bool close_early;    /* -o: give back when COMMAND ends, descendants or not */
 	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
 	int news_fd;         /* an eventfd that wakes the front */

@@ -103,12 +103,18 @@ const char *lock_token(const struct lock *lock)
 	return lock->backend->token(lock);
 }
 
+const char *lock_fences(struct lock *lock)
+{
+	return lock->backend->fences ? lock->backend->fences(lock) : NULL;
+}
+
 bool lock_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct patience patience, struct failure *failure)
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure)
 {
 	const struct backend *backend = find_backend(server, failure);
 
-	return backend && backend->survey(server, prefix, patterns, pattern_count, show, context,
-				  patience, failure);
+	return backend && backend->survey(server, prefix, patterns, pattern_count, idle_too, show,
+				  context, patience, failure);
 }

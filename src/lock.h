@@ -38,6 +38,11 @@ struct lock_request {
 	int64_t once_for_ms; /* for how long ours is put on record under it */
 	bool queues;         /* busy: take a place in the queue (else -n) */
 	int priority;        /* a point counts as a minute of waiting */
+	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
+	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
+			      * change between requests; NULL: none */
+	const char *held;    /* the same tokens, each with the NAME that it holds: lines "TOKEN
+			      * NAME"; may change as well; NULL: none */
 	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
 	struct party self;   /* who asks */
 };
@@ -46,6 +51,7 @@ enum lock_result {
 	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
 	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
 	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
+	LOCK_WITHIN,    /* acquire: one of request.outer holds it; nothing was taken */
 	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
 			 */
 	LOCK_RELEASED,  /* release: given back */
@@ -69,12 +75,14 @@ struct lock_answer {
 	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
 	int64_t since_us;    /* the grant, by the server's clock */
 
+	/* LOCK_WITHIN: holder_token, fence (for a shared lock perhaps that of a later sharer) */
 	int64_t done_ms; /* LOCK_ALREADY: how long ago that success was */
 
 	/* LOCK_BUSY */
-	nanos look_at;                      /* when the lock may come free by expiry */
-	int rank;                           /* how many are ahead in the queue; -1: not queued */
-	bool foreign;                       /* held by another Redis client */
+	const char *name; /* of several locks the one that is busy; borrowed; NULL: the only one */
+	nanos look_at;    /* when the lock may come free by expiry */
+	int rank;         /* how many are ahead in the queue; -1: not queued */
+	bool foreign;     /* held by another Redis client */
 	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
 					     */
 	bool known;                         /* holder, held_ms are filled in */
@@ -155,6 +163,10 @@ int lock_watch_fd(const struct lock *lock);
 
 const char *lock_token(const struct lock *lock);
 
+/* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by
+ * blanks; NULL: it is a single lock. Owned by the lock. */
+const char *lock_fences(struct lock *lock);
+
 /* What `dlock status` shows of one lock. All borrowed, for the time of the callback. */
 struct lock_view_party {
 	struct party party;
@@ -166,6 +178,12 @@ struct lock_view_party {
 	bool detached;
 };
 
+/* Since the server has known the lock; it forgets one that nobody used for a month. */
+struct lock_counters {
+	int64_t acquisitions, contentions, timeouts, losses;
+	int64_t waited_us, held_us;
+};
+
 struct lock_view {
 	const char *name;
 	const char *key;
@@ -175,13 +193,16 @@ struct lock_view {
 	int64_t ttl_ms; /* -1: no expiry (only a foreign lock) */
 	const struct lock_view_party *holders, *waiters;
 	size_t holder_count, waiter_count;
+	struct lock_counters counters;
 };
 
 /* Shows every lock under the prefix that matches one of the patterns (Redis globs; a pattern
  * without *?[ is one NAME, looked up directly; none: all), in no particular order, each once.
- * Locks that are held or waited for only. False with failure. */
+ * Locks that are held or waited for, with idle_too those as well that the server only remembers.
+ * False with failure. */
 bool lock_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct patience patience, struct failure *failure);
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure);
 
 #endif

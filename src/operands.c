@@ -26,19 +26,26 @@ static bool check_name(const char *name, struct failure *failure)
 }
 
 /* HOST/NAME, for --per-host. */
-static bool take_host(struct options *options, struct failure *failure)
+static bool add_host(struct options *options, const char **name, struct failure *failure)
 {
 	char host[HOST_SIZE] = "";
-	char *name;
+	char *longer;
 
 	if (gethostname(host, sizeof(host) - 1) != 0)
 		return failure_set(failure, EXIT_SYSTEM, "gethostname: %m");
-	if (asprintf(&name, "%s/%s", host, options->name) == -1)
-		name = NULL;
-	options->name = options_keep(options, name);
-	if (options->name == NULL)
+	if (asprintf(&longer, "%s/%s", host, *name) == -1)
+		longer = NULL;
+	*name = options_keep(options, longer);
+	if (*name == NULL)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return check_name(options->name, failure);
+	return check_name(*name, failure);
+}
+
+/* Checks it, and makes it this host's own where that is wanted. */
+static bool settle_name(struct options *options, const char **name, struct failure *failure)
+{
+	return check_name(*name, failure) &&
+	       (!options->per_host || add_host(options, name, failure));
 }
 
 static bool take_name(struct options *options, struct failure *failure)
@@ -57,9 +64,10 @@ static bool take_name(struct options *options, struct failure *failure)
 			"for the rest of a script there is dlock hold",
 			name);
 	options->name = name;
-	if (!check_name(name, failure))
-		return false;
-	return !options->per_host || take_host(options, failure);
+	for (size_t i = 0; i < options->also_count; i++)
+		if (!settle_name(options, &options->also[i], failure))
+			return false;
+	return settle_name(options, &options->name, failure);
 }
 
 /* -c STRING right after NAME: exactly one argument, as flock(1) has it. */
@@ -183,6 +191,9 @@ bool operands_is_glob(const char *operand)
 
 bool operands_take_status(struct options *options, struct failure *failure)
 {
+	if (options->json && options->openmetrics)
+		return failure_set(
+			failure, EXIT_USAGE, "--json and --openmetrics are two forms: give one");
 	for (size_t i = 0; i < options->operand_count; i++) {
 		if (!operands_is_glob(options->operands[i]) &&
 			!check_name(options->operands[i], failure))

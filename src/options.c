@@ -1,11 +1,13 @@
 #include "options.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <bsd/stdlib.h>
+#include <bsd/string.h>
 
 #include "arguments.h"
 #include "commands.h"
@@ -97,20 +99,18 @@ static bool read_user_file(struct reading *reading)
 {
 	const char *base = getenv("XDG_CONFIG_HOME");
 	const char *home = getenv("HOME");
-	char *path;
-	bool done;
+	const char *below = "/dlock.conf";
+	char path[PATH_MAX];
 
-	if (base != NULL && *base == '/')
-		done = asprintf(&path, "%s/dlock.conf", base) != -1;
-	else if (home != NULL && *home == '/')
-		done = asprintf(&path, "%s/.config/dlock.conf", home) != -1;
-	else
+	if (base == NULL || *base != '/') {
+		base = home;
+		below = "/.config/dlock.conf";
+	}
+	/* A folder whose name is too long to open has no file in it either. */
+	if (base == NULL || *base != '/' || strlcpy(path, base, sizeof(path)) >= sizeof(path) ||
+		strlcat(path, below, sizeof(path)) >= sizeof(path))
 		return true;
-	if (!done)
-		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
-	done = config_file_read(path, false, true, take_entry, reading, reading->failure);
-	free(path);
-	return done;
+	return config_file_read(path, false, true, take_entry, reading, reading->failure);
 }
 
 static bool read_files(struct reading *reading)
@@ -325,5 +325,6 @@ void options_close(struct options *options)
 	for (size_t i = 0; i < options->kept_count; i++)
 		free(options->kept[i]);
 	free(options->kept);
+	free(options->also);
 	*options = (struct options){0};
 }

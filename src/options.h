@@ -16,6 +16,10 @@ struct server; /* server.h */
 
 #define OPTIONS_WAIT_FOREVER NANOS_NEVER
 
+/* Of -x, -s and --permits the last one counts, so they share a field. */
+#define OPTIONS_EXCLUSIVE 0
+#define OPTIONS_SHARED    (-1)
+
 enum options_on_lost { ON_LOST_STOP, ON_LOST_WARN };
 enum options_if_unreachable { IF_UNREACHABLE_FAIL, IF_UNREACHABLE_SKIP };
 
@@ -30,7 +34,11 @@ struct options {
 	const char *prefix;
 	nanos wait; /* from the start on; 0: -n; OPTIONS_WAIT_FOREVER */
 	nanos ttl;
+	int sharers; /* OPTIONS_EXCLUSIVE, OPTIONS_SHARED, or K with --permits K */
+	int priority;
 	bool per_host;
+	const char **also; /* NAMEs of more locks; owned */
+	size_t also_count;
 	nanos at_least;   /* keep the lock for that long from its grant; 0 */
 	nanos cooldown;   /* skip when a success is less than that ago; 0: do not */
 	const char *once; /* skip when there is a success under this ID; NULL: do not */
@@ -60,6 +68,7 @@ struct options {
 
 	/* status */
 	bool json;
+	bool openmetrics;
 	char **operands; /* what follows the command word and is not an option */
 	size_t operand_count;
 

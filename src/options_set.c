@@ -73,14 +73,16 @@ bool option_set_step(const struct option_row *row, const char *text, struct opti
 	return true;
 }
 
-bool option_set_nothing(const struct option_row *row, const char *text, struct options *options,
+bool option_set_constant(const struct option_row *row, const char *text, struct options *options,
 	struct failure *failure)
 {
 	bool yes;
 
-	(void)row;
-	(void)options;
-	return read_yes(text, &yes, failure);
+	if (!read_yes(text, &yes, failure))
+		return false;
+	if (yes)
+		*(int *)field(row, options) = (int)row->least;
+	return true;
 }
 
 bool option_set_duration(const struct option_row *row, const char *text, struct options *options,
@@ -145,6 +147,20 @@ bool option_set_path(const struct option_row *row, const char *text, struct opti
 	if (*text != '/')
 		return failure_set(failure, EXIT_USAGE, "'%.100s' is no absolute path", text);
 	return option_set_text(row, text, options, failure);
+}
+
+bool option_set_also(const struct option_row *row, const char *text, struct options *options,
+	struct failure *failure)
+{
+	const char **also =
+		reallocarray(options->also, options->also_count + 1, sizeof(*options->also));
+
+	(void)row;
+	if (also == NULL)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	options->also = also;
+	also[options->also_count++] = text;
+	return true;
 }
 
 bool option_set_prefix(const struct option_row *row, const char *text, struct options *options,

@@ -16,12 +16,13 @@ struct options;
 OPTION_SETTER(option_set_flag);     /* bool: true */
 OPTION_SETTER(option_set_zero);     /* nanos: 0 */
 OPTION_SETTER(option_set_step);     /* int: adds row->least */
-OPTION_SETTER(option_set_nothing);  /* says what holds anyway */
+OPTION_SETTER(option_set_constant); /* int: row->least */
 OPTION_SETTER(option_set_duration); /* nanos from row->least to row->most */
 OPTION_SETTER(option_set_number);   /* int from row->least to row->most */
 OPTION_SETTER(option_set_token);    /* int64_t from row->least to row->most */
 OPTION_SETTER(option_set_text);     /* const char * */
 OPTION_SETTER(option_set_path);     /* const char *, absolute */
+OPTION_SETTER(option_set_also);     /* one more NAME of options->also */
 OPTION_SETTER(option_set_prefix);   /* const char * that name_prefix_fault() passes */
 OPTION_SETTER(option_set_id);       /* const char * that name_id_fault() passes */
 OPTION_SETTER(option_set_choice);   /* unsigned: the index in row->choices */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "decimal.h"
 #include "text.h"
 
 #define START_FIELD 22 /* of /proc/PID/stat, from 1: in clock ticks after boot */
@@ -19,8 +20,10 @@ static void set(char *to, size_t size, const char *from, size_t length)
 	char text[PARTY_TEXT];
 	size_t end = 0;
 
-	snprintf(text, sizeof(text), "%.*s",
-		(int)(length < sizeof(text) ? length : sizeof(text) - 1), from);
+	if (length >= sizeof(text))
+		length = sizeof(text) - 1;
+	memcpy(text, from, length);
+	text[length] = '\0';
 	text_clean(text);
 	while (text[end] != '\0' && end + text_character(text + end) < size)
 		end += text_character(text + end);
@@ -53,26 +56,40 @@ static uint64_t read_start(void)
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* The user database may ask a directory server: so it comes last. */
-static const char *find_user(void)
+/* The name that /etc/passwd has for a user, else the number: getpwuid(3) would load the modules of
+ * nsswitch.conf, which takes a millisecond, and may ask a directory server. */
+static void read_user(uid_t uid, char *text, size_t size)
+{
+	FILE *file = fopen("/etc/passwd", "re");
+	const struct passwd *entry = NULL;
+
+	while (file && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
+		continue;
+	if (entry)
+		strlcpy(text, entry->pw_name, size);
+	else
+		snprintf(text, size, "%u", (unsigned)uid);
+	if (file)
+		fclose(file);
+}
+
+static void find_user(char *text, size_t size)
 {
 	const char *user = getenv("LOGNAME");
-	const struct passwd *entry;
 
 	if (!user || !*user)
 		user = getenv("USER");
 	if (user && *user)
-		return user;
-	if (geteuid() == 0)
-		return "root"; /* in a container, say, where neither is set */
-	entry = getpwuid(geteuid());
-	return entry ? entry->pw_name : "";
+		strlcpy(text, user, size);
+	else if (geteuid() == 0)
+		strlcpy(text, "root", size); /* in a container, say, where neither is set */
+	else
+		read_user(geteuid(), text, size);
 }
 
 void party_self(struct party *party, const char *label)
 {
 	char text[256];
-	const char *user = find_user();
 
 	*party = (struct party){.pid = getpid(), .start = read_start()};
 	if (gethostname(text, sizeof(text)) != 0)
@@ -81,15 +98,21 @@ void party_self(struct party *party, const char *label)
 	set(party->host, sizeof(party->host), text, strlen(text));
 	read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
 	set(party->boot, sizeof(party->boot), text, strlen(text));
-	set(party->user, sizeof(party->user), user, strlen(user));
+	find_user(text, sizeof(text));
+	set(party->user, sizeof(party->user), text, strlen(text));
 	set(party->label, sizeof(party->label), label, strlen(label));
 }
 
 const char *party_write(const struct party *party, char text[static PARTY_TEXT])
 {
-	snprintf(text, PARTY_TEXT, "host=%s\tboot=%s\tpid=%d\tstart=%llu\tuser=%s\tlabel=%s",
-		party->host, party->boot, (int)party->pid, (unsigned long long)party->start,
-		party->user, party->label);
+	char *at = text;
+
+	at = stpcpy(stpcpy(at, "host="), party->host);
+	at = stpcpy(stpcpy(at, "\tboot="), party->boot);
+	at = decimal_write(stpcpy(at, "\tpid="), party->pid);
+	at = decimal_write_unsigned(stpcpy(at, "\tstart="), party->start);
+	at = stpcpy(stpcpy(at, "\tuser="), party->user);
+	stpcpy(stpcpy(at, "\tlabel="), party->label);
 	return text;
 }
 

@@ -18,7 +18,7 @@ struct party {
 };
 
 /* This process, with the label cut to fit. Reads /proc and the environment (LOGNAME, USER, else
- * the user database). What cannot be read is left empty or 0. */
+ * /etc/passwd, else the number). What cannot be read is left empty or 0. */
 void party_self(struct party *party, const char *label);
 
 /* Writes it as one line of tab-separated key=value for a record in the server, readable by

@@ -196,14 +196,16 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 }
 
 @test "busy with a script that hangs, then well again" {
-	cli CONFIG SET busy-reply-threshold 100 >/dev/null
-	start hog redis-cli -s "$SERVER/socket" EVAL 'while true do end' 0
-	sleep 0.3
+	own_server hung --busy-reply-threshold 100
+	is_busy() { [[ $(redis-cli -s hung/socket PING 2>&1) == BUSY* ]]; }
+	start hog redis-cli -s hung/socket EVAL 'while true do end' 0
+	wait_until is_busy
+	URL=unix://$PWD/hung/socket
 	probe a
 	say a 'acquire 400' 'failed 69 .*busy with a script'
 	tell a acquire 5000
 	sleep 0.3
-	cli SCRIPT KILL >/dev/null
+	redis-cli -s hung/socket SCRIPT KILL >/dev/null
 	heard a granted
 	say a 'release 1000' released
 	quit a
@@ -211,25 +213,27 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 }
 
 @test "a replica that becomes the master" {
-	cli REPLICAOF 127.0.0.1 1 >/dev/null
+	own_server own --replicaof 127.0.0.1 1
+	URL=unix://$PWD/own/socket
 	probe a
-	say a 'acquire 300' 'failed 69 .*read-only replica'
+	say a 'acquire 400' 'failed 69 .*read-only replica'
 	tell a acquire 5000
 	sleep 0.3
-	cli REPLICAOF NO ONE >/dev/null
+	redis-cli -s own/socket REPLICAOF NO ONE >/dev/null
 	heard a granted
 	say a 'release 1000' released
 	quit a
 }
 
 @test "what cannot write says why" {
-	cli CONFIG SET maxmemory 1 >/dev/null
+	own_server own --maxmemory 1
+	URL=unix://$PWD/own/socket
 	probe a
 	say a acquire 'failed 69 .*out of memory.*OOM'
-	cli CONFIG SET maxmemory 0 >/dev/null
-	cli CONFIG SET min-replicas-to-write 3 >/dev/null
+	redis-cli -s own/socket CONFIG SET maxmemory 0 >/dev/null
+	redis-cli -s own/socket CONFIG SET min-replicas-to-write 3 >/dev/null
 	say a acquire 'failed 69 .*too few replicas'
-	cli CONFIG SET min-replicas-to-write 0 >/dev/null
+	redis-cli -s own/socket CONFIG SET min-replicas-to-write 0 >/dev/null
 	say a acquire granted
 	say a 'release 1000' released
 	quit a

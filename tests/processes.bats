@@ -135,6 +135,7 @@ freed_after_the_tree() {
 
 # A dlock whose request the server does not answer yet: asking_keeper is its keeper.
 start_asking() {
+	dlock x true # so that the server knows the scripts, and grants by the first request
 	server_stop
 	start one dlock "$@" x touch ran
 	wait_until has_child $one_pid
@@ -175,6 +176,17 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 	refute [ "$status" = 0 ]
 	refute_file ran
 	wait_until -t 2 is_free x
+}
+
+@test "a grant that comes when it is valid no longer is not used: another is asked for" {
+	dlock x true # so that the server knows the scripts, and the first request is the one
+	server_stop
+	start one dlock -t 2 -w 4.5 x sh -c 'sleep 1.5; echo ran'
+	stays 3000 is_alive $one_pid
+	server_continue
+	finish one
+	expect 0 ran
+	assert is_free x
 }
 
 # ---- Stopped -------------------------------------------------------------------------------------

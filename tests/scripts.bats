@@ -469,6 +469,31 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 	give x a fence=$f gen=$f since=$since
 	says released
 	assert_equal "$(owner x)" b
+	local n
+	for n in b c d; do
+		take x $n
+		give x $n fence=$fence gen=$gen since=$since
+	done
+	assert_equal "$(meta x ended)" 'd c b a'
+	give x a fence=$f gen=$f since=$since
+	says released
+	take x e
+	give x e fence=$fence gen=$gen since=$since
+	assert_equal "$(meta x ended)" 'e d c b'
+}
+
+@test "a release that is repeated tells again to whom it handed the lock" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	give x a fence=$f gen=$f since=$since
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" b
+	take x b
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" ''
 	give x b
 }
 

@@ -9,14 +9,17 @@
 --       11  TEXT for who
 --       12  a success that is less than that ago will do (ms); 0: do not ask
 --       13  so does one on record under this ID; '': do not ask
+--       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
 -- ->    granted, now, fence, generation, {handed}
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, who, {handed}
 --       already, now, when that success was (us), {handed}
+--       within, now, token, fence: one of these holds it already, in a mode that covers this one
+--       deadlock, token, word: one of these holds it in a mode that this one would have to wait for
 --       ended: a late request of somebody who gave the lock back since
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local off, seen, text = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11]
+local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[14] or ''
 local cooldown, once = tonumber(ARGV[12]) * 1000, ARGV[13]
 local first = ticket == 0
 
@@ -79,6 +82,21 @@ local function busy()
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
+-- An environment may travel to another host or survive a boot; a token alone proves nothing then.
+local function is_near(token)
+  local who = '\t' .. (call('GET', companion('who:', token)) or ''):gsub('^[^|]*|[^|]*|', '') .. '\t'
+  for _, field in ipairs({'host', 'boot'}) do
+    if not who:find('\t' .. field .. '=' .. text:match(field .. '=([^\t]*)') .. '\t', 1, true) then
+      return false
+    end
+  end
+  return true
+end
+
+local function holds(token)
+  return cur == token or sharing() and call('ZSCORE', HOLDERS, token)
+end
+
 -- When the success was that makes this request pointless. One that lies ahead is of a clock that was
 -- set back since: it must not count for longer than asked for either.
 local function done_before()
@@ -108,10 +126,19 @@ local function step_aside()
 end
 
 know()
-if meta.ended == me then
+if has_ended() then
   return {'ended'}
 end
 purge()
+for token in outer:gmatch('%S+') do
+  if holds(token) and is_near(token) then
+    step_aside()
+    if cur == token or cur == WORDS[want] then
+      return {'within', now(), token, meta.fence}
+    end
+    return {'deadlock', token, cur}
+  end
+end
 local done = done_before()
 if done then
   step_aside()

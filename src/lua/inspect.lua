@@ -1,6 +1,6 @@
 -- One lock as `dlock status` shows it; changes nothing.
 -- ->    now, free | exclusive | foreign | shared | permits, left (ms; -1: never by itself), fence,
---       {holder's left (ms), who, ...}, {who of waiters, the first first}
+--       {holder's left (ms), who, ...}, {who of waiters, the first first}, {the counters}
 local kind, left, holders, waiters = 'free', -1, {}, {}
 
 if sharing() then
@@ -35,4 +35,6 @@ for from = 1, #queued, 500 do
     end
   end
 end
-return {now(), kind, left, tonumber(call('HGET', META, 'fence') or 0), holders, waiters}
+know()
+return {now(), kind, left, meta.fence, holders, waiters,
+  {meta.granted, meta.contended, meta.timeouts, meta.lost, meta.waited_us, meta.held_us}}

@@ -3,7 +3,7 @@
 --   cat prelude.lua acquire.lua > /tmp/a.lua
 --   redis-cli --eval /tmp/a.lua lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue \
 --     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me' \
---     0 ''
+--     0 '' ''
 --
 -- KEYS  the lock; its companions meta, holders, queue; the caller's own who and wake
 -- ARGV  1, 2  how the names of companions begin and end (who and wake of others are built from them;
@@ -17,7 +17,8 @@
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
---   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms)
+--   waits:T  hash    who below this holder waits, and for what: see circle.lua
+--   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT"
 --   once:ID  string  when there was a success under that ID (us)
 --
 -- Nothing is rolled back when a command fails half-way. So the lock is written last by what takes it,
@@ -30,8 +31,9 @@ local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
 -- ms: how long what was handed waits for its claim; the lease of a waiter that does not listen yet;
 -- how long messages, the queue and meta live without being touched.
 local CLAIM, LEASE, MESSAGE, DAY, MONTH = 1000, 2000, 10000, 86400000, 2592000000
--- How many one script hands the lock to at most; how many waiters may not look often enough.
-local MOST, FEW = 64, 10
+-- How many one script hands the lock to at most; how many waiters may not look often enough; how many
+-- tokens are known to have ended.
+local MOST, FEW, ENDED = 64, 10, 4
 
 local cur = call('GET', K)
 local handed = {}
@@ -56,18 +58,23 @@ local function ms()
 end
 
 -- off: nobody is granted a free lock before it (us). again: the generation that was set again.
--- token: whose the last grant is, until it ends. ended: who ended last, so that a request of his
--- that comes late does nothing. success: when COMMAND last ended well (us). keep: for how long that
--- must be remembered, where it is longer than a month (ms).
+-- token: whose the last grant is, until it ends. ended: the tokens that were given back last, the last
+-- first, so that a request with one of them that comes late does nothing, and a release may be repeated.
+-- success: when COMMAND last ended well (us). keep: for how long that must be remembered, where it is
+-- longer than a month (ms).
 local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'success', 'keep', 'granted', 'contended',
   'timeouts', 'lost', 'waited_us', 'held_us'}
 local meta
 local function know()
   local values = call('HMGET', META, 'token', 'ended', unpack(NUMBERS))
-  meta = {token = values[1], ended = values[2]}
+  meta = {token = values[1], ended = values[2] or ''}
   for i, name in ipairs(NUMBERS) do
     meta[name] = tonumber(values[i + 2]) or 0
   end
+end
+
+local function has_ended()
+  return (' ' .. meta.ended .. ' '):find(' ' .. me .. ' ', 1, true) ~= nil
 end
 
 -- After know().

@@ -22,7 +22,7 @@ local result, rank, look = 'released', false, false
 local function leave_share()
   local before = latest()
   local last = drop_share(me)
-  call('DEL', WHO, WAKE)
+  call('DEL', WHO, WAKE, companion('waits:', me))
   if last then
     look = last < before and last - ms()
   else
@@ -45,18 +45,32 @@ local function shorten()
   look = left
 end
 
+local function ended(repeated)
+  if repeated then
+    return meta.ended
+  end
+  local tokens = {me}
+  for token in meta.ended:gmatch('%S+') do
+    if #tokens < ENDED then
+      tokens[#tokens + 1] = token
+    end
+  end
+  return table.concat(tokens, ' ')
+end
+
 know()
 purge()
+local repeated = has_ended()
 if is_mine(want) then
   if left > 0 then
     shorten()
   elseif want == 'x' then
-    call('DEL', K, WHO, WAKE)
+    call('DEL', K, WHO, WAKE, companion('waits:', me))
     cur = false
   else
     leave_share()
   end
-  if since > 0 and meta.ended ~= me then
+  if since > 0 and not repeated then
     meta.held_us = meta.held_us + math.max(0, now() - since)
   end
 else
@@ -65,8 +79,8 @@ else
     call('ZREM', QUEUE, me)
     meta.timeouts = meta.timeouts + 1
   end
-  call('DEL', WHO, WAKE)
-  if meta.ended ~= me and not rank then
+  call('DEL', WHO, WAKE, companion('waits:', me))
+  if not repeated and not rank then
     if fence == 0 or want == 'x' and not cur and meta.fence <= fence
       or want ~= 'x' and (not cur or cur == WORDS[want]) and meta.gen <= gen then
       result = 'gone'
@@ -74,13 +88,17 @@ else
       result = 'lost'
       meta.lost = meta.lost + (news and 1 or 0)
     end
+  elseif repeated and cur and not sharing()
+    and mode_of(call('GET', companion('who:', cur)) or '') then
+    -- Repeated because the answer was lost: so nobody knows to whom it was handed.
+    handed[1] = cur
   end
 end
 
 -- With the token cleared and the counter not below ours, no late renewal sets the lock again. What
 -- is given back need not be waited for any longer.
 local known = meta.fence > 0
-local changes = {'ended', me, 'fence', int(math.max(meta.fence, fence)), 'gen', int(math.max(meta.gen, gen)),
+local changes = {'ended', ended(repeated), 'fence', int(math.max(meta.fence, fence)), 'gen', int(math.max(meta.gen, gen)),
   'timeouts', int(meta.timeouts), 'lost', int(meta.lost), 'held_us', int(meta.held_us)}
 if meta.token == me then
   changes[#changes + 1] = 'token'

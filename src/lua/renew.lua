@@ -10,7 +10,7 @@ local want, most = mode_of(ARGV[4])
 local ttl, fence, gen, who = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 
 local function may_return()
-  if meta.ended == me then
+  if has_ended() then
     return false
   end
   if want == 'x' then

@@ -4,29 +4,61 @@
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "decimal.h"
 #include "failure.h"
 #include "redis/dial.h"
 
 #define OUT_FIRST  2048
 #define REPLY_MOST (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
+#define LIST_MOST  (1 << 20)  /* elements, for which the parser takes memory before they come */
 #define TLS_ALERT  0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t list_length;
+#else
+typedef int list_length;
+#endif
 
 struct connection {
 	int fd; /* owned */
 	const char *peer;
 	redisReader *reader; /* owned */
-	char *out;           /* owned */
+	redisReplyObjectFunctions functions;
+	void *(*create_list)(const redisReadTask *task, list_length length);
+	char *out; /* owned */
 	size_t out_length, out_size, out_sent;
 	size_t unparsed; /* bytes since the last whole reply */
 	bool heard;      /* something came from there */
 	bool secure_port;
 };
+
+/* A list of replies as hiredis makes it, unless a hostile server asks for too much. */
+static void *create_list(const redisReadTask *task, list_length length)
+{
+	const struct connection *connection = task->privdata;
+
+	return length > LIST_MOST ? NULL : connection->create_list(task, length);
+}
+
+static bool create_reader(struct connection *connection)
+{
+	redisReader *reader = redisReaderCreate();
+
+	if (!reader)
+		return false;
+	connection->functions = *reader->fn;
+	connection->create_list = reader->fn->createArray;
+	connection->functions.createArray = create_list;
+	reader->fn = &connection->functions;
+	reader->privdata = connection;
+	connection->reader = reader;
+	return true;
+}
 
 enum wire connection_open(struct connection **out, const struct endpoint *endpoint,
 	const char *peer, struct lookup **lookup, struct patience patience, struct failure *failure)
@@ -39,9 +71,8 @@ enum wire connection_open(struct connection **out, const struct endpoint *endpoi
 		return result;
 	connection = calloc(1, sizeof(*connection));
 	if (connection)
-		*connection =
-			(struct connection){.fd = fd, .peer = peer, .reader = redisReaderCreate()};
-	if (connection && connection->reader) {
+		*connection = (struct connection){.fd = fd, .peer = peer};
+	if (connection && create_reader(connection)) {
 		*out = connection;
 		return WIRE_OK;
 	}
@@ -91,10 +122,10 @@ static void put(struct connection *connection, const char *data, size_t length)
 
 static void put_head(struct connection *connection, char kind, size_t number)
 {
-	char head[32];
-	int length = snprintf(head, sizeof(head), "%c%zu\r\n", kind, number);
+	char head[1 + DECIMAL_SIZE + 2] = {kind};
+	char *end = stpcpy(decimal_write_unsigned(head + 1, number), "\r\n");
 
-	put(connection, head, (size_t)length);
+	put(connection, head, (size_t)(end - head));
 }
 
 bool connection_append(struct connection *connection, size_t count, const char *const *words,

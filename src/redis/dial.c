@@ -41,7 +41,7 @@ static enum wire fail(int error, const char *peer, struct failure *failure)
 static int open_socket(int family)
 {
 	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int moved = fd;
+	int moved;
 
 	if (fd < 0 || fd > STDERR_FILENO)
 		return fd;
@@ -86,7 +86,7 @@ static int connect_socket(int fd, const struct sockaddr *address, socklen_t leng
 static enum wire dial_address(int *out, const struct sockaddr *address, socklen_t length,
 	const char *peer, struct patience patience, struct failure *failure)
 {
-	enum patience_end end;
+	enum patience_end end = PATIENCE_OVER;
 	int fd = open_socket(address->sa_family);
 	int error;
 

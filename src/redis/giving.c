@@ -78,7 +78,7 @@ static enum wire release_behind(struct single *single, struct call *call, struct
 	if (found)
 		return WIRE_OK;
 	session_drop(session);
-	return wire == WIRE_CANCELLED ? wire : WIRE_CLOSED;
+	return wire == WIRE_FAILED ? WIRE_CLOSED : wire;
 }
 
 static enum wire release_once(struct single *single, const struct lock_parting *parting,
@@ -170,7 +170,8 @@ void single_release(struct lock *lock, const struct lock_parting *parting, struc
 			forget(single);
 			return;
 		}
-		answer->result = single_result(wire, patience);
+		answer->result =
+			wire == WIRE_TIMEOUT ? LOCK_TIMEOUT : single_result(wire, patience);
 		if (wire == WIRE_CANCELLED || wire == WIRE_FAILED)
 			return;
 		if (!single_pause(patience, &answer->result))

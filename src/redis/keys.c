@@ -56,32 +56,41 @@ static size_t find_number(const char *key, char number[static TAG_DIGITS])
 	}
 }
 
-/* Appends a formatted string to what lies at *at, and moves on. */
-static char *__attribute__((format(printf, 2, 3))) put(char **at, const char *format, ...)
+/* Where the strings go, one behind the other. */
+struct room {
+	char *at;
+	size_t left;
+};
+
+static char *__attribute__((format(printf, 2, 3))) put(struct room *room, const char *format, ...)
 {
-	char *start = *at;
+	char *start = room->at;
+	size_t used;
 	va_list arguments;
 
 	va_start(arguments, format);
-	*at += vsprintf(start, format, arguments) + 1;
+	used = (size_t)vsnprintf(start, room->left, format, arguments) + 1;
 	va_end(arguments);
+	room->at += used;
+	room->left -= used;
 	return start;
 }
 
 bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token)
 {
 	char number[TAG_DIGITS];
-	size_t length = strlen(prefix) + strlen(name);
-	/* Eight strings, each of at most the prefix, the tag, the name, a token, and some words. */
-	char *at = malloc(8 * (strlen(prefix) + 2 * length + TAG_DIGITS + strlen(token) + 16));
+	/* Nine strings; the longest is the prefix, a tag (of the two or a number), a word, the
+	 * token and the name. */
+	size_t longest = 2 * (strlen(prefix) + strlen(name)) + strlen(token) + TAG_DIGITS + 16;
+	struct room room = {.at = malloc(9 * longest), .left = 9 * longest};
 	const char *tag;
 	size_t tag_length;
 	bool whole;
 
-	*keys = (struct keys){.memory = at};
-	if (!at)
+	*keys = (struct keys){.memory = room.at};
+	if (!room.at)
 		return false;
-	keys->lock = put(&at, "%s%s", prefix, name);
+	keys->lock = put(&room, "%s%s", prefix, name);
 	tag = find_tag(keys->lock, &tag_length);
 	whole = tag == keys->lock;
 	if (whole && strchr(tag, '}')) {
@@ -89,14 +98,15 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 		tag = number;
 		whole = false;
 	}
-	keys->head = put(&at, "%s{%.*s}:", prefix, (int)tag_length, tag);
+	keys->head = put(&room, "%s{%.*s}:", prefix, (int)tag_length, tag);
 	/* Names with one tag would else share their companions. */
-	keys->tail = put(&at, "%s%s", whole ? "" : ":", whole ? "" : name);
-	keys->meta = put(&at, "%smeta%s", keys->head, keys->tail);
-	keys->holders = put(&at, "%sholders%s", keys->head, keys->tail);
-	keys->queue = put(&at, "%squeue%s", keys->head, keys->tail);
-	keys->who = put(&at, "%swho:%s%s", keys->head, token, keys->tail);
-	keys->wake = put(&at, "%swake:%s%s", keys->head, token, keys->tail);
+	keys->tail = put(&room, "%s%s", whole ? "" : ":", whole ? "" : name);
+	keys->meta = put(&room, "%smeta%s", keys->head, keys->tail);
+	keys->holders = put(&room, "%sholders%s", keys->head, keys->tail);
+	keys->queue = put(&room, "%squeue%s", keys->head, keys->tail);
+	keys->who = put(&room, "%swho:%s%s", keys->head, token, keys->tail);
+	keys->wake = put(&room, "%swake:%s%s", keys->head, token, keys->tail);
+	keys->waits = put(&room, "%swaits:%s%s", keys->head, token, keys->tail);
 	return true;
 }
 
@@ -118,9 +128,9 @@ void keys_free(struct keys *keys)
 	*keys = (struct keys){0};
 }
 
-const char *keys_queue_name(const char *key, const char *prefix, size_t *length)
+const char *keys_lock_name(const char *key, const char *word, const char *prefix, size_t *length)
 {
-	static const char word[] = "}:queue";
+	size_t word_length = strlen(word);
 	size_t prefix_length = strlen(prefix);
 	const char *tag, *end, *name;
 
@@ -128,9 +138,9 @@ const char *keys_queue_name(const char *key, const char *prefix, size_t *length)
 		return NULL;
 	tag = key + prefix_length + 1;
 	end = strchr(tag, '}');
-	if (!end || strncmp(end, word, sizeof(word) - 1) != 0)
+	if (!end || strncmp(end, "}:", 2) != 0 || strncmp(end + 2, word, word_length) != 0)
 		return NULL;
-	name = end + sizeof(word) - 1;
+	name = end + 2 + word_length;
 	if (*name == ':') {
 		*length = strlen(++name);
 		return name;

@@ -13,7 +13,7 @@
 struct keys {
 	char *lock; /* PREFIX NAME */
 	char *meta, *holders, *queue;
-	char *who, *wake; /* of one token */
+	char *who, *wake, *waits; /* of one token */
 	char *head, *tail;
 	void *memory;
 };
@@ -34,8 +34,8 @@ void keys_once(const char *id, char text[static KEYS_ONCE_SIZE]);
  */
 unsigned keys_slot(const char *key);
 
-/* Which lock a companion key "queue" belongs to: its NAME inside key, *length bytes of it; NULL
- * when the key is no such companion under the prefix. */
-const char *keys_queue_name(const char *key, const char *prefix, size_t *length);
+/* Which lock a companion key, "queue" or "meta", belongs to: its NAME inside key, *length bytes of
+ * it; NULL when the key is no such companion under the prefix. */
+const char *keys_lock_name(const char *key, const char *word, const char *prefix, size_t *length);
 
 #endif

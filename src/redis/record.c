@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decimal.h"
+
 /* In the order of enum lock_mode. */
 static const char letters[] = "xsp";
 
 void record_mode(const struct lock_request *request, char mode[static RECORD_MODE])
 {
-	char letter = letters[request->mode];
-
+	mode[0] = letters[request->mode];
+	mode[1] = '\0';
 	if (request->mode == LOCK_PERMITS)
-		snprintf(mode, RECORD_MODE, "%c%d", letter, request->permits);
-	else
-		snprintf(mode, RECORD_MODE, "%c", letter);
+		decimal_write(mode + 1, request->permits);
 }
 
 void record_text(const struct lock_request *request, char text[static RECORD_TEXT])

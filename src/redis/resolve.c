@@ -73,11 +73,12 @@ static int start_thread(struct lookup *lookup)
 
 static struct lookup *start(const char *host, int port, struct failure *failure)
 {
-	struct lookup *lookup = calloc(1, sizeof(*lookup) + strlen(host) + 1);
+	size_t size = strlen(host) + 1;
+	struct lookup *lookup = calloc(1, sizeof(*lookup) + size);
 	int error = ENOMEM;
 
 	if (lookup) {
-		strcpy(lookup->host, host);
+		memcpy(lookup->host, host, size);
 		snprintf(lookup->port, sizeof(lookup->port), "%d", port);
 		lookup->owners = 2;
 		lookup->pid = getpid();

@@ -1,9 +1,8 @@
 #include "redis/script.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "decimal.h"
 #include "redis/connection.h"
 #include "redis/keys.h"
 
@@ -17,7 +16,7 @@ void call_add_number(struct call *call, int64_t number)
 {
 	char *text = call->numbers[call->number_count++];
 
-	snprintf(text, sizeof(call->numbers[0]), "%" PRId64, number);
+	decimal_write(text, number);
 	call_add(call, text);
 }
 

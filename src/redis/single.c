@@ -3,17 +3,15 @@
 #include <bsd/stdlib.h>
 #include <bsd/string.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "decimal.h"
 #include "redis/connection.h"
 #include "server.h"
 
 #define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
-#define LOOK_AFTER      (5 * NANOS_PER_MS)      /* an expiry, so that it is surely past */
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 #define PAUSE_LEAST     50                      /* ms between tries */
 #define PAUSE_MORE      200
@@ -78,13 +76,15 @@ static bool set_token(struct single *single, const char *token, struct failure *
 static bool renew_token(struct single *single, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
+	char *at;
 	uint64_t random[2];
 
 	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
 	while (getrandom(random, sizeof(random), 0) < 0 && errno == EINTR)
 		continue;
-	snprintf(token, sizeof(token), "%s:%d:%016" PRIx64 "%016" PRIx64, single->request.self.host,
-		(int)single->request.self.pid, random[0], random[1]);
+	at = stpcpy(stpcpy(token, single->request.self.host), ":");
+	at = stpcpy(decimal_write(at, single->request.self.pid), ":");
+	decimal_write_hex(decimal_write_hex(at, random[0]), random[1]);
 	return set_token(single, token, failure);
 }
 
@@ -116,6 +116,7 @@ static void begin_acquire(struct single *single, struct call *call)
 	call_add(call, single->text);
 	call_add_number(call, request->cooldown_ms);
 	call_add(call, single->once);
+	call_add(call, request->outer ? request->outer : "");
 }
 
 /* Until a server has answered, the caller's patience is the only limit. */
@@ -139,69 +140,6 @@ static enum lock_result single_ask(
 	wire = session_send(&single->session, &call, one_try(single, patience), failure);
 	single->asked_on = single->session.dials;
 	return single_result(wire, patience);
-}
-
-static void read_grant(struct single *single, const struct reply *reply, struct lock_answer *answer)
-{
-	answer->result = LOCK_GRANTED;
-	answer->asked_at = single->session.sent_at;
-	answer->since_us = reply_integer(reply_at(reply, 1));
-	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
-	answer->generation = (uint64_t)reply_integer(reply_at(reply, 3));
-	single_read_handed(reply_at(reply, 4), answer);
-}
-
-static void read_busy(const struct reply *reply, struct lock_answer *answer)
-{
-	int64_t now_us = reply_integer(reply_at(reply, 1));
-	int64_t left = reply_integer(reply_at(reply, 5));
-	const char *token = reply_text(reply_at(reply, 6));
-	struct record record;
-
-	answer->result = LOCK_BUSY;
-	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
-	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
-	answer->rank = (int)reply_integer(reply_at(reply, 4));
-	answer->free_in_ms = left;
-	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
-	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
-	answer->known = record_read(&record, reply_text(reply_at(reply, 7)));
-	answer->foreign = !answer->known && answer->holder_token[0] != '\0';
-	if (answer->known) {
-		answer->holder = record.party;
-		answer->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
-	}
-	single_read_handed(reply_at(reply, 8), answer);
-}
-
-static void read_already(const struct reply *reply, struct lock_answer *answer)
-{
-	answer->result = LOCK_ALREADY;
-	answer->done_ms =
-		(reply_integer(reply_at(reply, 1)) - reply_integer(reply_at(reply, 2))) / 1000;
-	if (answer->done_ms < 0)
-		answer->done_ms = 0;
-	single_read_handed(reply_at(reply, 3), answer);
-}
-
-static void read_answer(
-	struct single *single, const struct reply *reply, struct lock_answer *answer)
-{
-	const char *word = reply_text(reply_at(reply, 0));
-
-	if (word && strcmp(word, "granted") == 0) {
-		read_grant(single, reply, answer);
-	} else if (word && strcmp(word, "busy") == 0) {
-		read_busy(reply, answer);
-	} else if (word && strcmp(word, "already") == 0) {
-		read_already(reply, answer);
-	} else if (word && strcmp(word, "ended") == 0) {
-		answer->result = LOCK_LOST;
-	} else {
-		answer->result = LOCK_FAILED;
-		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here", single->session.server->text);
-	}
 }
 
 /* What the server granted though it refused the greeting must not stay. */
@@ -235,6 +173,11 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->asked = single->request.queues;
 		waiting_learn(single, answer);
 		break;
+	case LOCK_WITHIN:
+		single->answered = true;
+		single->asked = false;
+		session_drop(&single->session);
+		break;
 	case LOCK_LOST:
 		single->spent = true;
 		break;
@@ -261,7 +204,7 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 			wire = session_receive(session, &call, &reply, limit, &answer->failure);
 	}
 	if (wire == WIRE_OK) {
-		read_answer(single, reply, answer);
+		answer_read(single, reply, answer);
 		reply_free(reply);
 		learn(single, answer);
 	} else if (answer->result != LOCK_CANCELLED) {

@@ -1,9 +1,11 @@
 /* A lock on one Redis server, as its own files share it: single.c (the backend, taking and
- * extending), giving.c (giving back, verifying), waiting.c (listening), survey.c (looking). */
+ * extending), answer.c (what the server says to that), giving.c (giving back, verifying), waiting.c
+ * (listening), survey.c (looking). */
 #ifndef DLOCK_REDIS_SINGLE_H
 #define DLOCK_REDIS_SINGLE_H
 
 #include "backend.h"
+#include "redis/circle.h"
 #include "redis/keys.h"
 #include "redis/record.h"
 #include "redis/script.h"
@@ -37,6 +39,7 @@ struct waiting {
 	uint64_t seen; /* the counter of fences: less than that, and the server lost its memory */
 	nanos known_until; /* the holder's last known expiry */
 	nanos span;        /* the longest it was ever seen to have */
+	struct circle circle;
 	nanos dropped_at;  /* when the connection was lost; 0: it was not */
 };
 
@@ -81,6 +84,13 @@ void single_read_handed(const struct reply *list, struct lock_answer *answer);
 /* Lets a moment pass before the next try; false when patience ended in it. */
 bool single_pause(struct patience patience, enum lock_result *result);
 
+/* --- answer.c --- */
+
+/* All of an answer to a request to acquire, but for LOCK_FAILED's cause where there was no reply.
+ */
+void answer_read(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer);
+
 /* --- giving.c --- */
 
 void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
@@ -108,7 +118,8 @@ int64_t waiting_hold_off(struct single *single);
 /* --- survey.c --- */
 
 bool single_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct patience patience, struct failure *failure);
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure);
 
 #endif

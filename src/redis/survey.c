@@ -19,6 +19,7 @@ struct survey {
 	const char *prefix;
 	char *const *patterns;
 	size_t pattern_count;
+	bool idle_too;
 	struct patience patience;
 	struct failure *failure;
 	char **names; /* owned, and each of them */
@@ -28,6 +29,12 @@ struct survey {
 static bool fail_memory(struct survey *survey)
 {
 	return failure_set(survey->failure, EXIT_SYSTEM, "out of memory");
+}
+
+static bool fail_nonsense(struct survey *survey)
+{
+	return failure_set(survey->failure, EXIT_PROTOCOL,
+		"%s gave an answer that makes no sense here", survey->session.server->text);
 }
 
 /* Out of patience is a failure here as well. */
@@ -69,13 +76,16 @@ static bool keep_name(struct survey *survey, const char *name, size_t length)
 	return survey->names[survey->name_count++] != NULL || fail_memory(survey);
 }
 
-/* A lock is found by its key, and by its queue where it is free or about to be. */
+/* A lock is found by its key, by its queue where it is free or about to be, and by what the server
+ * remembers of it. */
 static bool heed_key(struct survey *survey, const char *key)
 {
 	size_t prefix_length = strlen(survey->prefix);
 	size_t length;
-	const char *name = keys_queue_name(key, survey->prefix, &length);
+	const char *name = keys_lock_name(key, "queue", survey->prefix, &length);
 
+	if (!name && survey->idle_too)
+		name = keys_lock_name(key, "meta", survey->prefix, &length);
 	if (!name) {
 		name = key + prefix_length;
 		length = strlen(name);
@@ -99,7 +109,8 @@ static char *prefix_pattern(const char *prefix)
 			*at++ = '\\';
 		*at++ = *prefix;
 	}
-	strcpy(at, "*");
+	*at++ = '*';
+	*at = '\0';
 	return pattern;
 }
 
@@ -140,6 +151,7 @@ static bool scan(struct survey *survey, const char *pattern)
 		const char *next = reply_text(reply_at(reply, 0));
 		const struct reply *keys = reply_at(reply, 1);
 
+		good = next != NULL || fail_nonsense(survey);
 		snprintf(cursor, sizeof(cursor), "%s", next ? next : "0");
 		for (size_t i = 0; good && i < reply_count(keys); i++) {
 			const char *key = reply_text(reply_at(keys, i));
@@ -234,6 +246,18 @@ static enum lock_mode read_mode(const char *kind)
 	return kind && strcmp(kind, "permits") == 0 ? LOCK_PERMITS : LOCK_EXCLUSIVE;
 }
 
+static struct lock_counters read_counters(const struct reply *list)
+{
+	return (struct lock_counters){
+		.acquisitions = reply_integer(reply_at(list, 0)),
+		.contentions = reply_integer(reply_at(list, 1)),
+		.timeouts = reply_integer(reply_at(list, 2)),
+		.losses = reply_integer(reply_at(list, 3)),
+		.waited_us = reply_integer(reply_at(list, 4)),
+		.held_us = reply_integer(reply_at(list, 5)),
+	};
+}
+
 static bool show_reply(struct survey *survey, const struct keys *keys, const char *name,
 	const struct reply *reply, void (*show)(const struct lock_view *view, void *context),
 	void *context)
@@ -249,9 +273,12 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 		.ttl_ms = reply_integer(reply_at(reply, 2)),
 		.fence = (uint64_t)reply_integer(reply_at(reply, 3)),
 	};
-	bool good = parties_make(&holders, reply_count(reply_at(reply, 4)) / 2) &&
-		    parties_make(&waiters, reply_count(reply_at(reply, 5)));
+	bool good;
 
+	if (!kind)
+		return fail_nonsense(survey);
+	good = parties_make(&holders, reply_count(reply_at(reply, 4)) / 2) &&
+	       parties_make(&waiters, reply_count(reply_at(reply, 5)));
 	if (good) {
 		read_holders(&holders, reply_at(reply, 4), now_us);
 		read_waiters(&waiters, reply_at(reply, 5), now_us);
@@ -259,7 +286,8 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 		view.holder_count = holders.count;
 		view.waiters = waiters.list;
 		view.waiter_count = waiters.count;
-		if (waiters.count > 0 || (kind && strcmp(kind, "free") != 0))
+		view.counters = read_counters(reply_at(reply, 6));
+		if (waiters.count > 0 || strcmp(kind, "free") != 0 || survey->idle_too)
 			show(&view, context);
 	}
 	free(holders.list);
@@ -305,14 +333,16 @@ static bool show_lock(struct survey *survey, const char *name,
 }
 
 bool single_survey(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct patience patience, struct failure *failure)
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure)
 {
 	struct survey survey = {
 		.session = {.server = server},
 		.prefix = prefix,
 		.patterns = patterns,
 		.pattern_count = pattern_count,
+		.idle_too = idle_too,
 		.patience = patience,
 		.failure = failure,
 	};

@@ -76,6 +76,7 @@ void waiting_learn(struct single *single, const struct lock_answer *answer)
 		note_expiry(waiting, answer->free_in_ms);
 	}
 	waiting->look_at = answer->look_at;
+	circle_begin(single);
 }
 
 /* Since the last look the holder will have renewed its lock: so it may hold for as long again as it
@@ -165,7 +166,8 @@ static enum wire look(struct single *single, struct patience patience, struct fa
 static enum wire listen(struct single *single, struct patience patience, struct failure *failure)
 {
 	struct waiting *waiting = &single->waiting;
-	int64_t ms = least(listen_ms(waiting), ms_until(patience.until));
+	int64_t ms = least(least(listen_ms(waiting), ms_until(circle_due(&waiting->circle))),
+		ms_until(patience.until));
 	int64_t lease = (ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
 	char timeout[32], expiry[32];
 	bool done = true;
@@ -202,12 +204,15 @@ static enum wire heed_holder(struct single *single, const struct reply *reply)
 {
 	struct waiting *waiting = &single->waiting;
 	const char *holder = reply_text(reply);
+	bool shared = holder && strncmp(holder, "dlock:", 6) == 0;
 
-	waiting->moved = !holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
-								   LOCK_TOKEN_SIZE - 1) != 0);
 	/* Beside sharers there may be room by now, if those ahead are dead. */
-	if (single->request.mode != LOCK_EXCLUSIVE && holder && strncmp(holder, "dlock:", 6) == 0)
-		waiting->moved = true;
+	if (shared)
+		waiting->moved = single->request.mode != LOCK_EXCLUSIVE;
+	else
+		waiting->moved =
+			!holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
+								  LOCK_TOKEN_SIZE - 1) != 0);
 	waiting->stage = polls(waiting) ? WAITING_REST : WAITING_EXPIRY;
 	return WIRE_OK;
 }
@@ -232,7 +237,8 @@ static enum wire heed_place(struct single *single, const struct reply *reply)
 
 	/* Not in the queue: passed over, or the lock is ours and the message was lost. First only
 	 * now: the holder and its expiry are to be watched from here on. */
-	if (!reply_is_integer(reply) || (rank == 0 && waiting->rank != 0))
+	if (!reply_is_integer(reply) || (rank == 0 && waiting->rank != 0) ||
+		(rank != waiting->rank && single->request.watched))
 		waiting->moved = true;
 	waiting->rank = rank;
 	waiting->stage = WAITING_REST;
@@ -260,6 +266,8 @@ static enum wire heed_message(struct single *single, const struct reply *reply,
 	waiting->lease_until = 0; /* whoever sent it has shortened it */
 	if (strncmp(message, "look ", 5) == 0)
 		waiting->told_ms = strtoll(message + 5, NULL, 10);
+	else if (strncmp(message, "prove ", 6) == 0)
+		circle_note_proof(single, message + 6);
 	else
 		waiting->moved = true;
 	if (waiting->told_ms < -1)
@@ -324,7 +332,9 @@ enum lock_result single_listen(struct lock *lock, struct patience patience, stru
 		}
 		if (clock_now() >= patience.until)
 			return LOCK_TIMEOUT;
-		wire = listen(single, patience, failure);
+		wire = clock_now() < circle_due(&waiting->circle)
+			       ? listen(single, patience, failure)
+			       : circle_look(single, failure);
 	}
 	if (wire == WIRE_CLOSED) {
 		session_drop(session);

@@ -25,6 +25,7 @@ static const char *const results[] = {
 	"granted",
 	"again",
 	"busy",
+	"within",
 	"already",
 	"released",
 	"gone",
@@ -236,7 +237,7 @@ static void do_survey(struct probe *probe)
 	char *pattern = (char *)probe->word;
 	struct failure failure = {0};
 
-	if (lock_survey(probe->server, probe->request.prefix, &pattern, pattern ? 1 : 0, show, NULL,
+	if (lock_survey(probe->server, probe->request.prefix, &pattern, pattern ? 1 : 0, false, show, NULL,
 		    probe->patience, &failure))
 		puts("surveyed");
 	else

@@ -134,11 +134,11 @@ static void test_odd(void)
 			prefixes = prefixes && strncmp(all[k], prefix, strlen(prefix)) == 0;
 		}
 		ok(slots && prefixes, name);
-		found = keys_queue_name(keys.queue, prefix, &length);
+		found = keys_lock_name(keys.queue, "queue", prefix, &length);
 		ok(found && length == strlen(name) && strncmp(found, name, length) == 0,
 			keys.queue);
-		ok(!keys_queue_name(keys.lock, prefix, &length) &&
-				!keys_queue_name(keys.meta, prefix, &length),
+		ok(!keys_lock_name(keys.lock, "queue", prefix, &length) &&
+				!keys_lock_name(keys.meta, "queue", prefix, &length),
 			"neither the lock nor meta is a queue");
 		keys_free(&keys);
 	}

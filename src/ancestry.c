@@ -1,0 +1,183 @@
+#include "ancestry.h"
+
+#include <bsd/string.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock.h"
+
+#define DEPTH_MOST  64 /* ancestors; a process tree that is deeper has gone wild */
+#define START_FIELD 22 /* of /proc/PID/stat, from 1: in clock ticks after boot */
+
+static bool add(struct ancestry *ancestry, const char *token)
+{
+	size_t length = strlen(token);
+	size_t used = strlen(ancestry->tokens);
+
+	if (length == 0 || length >= LOCK_TOKEN_SIZE || strpbrk(token, " \t\n") ||
+		strstr(ancestry->tokens, token) || used + length + 2 > ANCESTRY_TEXT)
+		return false;
+	if (used > 0)
+		strlcat(ancestry->tokens, " ", ANCESTRY_TEXT);
+	strlcat(ancestry->tokens, token, ANCESTRY_TEXT);
+	return true;
+}
+
+static void add_held(struct ancestry *ancestry, const char *token, const char *name, size_t length)
+{
+	size_t used = strlen(ancestry->held);
+
+	if (used + strlen(token) + length + 3 <= ANCESTRY_HELD)
+		snprintf(ancestry->held + used, ANCESTRY_HELD - used, "%s %.*s\n", token,
+			(int)length, name);
+}
+
+/* NAME=FENCE ... of several locks. A NAME may hold blanks; "=DIGITS " ends it. */
+static void add_fences(struct ancestry *ancestry, const char *token, const char *fences)
+{
+	const char *name = fences;
+
+	for (const char *at = strchr(fences, '='); at; at = strchr(at + 1, '=')) {
+		size_t digits = strspn(at + 1, "0123456789");
+		char end = at[1 + digits];
+
+		if (digits == 0 || (end != ' ' && end != '\0'))
+			continue;
+		add_held(ancestry, token, name, (size_t)(at - name));
+		name = at + 1 + digits + (end == ' ');
+	}
+}
+
+/* What a dlock told its COMMAND. */
+struct told {
+	char *token, *name, *fences;
+};
+
+static bool add_told(struct ancestry *ancestry, const struct told *told)
+{
+	if (!told->token || !add(ancestry, told->token))
+		return false;
+	if (told->fences)
+		add_fences(ancestry, told->token, told->fences);
+	else if (told->name)
+		add_held(ancestry, told->token, told->name, strlen(told->name));
+	return true;
+}
+
+/* Keeps what the entry says of a variable. */
+static void hear(char **value, const char *entry, const char *variable)
+{
+	size_t length = strlen(variable);
+
+	if (strncmp(entry, variable, length) == 0 && entry[length] == '=') {
+		free(*value);
+		*value = strdup(entry + length + 1);
+	}
+}
+
+/* What the process was started with; nothing where we may not read it. */
+static bool add_environment(struct ancestry *ancestry, pid_t pid)
+{
+	struct told told = {0};
+	char path[48];
+	char *entry = NULL;
+	size_t size = 0;
+	bool added;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (getdelim(&entry, &size, '\0', file) > 0) {
+		hear(&told.token, entry, "DLOCK_TOKEN");
+		hear(&told.name, entry, "DLOCK_NAME");
+		hear(&told.fences, entry, "DLOCK_FENCES");
+	}
+	added = add_told(ancestry, &told);
+	free(told.token);
+	free(told.name);
+	free(told.fences);
+	free(entry);
+	fclose(file);
+	return added;
+}
+
+/* The parent, and when the process started; 0: there is no such process. The name, the second
+ * field, may hold blanks and brackets. */
+static pid_t read_parent(pid_t pid, uint64_t *start)
+{
+	char path[48], text[1024];
+	const char *at = NULL;
+	pid_t parent = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fgets(text, sizeof(text), file))
+		at = strrchr(text, ')');
+	for (int field = 2; at && field < START_FIELD; field++) {
+		at = strchr(at + 1, ' ');
+		if (at && field == 3)
+			parent = (pid_t)strtol(at + 1, NULL, 10);
+	}
+	*start = at ? strtoull(at + 1, NULL, 10) : 0;
+	fclose(file);
+	return parent;
+}
+
+static bool look(struct ancestry *ancestry, const struct party *holder, const char *holder_token)
+{
+	uint64_t start;
+	pid_t pid = getppid();
+	bool added = false;
+
+	ancestry->looked = true;
+	for (int depth = 0; pid > 0 && depth < DEPTH_MOST; depth++) {
+		pid_t parent = read_parent(pid, &start);
+
+		added |= add_environment(ancestry, pid);
+		if (holder && pid == holder->pid && start == holder->start)
+			added |= add(ancestry, holder_token);
+		pid = parent;
+	}
+	return added;
+}
+
+void ancestry_open(struct ancestry *ancestry)
+{
+	struct told told = {getenv("DLOCK_TOKEN"), getenv("DLOCK_NAME"), getenv("DLOCK_FENCES")};
+
+	*ancestry = (struct ancestry){0};
+	if (add_told(ancestry, &told))
+		look(ancestry, NULL, NULL);
+}
+
+bool ancestry_learn(
+	struct ancestry *ancestry, const struct party *self, const struct lock_answer *answer)
+{
+	const struct party *holder = &answer->holder;
+	bool near = answer->known && strcmp(holder->host, self->host) == 0 &&
+		    strcmp(holder->boot, self->boot) == 0;
+
+	if (ancestry->looked && !near)
+		return false;
+	return look(ancestry, near ? holder : NULL, answer->holder_token);
+}
+
+uint64_t ancestry_fence(const char *name, const char *token, uint64_t otherwise)
+{
+	const char *own_token = getenv("DLOCK_TOKEN");
+	const char *own_name = getenv("DLOCK_NAME");
+	const char *fence = getenv("DLOCK_FENCE");
+
+	if (own_token && own_name && fence && strcmp(own_token, token) == 0 &&
+		strcmp(own_name, name) == 0 && isdigit((unsigned char)*fence))
+		return strtoull(fence, NULL, 10);
+	return otherwise;
+}

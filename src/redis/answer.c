@@ -1,0 +1,92 @@
+/* The reply to a request to acquire: see acquire.lua. */
+#include "redis/single.h"
+
+#include <bsd/string.h>
+#include <string.h>
+
+#include "redis/connection.h"
+#include "server.h"
+
+#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
+
+static void read_grant(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_GRANTED;
+	answer->asked_at = single->session.sent_at;
+	answer->since_us = reply_integer(reply_at(reply, 1));
+	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
+	answer->generation = (uint64_t)reply_integer(reply_at(reply, 3));
+	single_read_handed(reply_at(reply, 4), answer);
+}
+
+static void read_busy(const struct reply *reply, struct lock_answer *answer)
+{
+	int64_t now_us = reply_integer(reply_at(reply, 1));
+	int64_t left = reply_integer(reply_at(reply, 5));
+	const char *token = reply_text(reply_at(reply, 6));
+	struct record record;
+
+	answer->result = LOCK_BUSY;
+	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
+	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
+	answer->rank = (int)reply_integer(reply_at(reply, 4));
+	answer->free_in_ms = left;
+	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
+	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
+	answer->known = record_read(&record, reply_text(reply_at(reply, 7)));
+	answer->foreign = !answer->known && answer->holder_token[0] != '\0';
+	if (answer->known) {
+		answer->holder = record.party;
+		answer->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+	}
+	single_read_handed(reply_at(reply, 8), answer);
+}
+
+static void read_within(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	const char *token = reply_text(reply_at(reply, 2));
+
+	answer->result = LOCK_WITHIN;
+	answer->asked_at = single->session.sent_at;
+	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
+	answer->fence = (uint64_t)reply_integer(reply_at(reply, 3));
+}
+
+static void read_already(const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_ALREADY;
+	answer->done_ms =
+		(reply_integer(reply_at(reply, 1)) - reply_integer(reply_at(reply, 2))) / 1000;
+	if (answer->done_ms < 0)
+		answer->done_ms = 0;
+	single_read_handed(reply_at(reply, 3), answer);
+}
+
+void answer_read(const struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	const char *word = reply_text(reply_at(reply, 0));
+
+	if (word && strcmp(word, "granted") == 0) {
+		read_grant(single, reply, answer);
+	} else if (word && strcmp(word, "busy") == 0) {
+		read_busy(reply, answer);
+	} else if (word && strcmp(word, "within") == 0) {
+		read_within(single, reply, answer);
+	} else if (word && strcmp(word, "deadlock") == 0) {
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_DEADLOCK,
+			"waiting would deadlock: the dlock around this one holds %s of it",
+			strcmp(reply_text(reply_at(reply, 2)), "dlock:shared") == 0 ? "a share"
+										    : "a permit");
+	} else if (word && strcmp(word, "already") == 0) {
+		read_already(reply, answer);
+	} else if (word && strcmp(word, "ended") == 0) {
+		answer->result = LOCK_LOST;
+	} else {
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_PROTOCOL,
+			"%s gave an answer that makes no sense here", single->session.server->text);
+	}
+}

@@ -1,0 +1,420 @@
+# The queue: in order, whoever dies, stops or comes between; and what waiting costs the server.
+
+load helper
+
+setup_file() { file_begin; }
+teardown_file() { file_end; }
+setup() { test_begin; }
+teardown() { test_end; }
+
+queue_of() { echo "lock:{lock:$1}:queue"; }
+queued() { [[ $(cli ZCARD "$(queue_of x)") == "$1" ]]; } # COUNT
+
+# enqueue NAME [OPTION]...: a waiter for x that adds NAME to the file `order`; returns once it
+# listens at its place.
+enqueue() {
+	local name=$1 before
+	shift
+	before=$(cli ZCARD "$(queue_of x)")
+	start "$name" dlock "$@" x sh -c "echo $name >>order"
+	wait_until queued $((before + 1))
+	wait_until listens "$pid"
+}
+
+listens() {
+	local token
+	token=$(token_of "$1")
+	[[ -n $token ]] && (($(cli PTTL "lock:{lock:x}:who:$token") > 2500))
+}
+
+# token_of PID: of one that waits for x.
+token_of() { cli ZRANGE "$(queue_of x)" 0 -1 | grep ":$1:"; }
+
+order_is() { [[ $(tr '\n' ' ' <order 2>/dev/null) == "$* " ]]; }
+
+assert_order() { assert_equal "$(tr '\n' ' ' <order)" "$* " order; }
+
+# What the dead leave behind ends with their leases.
+bury() {
+	assert_equal "$(cli EVAL '
+		local immortal = {}
+		for _, key in ipairs(redis.call("KEYS", "*")) do
+			if redis.call("PTTL", key) == -1 then
+				immortal[#immortal + 1] = key
+			end
+		end
+		return immortal' 0)" '' 'without an expiry'
+	cli FLUSHALL >/dev/null
+}
+
+finish_all() {
+	local name
+	for name; do
+		finish "$name"
+		assert_equal "$status$err" 0 "$name"
+	done
+}
+
+@test "first come, first served" {
+	hold one x
+	local name
+	for name in a b c d e f g h; do
+		enqueue $name
+	done
+	let_go one
+	finish_all a b c d e f g h
+	assert_order a b c d e f g h
+}
+
+@test "a newcomer with -n never overtakes, however often it tries" {
+	hold one x
+	local name
+	for name in a b c d e f; do
+		enqueue $name
+	done
+	cat >greedy <<-'END'
+		#!/bin/bash
+		until [[ -e enough ]]; do
+			dlock -n -q x sh -c 'echo greedy >>order'
+		done
+	END
+	start greedy1 bash greedy
+	start greedy2 bash greedy
+	let_go one
+	finish_all a b c d e f
+	: >enough
+	finish greedy1
+	finish greedy2
+	assert_equal "$(sed -n '1,6p' order | tr '\n' ' ')" "a b c d e f "
+}
+
+@test "a newcomer with -n leaves a lock that just expired to those who wait" {
+	cli SET lock:x "elsewhere:1:00112233445566778899aabbccddeeff" PX 600000 >/dev/null
+	enqueue a
+	kill -STOP "$a_pid" # its own timer shall not be what saves it
+	cli DEL lock:x >/dev/null
+	try dlock -n x true
+	assert_equal "$status" 1
+	kill -CONT "$a_pid"
+	finish_all a
+	assert_order a
+}
+
+@test "a waiter that was killed is passed over, at every place of the queue" {
+	local place name began
+	for place in a b c d e; do
+		rm -f order one.count
+		hold one x
+		for name in a b c d e; do
+			enqueue $name
+		done
+		local victim=${place}_pid
+		kill -KILL "${!victim}"
+		began=$(now_ms)
+		let_go one
+		for name in a b c d e; do
+			[[ $name == "$place" ]] || finish_all $name
+		done
+		assert_between $(($(now_ms) - began)) 0 $((5000 * TEST_PATIENCE)) ms
+		assert_order $(tr -d "$place" <<<'a b c d e')
+		bury
+	done
+}
+
+@test "four dead in a row at the head cost the fifth no more than about a second" {
+	hold one x
+	local name began
+	for name in a b c d e; do
+		enqueue $name
+	done
+	kill -KILL $a_pid $b_pid $c_pid $d_pid
+	began=$(now_ms)
+	let_go one
+	finish_all e
+	assert_between $(($(now_ms) - began)) 0 $((4000 * TEST_PATIENCE)) ms
+	assert_order e
+	bury
+}
+
+@test "all waiters killed: the next to come gets it" {
+	hold one x
+	local name began
+	for name in a b c; do
+		enqueue $name
+	done
+	kill -KILL $a_pid $b_pid $c_pid
+	let_go one
+	began=$(now_ms)
+	try dlock -w 20 x echo ran
+	expect 0 ran
+	assert_between $(($(now_ms) - began)) 0 $((5000 * TEST_PATIENCE)) ms
+	bury
+}
+
+@test "killed between grant and claim: the next has it within about a second" {
+	hold one x
+	enqueue a
+	enqueue b
+	kill -STOP "$a_pid"
+	let_go one
+	wait_until owner_is_pid "$a_pid"
+	kill -KILL "$a_pid"
+	local began
+	began=$(now_ms)
+	finish_all b
+	assert_between $(($(now_ms) - began)) 0 $((3000 * TEST_PATIENCE)) ms
+	assert_order b
+	bury
+}
+
+owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
+
+@test "stopped past its claim, then continued: back at its old place" {
+	hold one x
+	enqueue a
+	enqueue b
+	start c dlock x sh -c 'echo c >>order; until [ -e done ]; do sleep 0.02; done'
+	wait_until queued 3
+	enqueue d
+	kill -STOP "$a_pid"
+	let_go one
+	finish_all b
+	wait_until order_is b c
+	kill -CONT "$a_pid"
+	wait_until queued 2 # d, and a again
+	assert_equal "$(cli ZRANK "$(queue_of x)" "$(token_of "$a_pid")")" 0
+	: >done
+	finish_all a c d
+	assert_order b c a d
+}
+
+@test "killed at random, many times over: everyone else runs, nobody overlaps" {
+	cat >step <<-'END'
+		#!/bin/bash
+		exec 8>judge
+		flock -n 8 || echo overlap >>violations
+		echo . >>runs
+	END
+	chmod +x step
+	cat >contender <<-'END'
+		#!/bin/bash
+		for i in {1..8}; do
+			dlock -q x ./step || echo "exit $?" >>violations
+		done
+	END
+	local i
+	for i in {1..6}; do
+		start "c$i" bash contender
+	done
+	for i in {1..12}; do
+		start "v$i" dlock -qq x ./step
+		sleep "0.0$((RANDOM % 10))"
+		kill -KILL "$pid" 2>/dev/null || true
+	done
+	for i in {1..6}; do
+		finish "c$i"
+		assert_equal "$status$err" 0
+	done
+	for i in {1..12}; do
+		finish "v$i"
+	done
+	refute_file violations
+	assert_between "$(wc -l <runs)" 48 60
+	bury
+}
+
+@test "behind a foreign client: its key deleted, which nobody tells" {
+	cli SET lock:x foreign >/dev/null
+	enqueue a
+	enqueue b
+	local began
+	began=$(now_ms)
+	cli DEL lock:x >/dev/null
+	finish_all a b
+	assert_between $(($(now_ms) - began)) 0 $((2500 * TEST_PATIENCE)) ms
+	assert_order a b
+}
+
+@test "behind a foreign client: its key expires" {
+	cli SET lock:x foreign PX 600000 >/dev/null
+	enqueue a
+	cli PEXPIRE lock:x 300 >/dev/null
+	local began
+	began=$(now_ms)
+	finish_all a
+	assert_between $(($(now_ms) - began)) 200 $((2800 * TEST_PATIENCE)) ms
+}
+
+@test "behind a foreign client: its key goes to another foreign client" {
+	cli SET lock:x foreign PX 600000 >/dev/null
+	enqueue a
+	cli SET lock:x another PX 1500 >/dev/null
+	local began
+	began=$(now_ms)
+	finish_all a
+	assert_between $(($(now_ms) - began)) 1300 $((4000 * TEST_PATIENCE)) ms
+}
+
+@test "the holder's host is dead: the head's own timer" {
+	hold one x -t 2
+	enqueue a
+	enqueue b
+	# Both: nobody renews, nobody gives back.
+	kill -KILL $one_pid $one_keeper
+	local began
+	began=$(now_ms)
+	finish_all a b
+	assert_between $(($(now_ms) - began)) 0 $((3500 * TEST_PATIENCE)) ms
+	assert_order a b
+	finish one
+}
+
+@test "a foreign client takes the lock from a holder: those who wait go on waiting" {
+	hold one x -t 3
+	enqueue a
+	cli SET lock:x foreign PX 4000 >/dev/null
+	finish one
+	assert_equal "$status" 80
+	refute_file order
+	finish_all a
+	assert_order a
+}
+
+@test "a signal gives the place back, and dlock dies of it" {
+	hold one x
+	local name=a sig
+	for sig in INT TERM HUP QUIT; do
+		enqueue a
+		enqueue b
+		kill -$sig "$a_pid"
+		finish a
+		assert_equal "$status" $((128 + $(kill -l $sig)))
+		queued 1 || fail "$sig: still queued"
+		assert_equal "$(cli --raw KEYS 'lock:{lock:x}:w*' | grep -c ":$a_pid:" || true)" 0 'keys of a'
+		kill -TERM "$b_pid"
+		finish b
+	done
+	let_go one
+}
+
+@test "the end of -w gives the place back" {
+	hold one x
+	enqueue b
+	try dlock -w 0.5 x true
+	expect_failure 1 'busy after 500ms: held by'
+	queued 1 || fail 'still queued'
+	let_go one
+	finish_all b
+}
+
+@test "the place is kept when the connection is cut" {
+	hold one x
+	local name round
+	for name in a b c; do
+		enqueue $name
+	done
+	for round in 1 2 3; do
+		cli CLIENT KILL TYPE normal SKIPME yes >/dev/null
+		for name in a b c; do
+			local waiter=${name}_pid
+			wait_until listens "${!waiter}"
+		done
+		queued 3 || fail "queued: $(cli ZCARD "$(queue_of x)")"
+	done
+	enqueue d
+	let_go one
+	finish_all a b c d
+	assert_order a b c d
+}
+
+@test "the server restarts empty: waiters keep off until the holder is back, then go on in order" {
+	hold one x
+	local name
+	for name in a b c; do
+		enqueue $name
+	done
+	local token
+	token=$(cli GET lock:x)
+	server_end "$SERVER"
+	server_again "$SERVER"
+	wait_until owner_is x "$token"
+	wait_until queued 3
+	refute_file order
+	let_go one
+	assert_equal "$status" 0
+	assert_match "$err" 'set again'
+	finish_all a b c
+	assert_order a b c
+}
+
+@test "50 processes, one counter" {
+	cat >step <<-'END'
+		#!/bin/bash
+		read -r count <counter
+		echo $((count + 1)) >counter
+	END
+	chmod +x step
+	echo 0 >counter
+	local i
+	for i in {1..50}; do
+		start "p$i" dlock x ./step
+	done
+	for i in {1..50}; do
+		finish "p$i"
+		assert_equal "$status$err" 0
+	done
+	assert_file counter 50
+	assert_equal "$(cli KEYS '*')" "$(meta_of x)"
+}
+
+@test "waiting costs the server at most 0.3 commands per waiter and second" {
+	hold one x -t 120
+	local i before after
+	for i in {1..10}; do
+		start "w$i" dlock -w 600 x true
+	done
+	wait_until queued 10
+	for i in {1..10}; do
+		local waiter=w${i}_pid
+		wait_until listens "${!waiter}"
+	done
+	before=$(commands_so_far)
+	sleep 24 # longer than a waiter listens at a time: the looks are in it
+	after=$(commands_so_far)
+	assert_between $((after - before)) 10 $((10 * 24 * 3 / 10)) commands
+	for i in {1..10}; do
+		local waiter=w${i}_pid
+		kill -TERM "${!waiter}"
+		finish "w$i"
+	done
+	let_go one
+}
+
+commands_so_far() { cli INFO stats | sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p'; }
+
+# release_cost WAITERS: what the server does for one release, all calls inside the script counted.
+release_cost() {
+	local lua=$BATS_TEST_DIRNAME/../src/lua c='lock:{lock:x}:' before
+	cat "$lua/prelude.lua" "$lua/release.lua" >release.lua
+	cli FLUSHALL >/dev/null
+	cli EVAL "
+		for i = 1, $1 do
+			redis.call('ZADD', '${c}queue', i, 'waiter' .. i)
+			redis.call('SET', '${c}who:waiter' .. i, 'x|' .. i .. '|', 'PX', 60000)
+		end
+		redis.call('SET', 'lock:x', 'me')" 0 >/dev/null
+	before=$(commands_so_far)
+	cli --eval release.lua lock:x "${c}meta" "${c}holders" "${c}queue" "${c}who:me" "${c}wake:me" , \
+		"$c" '' me x 0 1 1 1 1 >released
+	echo $(($(commands_so_far) - before))
+	assert_equal "$(tr '\n' ' ' <released)" 'released waiter1 '
+}
+
+@test "a release costs the server the same with 2 and with 1,000 waiters" {
+	local few many
+	few=$(release_cost 2)
+	many=$(release_cost 1000)
+	assert_between "$many" 5 "$few" commands
+	assert_between "$few" 5 20 commands
+	cli FLUSHALL >/dev/null
+}

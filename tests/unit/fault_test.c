@@ -1,0 +1,97 @@
+/* fault.c: the texts are those of Redis 5, 6.2 and 7.0. */
+#include "redis/fault.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "failure.h"
+
+static const struct {
+	const char *text;
+	enum fault_kind kind;
+	enum exit_code code;
+	const char *says;
+} cases[] = {
+	{"NOSCRIPT No matching script. Please use EVAL.", FAULT_NO_SCRIPT, EXIT_PROTOCOL,
+		"scripts"},
+	{"WRONGTYPE Operation against a key holding the wrong kind of value", FAULT_WRONG_TYPE,
+		EXIT_PROTOCOL, "another type"},
+	{"WRONGTYPE Operation against a key holding the wrong kind of value script: "
+	 "f1c2d3, on @user_script:1.",
+		FAULT_WRONG_TYPE, EXIT_PROTOCOL, "wrong kind of value)"},
+	{"ERR Error running script (call to f_f1c2d3): @user_script:12: WRONGTYPE Operation "
+	 "against a key "
+	 "holding the wrong kind of value",
+		FAULT_WRONG_TYPE, EXIT_PROTOCOL, "(WRONGTYPE Operation"},
+	{"ERR Error running script (call to f_f1): @user_script: 3: @user_script: 3: Write "
+	 "commands are not "
+	 "allowed",
+		FAULT_FINAL, EXIT_PROTOCOL, "no sense"},
+	{"NOAUTH Authentication required.", FAULT_FINAL, EXIT_REFUSED, "asks for a password"},
+	{"ERR Protocol error: unauthenticated multibulk length", FAULT_FINAL, EXIT_REFUSED,
+		"asks for a password"},
+	{"WRONGPASS invalid username-password pair or user is disabled.", FAULT_FINAL, EXIT_REFUSED,
+		"does not accept"},
+	{"ERR invalid password", FAULT_FINAL, EXIT_REFUSED, "does not accept"},
+	{"ERR Client sent AUTH, but no password is set", FAULT_FINAL, EXIT_REFUSED,
+		"one was given"},
+	{"ERR AUTH <password> called without any password configured for the default user. Are you "
+	 "sure your "
+	 "configuration is correct?",
+		FAULT_FINAL, EXIT_REFUSED, "one was given"},
+	{"NOPERM User x has no permissions to run the 'evalsha' command", FAULT_FINAL, EXIT_REFUSED,
+		"'evalsha'"},
+	{"ERR The user executing the script can't run this command or subcommand script: f1, on "
+	 "@user_script:30.",
+		FAULT_FINAL, EXIT_REFUSED, "scripts call"},
+	{"ERR The user executing the script can't access at least one of the keys mentioned in the "
+	 "command "
+	 "arguments script: f1, on @user_script:30.",
+		FAULT_FINAL, EXIT_REFUSED, "all keys"},
+	{"DENIED Redis is running in protected mode", FAULT_FINAL, EXIT_REFUSED, "other hosts"},
+	{"LOADING Redis is loading the dataset in memory", FAULT_AGAIN, EXIT_UNREACHABLE,
+		"loading"},
+	{"BUSY Redis is busy running a script.", FAULT_AGAIN, EXIT_UNREACHABLE, "busy"},
+	{"BUSYKEY Target key name already exists.", FAULT_FINAL, EXIT_PROTOCOL, "no sense"},
+	{"CLUSTERDOWN The cluster is down", FAULT_AGAIN, EXIT_UNREACHABLE, "down"},
+	{"TRYAGAIN Multiple keys request during rehashing of slot", FAULT_AGAIN, EXIT_UNREACHABLE,
+		"moving"},
+	{"MASTERDOWN Link with MASTER is down", FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "replica"},
+	{"READONLY You can't write against a read only replica.", FAULT_MOVED_AWAY,
+		EXIT_UNREACHABLE, "replica"},
+	{"READONLY You can't write against a read only replica. script: f1, on @user_script:50.",
+		FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "replica.)"},
+	{"OOM command not allowed when used memory > 'maxmemory'.", FAULT_FINAL, EXIT_UNREACHABLE,
+		"memory"},
+	{"MISCONF Redis is configured to save RDB snapshots", FAULT_FINAL, EXIT_UNREACHABLE,
+		"cannot save"},
+	{"NOREPLICAS Not enough good replicas to write.", FAULT_FINAL, EXIT_UNREACHABLE,
+		"replicas"},
+	{"ERR max number of clients reached", FAULT_FINAL, EXIT_UNREACHABLE, "connections"},
+	{"ERR DB index is out of range", FAULT_FINAL, EXIT_USAGE, "database"},
+	{"ERR \033[2J what\r\nnow", FAULT_FINAL, EXIT_PROTOCOL, "(ERR ?[2J what)"},
+	{"", FAULT_FINAL, EXIT_PROTOCOL, "no sense"},
+};
+
+int main(void)
+{
+	size_t count = sizeof(cases) / sizeof(cases[0]);
+	int failures = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct failure failure = {0};
+		enum fault_kind kind = fault_read(cases[i].text, "redis://h", &failure);
+		bool good = kind == cases[i].kind && failure.code == cases[i].code &&
+			    strncmp(failure.text, "redis://h ", 10) == 0 &&
+			    strstr(failure.text, cases[i].says);
+
+		failures += !good;
+		printf("%sok %zu - %.*s\n", good ? "" : "not ", i + 1,
+			(int)strcspn(cases[i].text, "\033\r\n"), cases[i].text);
+		if (!good)
+			printf("# kind %d, code %d: %s\n", (int)kind, (int)failure.code,
+				failure.text);
+	}
+	printf("1..%zu\n", count);
+	return failures > 0;
+}

@@ -1,0 +1,128 @@
+/* record.c and party.c: what is written can be read, and what anybody may write does no harm. */
+#include "redis/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int count, failures;
+
+static void ok(bool good, const char *what)
+{
+	failures += !good;
+	printf("%sok %d - %s\n", good ? "" : "not ", ++count, what);
+}
+
+static void test_self(void)
+{
+	struct party self, read;
+	char text[PARTY_TEXT];
+	char host[256];
+
+	setenv("LOGNAME", "t\tes\nter", 1);
+	party_self(&self, "la\033bel\xFF");
+	ok(self.pid == getpid(), "the pid");
+	ok(self.start > 0, "the start");
+	ok(strlen(self.boot) == 36, "the boot id");
+	ok(gethostname(host, sizeof(host)) == 0 && strcmp(self.host, host) == 0, "the host");
+	ok(strcmp(self.user, "t?es?ter") == 0, "the user, made printable");
+	ok(strcmp(self.label, "la?bel?") == 0, "the label, made printable");
+	party_read(&read, party_write(&self, text));
+	ok(memcmp(&read, &self, sizeof(self)) == 0 ||
+			(strcmp(read.host, self.host) == 0 && strcmp(read.boot, self.boot) == 0 &&
+				strcmp(read.user, self.user) == 0 &&
+				strcmp(read.label, self.label) == 0 && read.pid == self.pid &&
+				read.start == self.start),
+		"written and read");
+	unsetenv("LOGNAME");
+	unsetenv("USER");
+	party_self(&self, "");
+	ok(self.user[0] != '\0', "the user from /etc/passwd");
+}
+
+static void test_cut(void)
+{
+	struct party self;
+	char label[1000];
+	char text[PARTY_TEXT];
+
+	for (size_t i = 0; i + 2 < sizeof(label); i += 2)
+		memcpy(label + i, "é", 3);
+	party_self(&self, label);
+	ok(strlen(self.label) == 128, "a long label is cut");
+	memmove(label + 1, label, sizeof(label) - 1);
+	label[0] = 'a';
+	label[sizeof(label) - 1] = '\0';
+	party_self(&self, label);
+	ok(strlen(self.label) == 127, "between two characters");
+	memset(self.host, 'h', sizeof(self.host) - 1);
+	memset(self.user, 'u', sizeof(self.user) - 1);
+	memset(self.boot, 'b', sizeof(self.boot) - 1);
+	self.host[sizeof(self.host) - 1] = self.user[sizeof(self.user) - 1] =
+		self.boot[sizeof(self.boot) - 1] = '\0';
+	self.pid = 2147483647;
+	self.start = UINT64_MAX;
+	party_write(&self, text);
+	ok(strstr(text, self.label) != NULL, "the longest fits");
+}
+
+static void test_record(void)
+{
+	struct lock_request request = {.mode = LOCK_PERMITS, .permits = 7, .priority = -12};
+	char mode[RECORD_MODE], text[RECORD_TEXT], who[RECORD_SIZE];
+	struct record record;
+
+	party_self(&request.self, "make");
+	record_mode(&request, mode);
+	ok(strcmp(mode, "p7") == 0, "the mode");
+	record_text(&request, text);
+	record_write(who, mode, INT64_C(1795232512345678), text);
+	ok(strncmp(who, "P7|1795232512345678|host=", 25) == 0, "a holder's record");
+	ok(record_read(&record, who) && record.mode == LOCK_PERMITS && record.claimed, "is read");
+	ok(record.moment == INT64_C(1795232512345678), "its moment");
+	ok(record.priority == -12 && !record.detached, "its priority");
+	ok(strcmp(record.party.label, "make") == 0 && record.party.pid == getpid(), "its party");
+	ok(record_read(&record, "x|5|label=a\tdetached=1") && !record.claimed && record.detached &&
+			record.mode == LOCK_EXCLUSIVE && strcmp(record.party.label, "a") == 0,
+		"a waiter's record, and a key that came later");
+	ok(record_read(&record, "S|9|") && record.claimed && record.mode == LOCK_SHARED,
+		"with no text");
+}
+
+static void test_hostile(void)
+{
+	static const char *const none[] = {
+		"", "x", "x|", "x|5", "q|5|label=a", "|5|label=a", "5", "xx"};
+	struct record record;
+	struct party party;
+	char *large = malloc(1 << 20);
+
+	ok(!record_read(&record, NULL), "no record");
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		ok(!record_read(&record, none[i]), none[i]);
+	party_read(&party,
+		"\t\t=\t==\tlabel\tlabel=\tpid=\tpid=-5\tstart=x\thost=\033]0;x\007\xC2\x9B");
+	ok(strcmp(party.host, "?]0;x??") == 0, "controls become question marks");
+	ok(party.label[0] == '\0' && party.start == 0, "and what has no value is empty");
+	if (large) {
+		memset(large, 'y', (1 << 20) - 1);
+		large[(1 << 20) - 1] = '\0';
+		memcpy(large, "x|1|label=", 10);
+		ok(record_read(&record, large) && strlen(record.party.label) == 128,
+			"a megabyte of label");
+		memset(large + 4, '\t', 1000);
+		ok(record_read(&record, large), "a thousand tabs");
+	}
+	free(large);
+}
+
+int main(void)
+{
+	test_self();
+	test_cut();
+	test_record();
+	test_hostile();
+	printf("1..%d\n", count);
+	return failures > 0;
+}

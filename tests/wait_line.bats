@@ -1,0 +1,71 @@
+# What is seen of a wait.
+
+load helper
+
+setup_file() { file_begin; }
+teardown_file() { file_end; }
+setup() { test_begin; }
+teardown() { test_end; }
+
+queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
+
+@test "on a terminal one line is redrawn in place, and gone before COMMAND starts" {
+	hold one x --label 'night run'
+	start ahead dlock x true
+	wait_until queued 1
+	(
+		wait_until file_has drawn 'for 2s'
+		kill -RTMIN "$one_command"
+	) 3>&- 4>&- &
+	local helper=$!
+	python "$(hostname):$one_pid" <<-'END'
+		import re, sys
+		from terminal import *
+
+		terminal = Terminal("dlock", "x", "echo", "RAN")
+		terminal.expect("waiting for 2s, 1 ahead; held by %s" % sys.argv[1])
+		open("drawn", "w").write("for 2s\n")
+		terminal.expect("RAN")
+		before = terminal.seen[:terminal.seen.index("RAN")]
+		check("\n" not in before, "one line: %r" % before)
+		check(re.search(r"dlock: x: waiting for 1s, 1 ahead; held by \S+ \(tester, night run\) for ", before), before)
+		frames = before.split("\r")
+		check(all(len(frame) < 80 for frame in frames), "too wide: %r" % frames)
+		check(frames[-2].strip() == "" and len(frames[-2]) == 79 and frames[-1] == "", "not taken away: %r" % frames[-3:])
+		status = terminal.wait()
+		check(status == ("exit", 0), status)
+	END
+	wait $helper
+	finish one
+	finish ahead
+	assert_equal "$status$err" 0
+}
+
+@test "on a terminal: a short wait draws nothing, -q neither" {
+	hold one x
+	python <<-'END'
+		from terminal import *
+
+		terminal = Terminal("dlock", "-q", "-w", "1.5", "x", "true")
+		status = terminal.wait()
+		check(status == ("exit", 1), status)
+		check(terminal.seen == "", terminal.seen)
+		terminal = Terminal("dlock", "-w", "0.1", "x", "true")
+		terminal.wait()
+		check("waiting" not in terminal.seen and "busy after" in terminal.seen, terminal.seen)
+	END
+	let_go one
+}
+
+@test "no terminal: nothing is said while waiting, with -v one line when it begins" {
+	hold one x
+	start quiet dlock -w 2 x true
+	start loud dlock -v -w 2 x true
+	finish quiet
+	assert_equal "$(wc -l <quiet.err)" 1
+	assert_match "$err" '^dlock: x: busy after 2s: held by '
+	finish loud
+	assert_equal "$(grep -c 'waiting' loud.err)" 1
+	assert_match "$err" "waiting, [01] ahead; held by $(hostname):$one_pid"
+	let_go one
+}
