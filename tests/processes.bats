@@ -204,11 +204,11 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 }
 
 @test "front SIGSTOPped past the TTL: COMMAND goes on under its lock, and ends as it ends" {
-	hold one x -t 1
+	hold one x -t 2
 	kill -STOP $one_pid
 	local token
 	token=$(cli GET lock:x)
-	stays 2500 owner_is x "$token"
+	stays 4500 owner_is x "$token"
 	assert is_alive $one_command
 	kill -RTMIN $one_command
 	wait_until is_free x
@@ -218,11 +218,11 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 }
 
 @test "COMMAND SIGSTOPped past the TTL: the lock stays held" {
-	hold one x -t 1
+	hold one x -t 2
 	kill -STOP $one_command
 	local token
 	token=$(cli GET lock:x)
-	stays 2500 owner_is x "$token"
+	stays 4500 owner_is x "$token"
 	kill -CONT $one_command
 	let_go one
 	assert_equal "$status" 0
@@ -245,7 +245,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 # ---- What COMMAND leaves behind ------------------------------------------------------------------
 
 @test "descendants keep the lock without -o: dlock returns with COMMAND's code and names them" {
-	try dlock -t 1 x sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >child; exit 7'
+	try dlock -t 2 x sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >child; exit 7'
 	assert_equal "$status$out" 7
 	assert_between "$took" 0 $((3000 * TEST_PATIENCE)) 'ms until it returned'
 	assert_match "$err" "^dlock: x: [^"$'\n'"]*\b$(<child)\b[^"$'\n'"]*\$"
@@ -253,7 +253,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 	token=$(cli GET lock:x)
 	assert test -n "$token"
 	# Renewed, not just not yet expired.
-	stays 2500 owner_is x "$token"
+	stays 4500 owner_is x "$token"
 	try dlock -n x echo no
 	assert_equal "$status$out" 1
 	kill "$(<child)"
@@ -262,7 +262,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 
 @test "a pipe around dlock ends with COMMAND and its descendants' own copies, not with the keeper" {
 	local out
-	out=$(timeout 10 sh -c 'dlock -t 1 x sh -c "sleep 300 >/dev/null 2>&1 & echo \$! >child; echo text"' 2>err)
+	out=$(timeout 10 sh -c 'dlock -t 2 x sh -c "sleep 300 >/dev/null 2>&1 & echo \$! >child; echo text"' 2>err)
 	assert_equal "$out" text
 	assert is_held x
 	kill "$(<child)"
@@ -573,7 +573,7 @@ write_stubborn() {
 }
 
 @test "scripts flushed during the hold: renewal and release go through" {
-	hold one x -t 1
+	hold one x -t 2
 	cli SCRIPT FLUSH >/dev/null
 	just_renewed >/dev/null
 	cli SCRIPT FLUSH >/dev/null

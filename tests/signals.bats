@@ -346,7 +346,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 		        capture_output=True, text=True).stdout.strip()
 
 		shell = Shell()
-		shell.send("dlock -t 1 x sh -c 'echo $$ >command; echo up; exec cat'; echo status=$?\n")
+		shell.send("dlock -t 2 x sh -c 'echo $$ >command; echo up; exec cat'; echo status=$?\n")
 		shell.expect(r"\nup\r?\n")
 		command = int(open("command").read())
 		shell.send("\x1a")
@@ -356,7 +356,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 		token = cli("GET", "lock:x")
 		check(token, "held")
 		# Past two TTLs, looked at all the while: never free, never another's.
-		limit = time.monotonic() + 2.5
+		limit = time.monotonic() + 4.5
 		while time.monotonic() < limit:
 		    check(cli("GET", "lock:x") == token, "still held")
 		    time.sleep(0.05)
@@ -402,8 +402,10 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	python <<-'END'
 		from terminal import *
 
+		os.mkfifo("end")
 		shell = Shell()
-		shell.send("dlock x sh -c 'echo $$ >command; echo up; while [ ! -e end ]; do sleep 0.05; done; exit 7'\n")
+		# It waits without a child: a shell that is stopped while it starts one is in another state.
+		shell.send("dlock x sh -c 'echo $$ >command; echo up; read a <end; exit 7'\n")
 		shell.expect(r"\nup\r?\n")
 		shell.send("\x1a")
 		shell.expect("Stopped")
@@ -411,7 +413,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 		command = int(open("command").read())
 		wait_until(lambda: process_state(command) == "T", "COMMAND to stop")
 		shell.run("bg")
-		wait_until(lambda: process_state(command) in "SR", "COMMAND to go on")
+		wait_until(lambda: process_state(command) == "S", "COMMAND to go on")
 		open("end", "w").close()
 		out = shell.run("wait %1; echo status=$?")
 		check("status=7" in out, out)
