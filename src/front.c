@@ -98,18 +98,26 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
-/* The wait is over without the lock: it is held by another, or no server has answered at all. */
-static void end_by_time(struct front *f)
+/* The wait is over without the lock: it is held by another, or no server has answered at all. The
+ * failure is that of the last try, if there was one. */
+static void end_by_time(struct front *f, const struct failure *failure)
 {
-	struct failure failure;
+	struct failure silence;
 
-	if (f->answered) {
+	failure_set(&silence, EXIT_UNREACHABLE, "%s",
+		failure->text[0] != '\0' ? failure->text : "no answer from the server");
+	if (f->answered)
 		f->outcome->kind = f->task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
-	} else {
-		failure_set(&failure, EXIT_UNREACHABLE, "no answer from the server");
-		outcome_fail(f->outcome, &failure);
-	}
+	else
+		outcome_fail(f->outcome, &silence);
 	withdraw(f, LATE_LIMIT);
+}
+
+/* A connection that breaks is mended by the next try, once a server has answered or taken a
+ * request; one that is refused from the start is not. */
+static bool may_mend(const struct front *f, const struct failure *failure)
+{
+	return failure->code == EXIT_UNREACHABLE && (f->answered || f->outstanding);
 }
 
 /* Whether to go on after a step that did not succeed; else the outcome is set. */
@@ -129,13 +137,13 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 		withdraw(f, LATE_LIMIT);
 		return false;
 	}
-	if (result == LOCK_FAILED && !(f->answered && failure->code == EXIT_UNREACHABLE)) {
+	if (result == LOCK_FAILED && !may_mend(f, failure)) {
 		outcome_fail(f->outcome, failure);
 		withdraw(f, LATE_LIMIT);
 		return false;
 	}
 	if (is_late(f) || (!f->answered && clock_now() >= patience_end(f))) {
-		end_by_time(f);
+		end_by_time(f, failure);
 		return false;
 	}
 	if (result == LOCK_FAILED)

@@ -23,7 +23,7 @@ static void set_phase(struct supervision *s, enum lease_phase phase)
 	atomic_store(&s->lease->phase, phase);
 }
 
-void supervision_open(struct supervision *s, const struct keeper_task *task, pid_t front)
+bool supervision_open(struct supervision *s, const struct keeper_task *task, pid_t front)
 {
 	sigset_t heeded = task->inherited->forwarded;
 	sigset_t quiet;
@@ -42,6 +42,9 @@ void supervision_open(struct supervision *s, const struct keeper_task *task, pid
 	s->lost_fd = news_open();
 	s->timer = clock_timer_open();
 	s->front_fd = pidfd_open(s->front, 0);
+	/* A front that has died is met by supervision_front_is_gone. */
+	return s->signal_fd >= 0 && s->lost_fd >= 0 && s->timer >= 0 &&
+	       (s->front_fd >= 0 || errno == ESRCH);
 }
 
 bool supervision_front_is_gone(const struct supervision *s)
