@@ -37,6 +37,7 @@ struct front {
 	struct watch watch;
 	struct lease *lease;
 	struct wait_line line;
+	struct failure trouble; /* why no server has answered yet */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	bool ancestry_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
@@ -98,18 +99,13 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
-/* The wait is over without the lock: it is held by another, or no server has answered at all. The
- * failure is that of the last try, if there was one. */
-static void end_by_time(struct front *f, const struct failure *failure)
+/* The wait is over without the lock: it is held by another, or no server has answered at all. */
+static void end_by_time(struct front *f)
 {
-	struct failure silence;
-
-	failure_set(&silence, EXIT_UNREACHABLE, "%s",
-		failure->text[0] != '\0' ? failure->text : "no answer from the server");
 	if (f->answered)
 		f->outcome->kind = f->task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
 	else
-		outcome_fail(f->outcome, &silence);
+		outcome_fail(f->outcome, &f->trouble);
 	withdraw(f, LATE_LIMIT);
 }
 
@@ -125,6 +121,8 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 {
 	struct pollfd signals = {.fd = f->watch.ending_fd, .events = POLLIN};
 
+	if (failure->text[0] != '\0')
+		f->trouble = *failure;
 	if (result == LOCK_CANCELLED) {
 		int signal = take_signal(f);
 
@@ -143,7 +141,7 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 		return false;
 	}
 	if (is_late(f) || (!f->answered && clock_now() >= patience_end(f))) {
-		end_by_time(f, failure);
+		end_by_time(f);
 		return false;
 	}
 	if (result == LOCK_FAILED)
@@ -393,6 +391,7 @@ void front_run(const struct front_task *task, struct outcome *outcome)
 
 	struct failure failure;
 
+	failure_set(&f.trouble, EXIT_UNREACHABLE, "no answer from the server");
 	if (!watch_open(&f.watch, task->inherited)) {
 		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
 		outcome_fail(outcome, &failure);
