@@ -37,6 +37,7 @@ struct front {
 	struct watch watch;
 	struct lease *lease;
 	struct wait_line line;
+	struct failure trouble; /* why no server has answered yet */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	bool ancestry_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
@@ -101,15 +102,18 @@ static int take_signal(const struct front *f)
 /* The wait is over without the lock: it is held by another, or no server has answered at all. */
 static void end_by_time(struct front *f)
 {
-	struct failure failure;
-
-	if (f->answered) {
+	if (f->answered)
 		f->outcome->kind = f->task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
-	} else {
-		failure_set(&failure, EXIT_UNREACHABLE, "no answer from the server");
-		outcome_fail(f->outcome, &failure);
-	}
+	else
+		outcome_fail(f->outcome, &f->trouble);
 	withdraw(f, LATE_LIMIT);
+}
+
+/* A connection that breaks is mended by the next try, once a server has answered or taken a
+ * request; one that is refused from the start is not. */
+static bool may_mend(const struct front *f, const struct failure *failure)
+{
+	return failure->code == EXIT_UNREACHABLE && (f->answered || f->outstanding);
 }
 
 /* Whether to go on after a step that did not succeed; else the outcome is set. */
@@ -117,6 +121,8 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 {
 	struct pollfd signals = {.fd = f->watch.ending_fd, .events = POLLIN};
 
+	if (failure->text[0] != '\0')
+		f->trouble = *failure;
 	if (result == LOCK_CANCELLED) {
 		int signal = take_signal(f);
 
@@ -129,7 +135,7 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 		withdraw(f, LATE_LIMIT);
 		return false;
 	}
-	if (result == LOCK_FAILED && !(f->answered && failure->code == EXIT_UNREACHABLE)) {
+	if (result == LOCK_FAILED && !may_mend(f, failure)) {
 		outcome_fail(f->outcome, failure);
 		withdraw(f, LATE_LIMIT);
 		return false;
@@ -385,6 +391,7 @@ void front_run(const struct front_task *task, struct outcome *outcome)
 
 	struct failure failure;
 
+	failure_set(&f.trouble, EXIT_UNREACHABLE, "no answer from the server");
 	if (!watch_open(&f.watch, task->inherited)) {
 		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
 		outcome_fail(outcome, &failure);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ancestry.h"
@@ -131,6 +132,21 @@ static void obtain(struct supervision *s)
 		pause(); /* cancelled: the front kills us and gives the lock back itself */
 }
 
+/* There are no descriptors left to watch with: the answer is awaited, and what it brings taken
+ * back. */
+static _Noreturn void refuse(struct supervision *s)
+{
+	struct lock_answer *answer = &s->lease->answer;
+	int error = errno;
+
+	lock_answer(s->lock, (struct patience){s->task->answer_until, -1}, answer);
+	take_back(s);
+	answer->result = LOCK_FAILED;
+	failure_set(
+		&answer->failure, EXIT_SYSTEM, "cannot watch over COMMAND: %s", strerror(error));
+	end_denied(s);
+}
+
 /* Below another dlock the lock may turn out to be that one's: then all is set after the answer. */
 static void export_nested(const struct supervision *s)
 {
@@ -198,7 +214,8 @@ pid_t keeper_start(const struct keeper_task *task)
 	if (pid != 0)
 		return pid;
 	setpgid(0, 0);
-	supervision_open(&s, task, front);
+	if (!supervision_open(&s, task, front))
+		refuse(&s);
 	prepare_environment(&s);
 	obtain(&s);
 	run_command(&s);

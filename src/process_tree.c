@@ -178,6 +178,8 @@ void tree_reap(struct process_tree *tree)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+		if (WIFEXITED(status) || WIFSIGNALED(status))
+			tree->reaped++;
 		if (pid != tree->command)
 			continue;
 		tree->stopped = WIFSTOPPED(status);

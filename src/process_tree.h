@@ -20,6 +20,7 @@ struct process_tree {
 	bool over;                       /* it has ended; status is there */
 	bool stopped;                    /* it is stopped by a signal (Ctrl-Z) */
 	int status;                      /* as from waitpid(2) */
+	unsigned reaped;                 /* how many children have been collected */
 	bool empty;                      /* nothing is left: known after tree_reap */
 	pid_t strangers[TREE_STRANGERS]; /* children that were here before; not ours to stop */
 	size_t stranger_count;
@@ -36,8 +37,8 @@ void tree_reap(struct process_tree *tree);
  * Sends a signal to every descendant, parents before children (a shell must not go on to its next
  * command because the last one was ended first). Our own children's pids cannot be reused before
  * we reap them; the others are signalled through a pidfd that is opened first and compared with
- * its parent afterwards. For SIGKILL call it again at each SIGCHLD and every few ms until the tree
- * is empty: a killed process cannot fork, and its children become ours.
+ * its parent afterwards. For SIGKILL call it again every few ms until the tree is
+ * empty: a killed process cannot fork, and its children become ours.
  */
 void tree_signal(const struct process_tree *tree, int sig);
 

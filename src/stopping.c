@@ -4,7 +4,7 @@
 
 #include "process_tree.h"
 
-#define ROUND_FIRST    (5 * NANOS_PER_MS)
+#define ROUND_FIRST    (2 * NANOS_PER_MS)
 #define ROUND_LONGEST  (100 * NANOS_PER_MS)
 #define HOPELESS_AFTER NANOS_PER_SEC
 
@@ -25,18 +25,28 @@ static nanos kill_at(const struct stopping *stopping, nanos limit)
 
 static void kill_round(struct stopping *stopping, struct process_tree *tree, nanos now)
 {
+	nanos took;
+
 	if (!stopping->killing) {
 		stopping->killing = true;
 		stopping->killing_since = now;
-		stopping->pause = ROUND_FIRST;
+		stopping->next_round = now;
 	}
+	if (now < stopping->next_round)
+		return;
 	tree_signal(tree, SIGKILL);
 	tree_reap(tree);
-	if (now >= stopping->next_round) {
-		stopping->next_round = now + stopping->pause;
-		stopping->pause =
-			stopping->pause * 2 < ROUND_LONGEST ? stopping->pause * 2 : ROUND_LONGEST;
-	}
+
+	/* Not at each death: three hundred of them, each with a sweep over what is left, would keep
+	 * the processor from those that are to die. While any die the next round is near, but
+	 * sweeps never take more than half of the time. */
+	if (tree->reaped != stopping->reaped || stopping->pause == 0)
+		stopping->pause = ROUND_FIRST;
+	else if ((stopping->pause *= 2) > ROUND_LONGEST)
+		stopping->pause = ROUND_LONGEST;
+	stopping->reaped = tree->reaped;
+	took = clock_now() - now;
+	stopping->next_round = now + took + (took > stopping->pause ? took : stopping->pause);
 }
 
 void stopping_step(struct stopping *stopping, struct process_tree *tree, nanos limit)

@@ -19,6 +19,7 @@ struct stopping {
 	nanos killing_since;
 	nanos next_round;
 	nanos pause;
+	unsigned reaped; /* the tree's, at the last round */
 };
 
 /* Sends the stop signal to the whole tree; SIGKILL follows after the grace. The first call counts.
@@ -27,8 +28,8 @@ void stopping_begin(
 	struct stopping *stopping, const struct process_tree *tree, int stop_signal, nanos grace);
 
 /* Does what is due. SIGKILL comes at `limit` at the latest (lease_kill_at of the validity as known
- * now). Call it at stopping_due, and at each SIGCHLD after tree_reap: the children of whoever has
- * just died are ours now. */
+ * now). Call it at stopping_due, and after tree_reap whenever there may be more to do: the children
+ * of whoever has just died are ours now, and the next round is for them. */
 void stopping_step(struct stopping *stopping, struct process_tree *tree, nanos limit);
 
 /* When stopping_step has something to do again. */

@@ -23,7 +23,7 @@ static void set_phase(struct supervision *s, enum lease_phase phase)
 	atomic_store(&s->lease->phase, phase);
 }
 
-void supervision_open(struct supervision *s, const struct keeper_task *task, pid_t front)
+bool supervision_open(struct supervision *s, const struct keeper_task *task, pid_t front)
 {
 	sigset_t heeded = task->inherited->forwarded;
 	sigset_t quiet;
@@ -42,6 +42,9 @@ void supervision_open(struct supervision *s, const struct keeper_task *task, pid
 	s->lost_fd = news_open();
 	s->timer = clock_timer_open();
 	s->front_fd = pidfd_open(s->front, 0);
+	/* A front that has died is met by supervision_front_is_gone. */
+	return s->signal_fd >= 0 && s->lost_fd >= 0 && s->timer >= 0 &&
+	       (s->front_fd >= 0 || errno == ESRCH);
 }
 
 bool supervision_front_is_gone(const struct supervision *s)
@@ -76,9 +79,14 @@ static nanos kill_limit(const struct supervision *s)
 
 static void go_on_stopping(struct supervision *s)
 {
-	stopping_step(&s->stopping, &s->tree, kill_limit(s));
-	if (s->stopping.killing && atomic_load(&s->lease->phase) == LEASE_STOPPING)
+	nanos limit = kill_limit(s);
+
+	/* Said before it is done: a first round through a large tree takes its time, and the front
+	 * is not to take us for stopped. */
+	if (clock_now() >= stopping_due(&s->stopping, limit) &&
+		atomic_load(&s->lease->phase) == LEASE_STOPPING)
 		set_phase(s, LEASE_KILLING);
+	stopping_step(&s->stopping, &s->tree, limit);
 }
 
 /* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the

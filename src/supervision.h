@@ -34,8 +34,8 @@ struct supervision {
 	bool given_up; /* what is left cannot be stopped */
 };
 
-/* Opens what watching needs, in the keeper, whose front has the given pid. */
-void supervision_open(struct supervision *supervision, const struct keeper_task *task, pid_t front);
+/* Opens what watching needs, in the keeper, whose front has the given pid. False with errno. */
+bool supervision_open(struct supervision *supervision, const struct keeper_task *task, pid_t front);
 
 bool supervision_front_is_gone(const struct supervision *supervision);
 

@@ -386,7 +386,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	done
 	kill -KILL "$b_pid" "$c_pid" "$d_pid" "$f_pid" "$g_pid"
 	wait_until listening 1
-	tell a release 1000
+	say a 'release 1000' 'released handed=1'
 	tell a settle 5000
 	on_time e granted 0 800
 	heard a 'settled pending=0'
@@ -407,7 +407,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	tell d wait 30000
 	wait_until listening 3
 	kill -STOP "$b_pid"
-	tell a release 1000
+	say a 'release 1000' 'released handed=1'
 	tell a settle 5000
 	on_time c granted 500 2500
 	heard a 'settled pending=0'

@@ -16,7 +16,7 @@ name_works() {
 		dlock status -q -- "$DLOCK_NAME"; echo $?'
 	if [[ $name == *[*?[]* ]]; then
 		# Such a NAME is a glob to status.
-		out=${out%$'\n'*}$'\n0'
+		out=${out%%$'\n'*}$'\n0'
 	fi
 	[[ "$status$out$err" == $'01\n0' && $(<name) == "$name" ]] \
 		|| fail "NAME $(printf %q "$name"): status $status" "$out" "$err"

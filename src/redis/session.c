@@ -120,8 +120,10 @@ enum wire session_open(struct session *session, struct patience patience, struct
 
 	if (session->connection && !session->waiting && session->greetings == 0)
 		return WIRE_OK;
-	session_drop(session);
-	result = start(session, patience, failure);
+	if (session->waiting)
+		session_drop(session);
+	if (!session->connection)
+		result = start(session, patience, failure);
 	if (result == WIRE_OK)
 		result = connection_flush(session->connection, patience, failure);
 	if (result == WIRE_OK)

@@ -55,7 +55,10 @@ static bool is_glob(const char *pattern)
 static bool is_wanted(const struct survey *survey, const char *name)
 {
 	for (size_t i = 0; i < survey->pattern_count; i++) {
-		if (fnmatch(survey->patterns[i], name, 0) == 0)
+		const char *pattern = survey->patterns[i];
+
+		/* A backslash in a NAME is one. */
+		if (is_glob(pattern) ? fnmatch(pattern, name, 0) == 0 : strcmp(pattern, name) == 0)
 			return true;
 	}
 	return survey->pattern_count == 0;
