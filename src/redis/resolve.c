@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <nss.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -45,6 +46,10 @@ static void *look_up(void *argument)
 	struct lookup *lookup = argument;
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 
+#ifdef DLOCK_STATIC
+	/* Other modules of nsswitch.conf would bring a libc of their own with them. */
+	__nss_configure_lookup("hosts", "files dns");
+#endif
 	lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->result);
 	lookup->system_error = errno;
 	atomic_store(&lookup->done, true);
