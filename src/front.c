@@ -233,6 +233,7 @@ static void conclude(struct front *f)
 		return;
 	}
 	f->outcome->kind = end_of_run(f);
+	watch_note_signals(&f->watch);
 	/* A shell's loop ends when what it runs dies of Ctrl-C, not when it exits with 130. */
 	if (f->outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
 		WTERMSIG(lease->command_status) == f->watch.terminal_signal)

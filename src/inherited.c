@@ -67,10 +67,20 @@ void inherited_take(struct inherited *inherited)
 
 bool inherited_is_shared(const struct inherited *inherited, int sig, int code)
 {
-	/* Only the HUP of a terminal that hangs up goes to the session's leader alone
-	 * (tty_signal_session_leader()). */
-	return inherited->terminal && code == SI_KERNEL &&
-	       !(sig == SIGHUP && getsid(0) == getpid());
+	if (!inherited->terminal || code != SI_KERNEL)
+		return false;
+	switch (sig) {
+	case SIGINT:
+	case SIGQUIT:
+	case SIGWINCH:
+	case SIGCONT:
+		return true;
+	case SIGHUP: /* of one that hangs up: to the session's leader alone, by
+		      * tty_signal_session_leader() */
+		return getsid(0) != getpid();
+	default: /* the kernel's own, but not the terminal's: an alarm(2) set before exec */
+		return false;
+	}
 }
 
 void inherited_return(const struct inherited *inherited)

@@ -80,15 +80,30 @@ bool watch_start(struct watch *watch, struct keeper_task *task)
 	return false;
 }
 
-/* A signal for COMMAND. */
-static void forward(struct watch *watch, const struct signalfd_siginfo *info)
+/* Whether COMMAND has got this signal as well, from the terminal. */
+static bool note_terminal_signal(struct watch *watch, const struct signalfd_siginfo *info)
 {
 	int sig = (int)info->ssi_signo;
 
 	if (!inherited_is_shared(watch->inherited, sig, info->ssi_code))
-		pidfd_send_signal(watch->keeper_fd, sig, NULL, 0);
-	else if (sig == SIGINT || sig == SIGQUIT)
+		return false;
+	if (sig == SIGINT || sig == SIGQUIT)
 		watch->terminal_signal = sig;
+	return true;
+}
+
+static void forward(struct watch *watch, const struct signalfd_siginfo *info)
+{
+	if (!note_terminal_signal(watch, info))
+		pidfd_send_signal(watch->keeper_fd, (int)info->ssi_signo, NULL, 0);
+}
+
+void watch_note_signals(struct watch *watch)
+{
+	struct signalfd_siginfo info;
+
+	while (read(watch->ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		note_terminal_signal(watch, &info);
 }
 
 /* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0.

@@ -51,6 +51,10 @@ bool watch_start(struct watch *watch, struct keeper_task *task);
 /* Watches until one of the ends above. *signal is set with WATCH_CANCELLED. */
 enum watch_end watch_run(struct watch *watch, const struct keeper_task *task, int *signal);
 
+/* Takes the signals that came while the keeper ended: a Ctrl-C reaches COMMAND and us at once, but
+ * we may see COMMAND's end first. They no longer go anywhere. */
+void watch_note_signals(struct watch *watch);
+
 /* After WATCH_DIED: stops what the keeper left, which is ours now. COMMAND died with it
  * (PR_SET_PDEATHSIG) or before it; stopping.begun tells whether there was anything. Nobody renews
  * meanwhile: SIGKILL comes before validity ends. */
