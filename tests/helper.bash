@@ -107,8 +107,8 @@ server_pid() { echo "$(<"$SERVER/pid")"; }
 server_stop() { kill -STOP "$(server_pid)"; }
 server_continue() { kill -CONT "$(server_pid)"; }
 
-# The file's server, directly.
-cli() { redis-cli -s "$SERVER/socket" "$@"; }
+# The file's server, directly; one that stands still is no reason to stand still as well.
+cli() { timeout 60 redis-cli -s "$SERVER/socket" "$@"; }
 
 # ---- Before and after each test ------------------------------------------------------------------
 
