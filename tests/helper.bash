@@ -38,7 +38,19 @@ file_begin() {
 			cc -std=c17 -D_GNU_SOURCE -O1 -o "$BIN/$tool" "$BATS_TEST_DIRNAME/aux/$tool.c"
 		fi
 	done
+	loading_dlock
 	server_begin "$SERVER"
+}
+
+# The program under test, or the one built beside it, as LOADING/dlock: what LD_PRELOAD names has
+# no effect on a program with libc linked in.
+loading_dlock() {
+	local program
+	export LOADING=$BATS_FILE_TMPDIR/loading
+	program=$(realpath "$BIN/dlock")
+	readelf -lW "$program" | grep -q INTERP || program=$(realpath "${TEST_BIN:?}/dlock")
+	mkdir -p "$LOADING"
+	ln -s "$program" "$LOADING/dlock"
 }
 
 file_end() {
