@@ -511,6 +511,42 @@ as_nobody() {
 	kill -KILL "$riser"
 }
 
+# as_nobody in a cgroup that was delegated to that user, as `Delegate=yes` of systemd does.
+delegated() {
+	mkdir tree
+	mount -t cgroup2 none tree
+	mkdir "tree/dlock-test.$$"
+	chown -R 65534 "tree/dlock-test.$$"
+	echo $BASHPID >"tree/dlock-test.$$/cgroup.procs"
+	as_nobody "$@"
+	echo $BASHPID >tree/cgroup.procs
+}
+
+not_delegated_any_more() {
+	rmdir "tree/dlock-test.$$" || return 1
+	umount tree
+}
+
+@test "a descendant that may not be signalled, in a cgroup of ours: killed with the others" {
+	delegated -t 3 x sh -c './riser & wait'
+	server_stop
+	finish one
+	server_continue
+	assert is_gone "$riser"
+	assert_equal "$status" 80
+	refute grep -q 'could not stop' one.err
+	not_delegated_any_more
+}
+
+@test "front killed, a descendant in a cgroup of ours may not be signalled: killed, and released" {
+	delegated -t 60 --grace 0.2 x sh -c './riser & wait'
+	kill -KILL $one_pid
+	wait_until is_gone "$riser"
+	wait_until is_free x
+	finish one
+	wait_until not_delegated_any_more
+}
+
 @test "front killed, a descendant may not be signalled: the lock is renewed as long as it lives" {
 	as_nobody -t 2 --grace 0.2 x sh -c './riser & wait'
 	local token
