@@ -657,6 +657,58 @@ ctrl_z() { # SECONDS THIEF
 	END
 }
 
+# A job in the background that the terminal stops: by its own reading, or by writing under `stty tostop`.
+stopped_by_terminal() { # SETTING COMMAND ANSWER
+	python "$SERVER/socket" "$@" <<-'END'
+		import subprocess, sys, time
+		from terminal import Shell, check, process_state, wait_until
+
+		socket, setting, action, answer = sys.argv[1:5]
+
+		def call(*words):
+		    return subprocess.run(["redis-cli", "-s", socket, *words], capture_output=True,
+		                          text=True).stdout.strip()
+
+		def text(path):
+		    try:
+		        return open(path).read().strip()
+		    except FileNotFoundError:
+		        return ""
+
+		shell = Shell()
+		shell.run(setting)
+		shell.send(f"dlock -t 2 x sh -c 'echo $$ >command; until [ -e begin ]; do sleep 0.05; done;"
+		           f" {action}; exit 7' &\n")
+		wait_until(lambda: text("command"), "COMMAND")
+		command = int(text("command"))
+		token = call("GET", "lock:x")
+		open("begin", "w").close()
+		wait_until(lambda: process_state(command) == "T", "COMMAND's stop")
+		until = time.monotonic() + 3
+		while time.monotonic() < until:
+		    check(call("GET", "lock:x") == token, "the lock while COMMAND is stopped")
+		    check(process_state(command) == "T", process_state(command))
+		    time.sleep(0.05)
+		shell.send("fg\n")
+		if "read" in action:
+		    shell.send(answer + "\n")
+		shell.expect("said " + answer)
+		shell.expect(shell.PROMPT)
+		status = shell.run("echo code $?").strip()
+		check(status == "code 7", status)
+		check(call("GET", "lock:x") == "", call("GET", "lock:x"))
+		shell.leave()
+	END
+}
+
+@test "COMMAND reads from the terminal in the background (SIGTTIN): stopped past the TTL, the lock stays, fg goes on" {
+	stopped_by_terminal true 'read -r line; echo "said" $line' hello
+}
+
+@test "COMMAND writes to it in the background (SIGTTOU): the same" {
+	stopped_by_terminal 'stty tostop' 'echo "said" $((6 * 7))' 42
+}
+
 @test "Ctrl-Z and fg within the TTL: the lock stays" { ctrl_z 0.5 none; }
 
 @test "Ctrl-Z, and fg past the TTL: the lock stays" { ctrl_z 3 none; }
