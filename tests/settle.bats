@@ -62,7 +62,7 @@ up_for() { (($(up) >= $1)); }
 	server_end "$SERVER"
 	server_again "$SERVER"
 	hold one x -s
-	try dlock -n -s --settle 1h x touch ran
+	try dlock -n -s --settle 3 x touch ran
 	assert_equal "$status" 1
 	start two dlock -s --settle 3 x touch ran
 	hold three y -s

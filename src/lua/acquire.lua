@@ -63,6 +63,7 @@ local function busy()
     end
   end
   local holder, left = cur or '', 0
+  local pause = math.max(0, math.ceil((meta.off - now()) / 1000))
   if sharing() then
     local share = call('ZRANGE', HOLDERS, 0, 0, 'WITHSCORES')
     holder = share[1] or ''
@@ -71,10 +72,13 @@ local function busy()
     else
       left = call('PTTL', K)
     end
+    if want == 's' and cur == WORDS.s and pause > 0 then
+      left = pause
+    end
   elseif cur then
     left = call('PTTL', K)
   else
-    left = math.max(0, math.ceil((meta.off - now()) / 1000))
+    left = pause
   end
   -- A foreign value may be of any size; no token of ours is that long.
   holder = holder:sub(1, 119)
