@@ -136,21 +136,6 @@ bool caller_find(struct caller *caller, struct failure *failure)
 		"cannot tell which process is to hold the lock: name it by --pid");
 }
 
-void caller_program(const struct caller *caller, char *text, size_t size)
-{
-	char path[48];
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)caller->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	length = fd < 0 ? -1 : read(fd, text, size - 1);
-	if (fd >= 0)
-		close(fd);
-	text[length < 0 ? 0 : length] = '\0';
-	text[strcspn(text, "\n")] = '\0';
-}
-
 bool caller_is_gone(const struct caller *caller)
 {
 	struct pollfd end = {.fd = caller->fd, .events = POLLIN};
@@ -158,14 +143,28 @@ bool caller_is_gone(const struct caller *caller)
 	return poll(&end, 1, 0) > 0;
 }
 
+/* A file's offset is to be the caller's own, or he would write over our line: so its descriptor is
+ * copied (Linux 5.6) where we might trace him. All else is opened anew, so that it never makes us
+ * wait; a socket cannot be. */
+static int open_stderr(const struct caller *caller)
+{
+	int fd = pidfd_getfd(caller->fd, STDERR_FILENO, 0);
+	struct stat status;
+	char path[48];
+
+	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
+	return open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
 bool caller_tell(const struct caller *caller, const char *line, size_t length)
 {
-	char path[48];
+	int fd = open_stderr(caller);
 	ssize_t written = -1;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
-	fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	if (!caller_is_gone(caller)) /* so it was his, not that of a later one with his pid */
