@@ -71,6 +71,10 @@ all_caught() {
 	all_caught set-again-always set-again-never release-always wall-clock
 }
 
+@test "whose a lock without a process is: anybody's token, a fence that stays when it is broken" {
+	all_caught token-of-anybody force-keeps-fence
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/mutants/*; do

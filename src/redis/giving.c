@@ -78,7 +78,8 @@ static bool read_release(
 	}
 	if (!single_by_token(single) || !single_read_denial(reply, answer))
 		return false;
-	if (single->repeats && strcmp(word, "ended") == 0) {
+	/* On the connection before this one the same release may have landed. */
+	if (single->session.dials > 1 && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_RELEASED;
 		single_read_handed(reply_at(reply, 1), answer);
 	}
@@ -215,7 +216,6 @@ void single_release(struct lock *lock, const struct lock_parting *parting, struc
 			return;
 		if (single_by_token(single) && single->session.dials == 0)
 			return;
-		single->repeats = true;
 		if (!single_pause(patience, &answer->result))
 			return;
 	}

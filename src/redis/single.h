@@ -58,7 +58,6 @@ struct single {
 	bool answered;  /* the server has answered a request to acquire */
 	bool spent;     /* this token was given back; the next attempt takes a fresh one */
 	bool loss_told; /* the server has counted it */
-	bool repeats;   /* an earlier release by token may have landed */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
 	int64_t since_us;
 	nanos granted_at;
