@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "options_table.h"
 #include "output.h"
+#include "tls_program.h"
 
 #define TEXT_COLUMN 32 /* where the description of an option begins */
 
@@ -72,6 +73,6 @@ bool help_show(const struct command *command, struct failure *failure)
 bool help_show_version(const struct command *command, struct failure *failure)
 {
 	(void)command;
-	printf("dlock %s\n", PACKAGE_VERSION);
+	printf("dlock %s\nTLS: %s\n", PACKAGE_VERSION, tls_program_is_there() ? "yes" : "no");
 	return output_finish(failure);
 }

@@ -51,8 +51,9 @@ static bool append_greeting(struct session *session)
 /* Connects, and leaves the greeting in the buffer. */
 static enum wire start(struct session *session, struct patience patience, struct failure *failure)
 {
-	enum wire result = connection_open(&session->connection, &session->server->endpoints[0],
-		session->server->text, &session->lookup, patience, failure);
+	enum wire result = connection_open(&session->connection, session->server,
+		&session->server->endpoints[0], session->server->text, &session->lookup, patience,
+		failure);
 
 	if (result != WIRE_OK) {
 		session->connection = NULL;
