@@ -334,6 +334,32 @@ asked_name() {
 	expect 0
 }
 
+@test "a run takes one connection" {
+	has_tls || return 0
+	try dlock x true
+	expect 0
+	assert_equal $(($(connections) - before)) 1 connections
+}
+
+@test "what the keeper has used the front lets alone, or both would write under the same number" {
+	has_tls || return 0
+	cli CONFIG SET busy-reply-threshold 100 >/dev/null
+	start busy redis-cli -s "$SERVER/socket" EVAL 'while true do end' 0
+	wait_until is_busy
+	# Its keeper asks again and again.
+	start one outcome=outcome pid=front dlock x touch ran
+	stays 1000 is_alive $one_pid
+	kill -TERM "$(<front)"
+	wait_until is_file outcome
+	assert_file outcome 'signal TERM'
+	cli SCRIPT KILL >/dev/null
+	wait_until is_free x
+	refute grep -E 'decryption|bad record' "$SERVER/log"
+	refute_file ran
+}
+
+is_busy() { [[ $(cli PING 2>&1) == BUSY* ]]; }
+
 @test "waiters are served in order, each by two connections at most" {
 	has_tls || return 0
 	hold one x
