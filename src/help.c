@@ -65,7 +65,8 @@ bool help_show(const struct command *command, struct failure *failure)
 	show_options(command);
 	printf("\nA DURATION is 90 or 2.5 (seconds), 250ms, 1m30s, 2h, 7d. The server is named\n"
 	       "by -S, by DLOCK_SERVER or in the configuration; its URL is\n"
-	       "redis://[user[:password]@]host[:port][/db] or unix:///path[?db=N].\n"
+	       "redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
+	       "unix:///path[?db=N].\n"
 	       "Everything else, exit codes first: man dlock\n");
 	return output_finish(failure);
 }
