@@ -275,6 +275,7 @@ static bool read_parameter(const struct reading *reading, char *name)
 
 static bool read_query(const struct reading *reading)
 {
+	const struct server *server = reading->server;
 	char *rest = reading->url.query;
 	char *parameter;
 
@@ -282,7 +283,7 @@ static bool read_query(const struct reading *reading)
 		if (!read_parameter(reading, parameter))
 			return false;
 	}
-	return true;
+	return !server->key || server->cert || fault(reading, "a key= without cert=");
 }
 
 /* --- All of it ----------------------------------------------------------------------------- */

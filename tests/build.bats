@@ -49,7 +49,8 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	local version
 	version=$(sed -n 's/^PACKAGE_VERSION = //p' "$builddir/Makefile")
 	try dlock --version
-	assert_equal "$status $out" "0 dlock $version"
+	assert_equal "$status ${out%%$'\n'*}" "0 dlock $version"
+	assert_match "$out" $'\nTLS: (yes|no)$'
 }
 
 @test "the program is a hardened one" {

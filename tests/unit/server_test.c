@@ -209,6 +209,9 @@ static void test_tls(void)
 	same(server->sni, "n@x", "the later sni");
 	ok(server->insecure, "insecure");
 	server_free(server);
+	server = server_parse("rediss://h?key=k", &failure);
+	ok(server == NULL && failure.code == EXIT_USAGE && strstr(failure.text, "key=") != NULL,
+		"a key without certificate");
 	server = server_parse("rediss://h?insecure=0", &failure);
 	ok(server != NULL && !server->insecure, "insecure=0");
 	server_free(server);
