@@ -467,10 +467,10 @@ share_is_over() {
 
 @test "renew against the expiry and a contender: never both have it" {
 	local i renewed=0 lost=0
-	for i in {1..40}; do
+	for i in {1..24}; do
 		take one -t 10 x
 		cli EVAL 'for _, key in ipairs(KEYS) do redis.call("PEXPIRE", key, ARGV[1]) end' \
-			2 lock:x "$(who x "$one_token")" $((RANDOM % 12 + 1)) >/dev/null
+			2 lock:x "$(who x "$one_token")" $((RANDOM % (2 * took) + 1)) >/dev/null
 		dlock acquire -n -q x >contender 2>/dev/null &
 		try dlock renew x "$one_token"
 		local code=$status

@@ -173,7 +173,11 @@ test_end() {
 
 # Every process that this test started, by a mark in its environment.
 marked_pids() {
-	env -u TEST_MARK grep -lzsxF "TEST_MARK=$TEST_MARK" /proc/[0-9]*/environ | cut -d/ -f3
+	local mark=$TEST_MARK
+	(
+		unset TEST_MARK # those who look are not to be found
+		grep -lzsxF "TEST_MARK=$mark" /proc/[0-9]*/environ | cut -d/ -f3
+	)
 }
 
 nothing_runs() { [[ -z $(marked_pids) ]]; }
