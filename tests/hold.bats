@@ -631,9 +631,12 @@ free"
 }
 
 @test "a script under a run form: its inner lock is free when that returns, and nothing is said" {
-	try dlock y sh -c 'dlock hold x; dlock status -q x && echo held; true'
-	expect 0 held
-	assert is_free x
+	local i
+	for i in 1 2 3 4 5 6; do
+		try dlock y sh -c 'dlock hold x; dlock status -q x && echo held; true'
+		expect 0 held
+		assert is_free x
+	done
 	# A keeper that is not done soon is what COMMAND leaves running.
 	start other sleep 300
 	try dlock y dlock hold --pid $other_pid x
