@@ -108,10 +108,11 @@ static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure
 		return failure_set(failure, EXIT_USAGE,
 			"there is no process %d, which was to hold the lock", (int)pid);
 	caller->start = process.start;
-	if (pidfd_send_signal(caller->fd, 0, NULL, 0) < 0)
+	/* The first process of a container ignores what comes from inside it, SIGKILL too; and when
+	 * it ends there is nobody left to give the lock back. */
+	if (pid == 1 || pidfd_send_signal(caller->fd, 0, NULL, 0) < 0)
 		return failure_set(failure, EXIT_USAGE,
-			"process %d could not be stopped when the lock is lost: %s", (int)pid,
-			strerror(errno));
+			"process %d could not be stopped when the lock is lost", (int)pid);
 	return true;
 }
 
@@ -120,20 +121,33 @@ bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
 	return open_pidfd(caller, pid, failure);
 }
 
+/* Not who adopted us: our caller then is nobody. Nor a dlock, of which we would be the COMMAND: it
+ * waits for what we leave behind. */
+static bool may_be_caller(pid_t pid)
+{
+	char program[PROCESS_PROGRAM], own[PROCESS_PROGRAM];
+	struct process process;
+
+	process_program(pid, program);
+	process_program(getpid(), own);
+	return process_read(pid, &process) && process.session == getsid(0) &&
+	       strcmp(program, own) != 0;
+}
+
 bool caller_find(struct caller *caller, struct failure *failure)
 {
 	pid_t parent = getppid();
 	pid_t reader = find_reader(parent);
 	pid_t pid = reader != 0 ? reader : parent;
-	struct process process;
 
-	if (!open_pidfd(caller, pid, failure))
-		return false;
-	/* Who reads what our living parent prints has been there all the while; and of our parent
-	 * this is the proof. */
-	if (getppid() == parent && process_read(pid, &process) && process.session == getsid(0) &&
-		(reader == 0 || find_reader(parent) == reader))
-		return true;
+	if (may_be_caller(pid)) {
+		if (!open_pidfd(caller, pid, failure))
+			return false;
+		/* Our living parent has been there all the while, and so has he who reads what it
+		 * prints. */
+		if (getppid() == parent && (reader == 0 || find_reader(parent) == reader))
+			return true;
+	}
 	return failure_set(failure, EXIT_USAGE,
 		"cannot tell which process is to hold the lock: name it by --pid");
 }
