@@ -14,43 +14,46 @@
 #include "failure.h"
 #include "process.h"
 
+#define LINK_SIZE   64   /* a longer one is no pipe */
 #define DEPTH_MOST  64   /* subshells within each other */
 #define SETTLE_MOST 1000 /* ms that a shell may take from fork(2) to closing a pipe's end */
 
-/* What a process has open as fd. */
-static bool look_at(pid_t pid, const char *fd, struct stat *status)
+/* What /proc says of a descriptor: "pipe:[INODE]". Not stat(2), which a file system may keep. */
+static bool look_at(pid_t pid, const char *fd, char what[static LINK_SIZE])
 {
 	char path[64];
+	ssize_t length;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, fd);
-	return stat(path, status) == 0;
+	length = readlink(path, what, LINK_SIZE - 1);
+	what[length < 0 ? 0 : length] = '\0';
+	return strncmp(what, "pipe:", 5) == 0;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool has(pid_t pid, const char *fd, const char *pipe)
 {
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+	char what[LINK_SIZE];
+
+	return look_at(pid, fd, what) && strcmp(what, pipe) == 0;
 }
 
 /* Whether the process has the pipe open for reading, other than as its standard input: so the last
  * part of a pipeline has it, where the shell itself runs that (zsh, lastpipe). */
-static bool reads(pid_t pid, const struct stat *pipe)
+static bool reads(pid_t pid, const char *pipe)
 {
 	const struct dirent *entry;
-	struct stat status, link;
+	struct stat link;
 	char path[48];
 	bool found = false;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir)) != NULL) {
-		if (strcmp(entry->d_name, "0") == 0 || !look_at(pid, entry->d_name, &status))
-			continue;
+	while (dir && !found && (entry = readdir(dir)) != NULL)
 		/* The link's own mode tells what the descriptor was opened for (proc(5)). */
-		found = is_same(&status, pipe) &&
+		found = strcmp(entry->d_name, "0") != 0 && has(pid, entry->d_name, pipe) &&
 			fstatat(dirfd(dir), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
 			(link.st_mode & S_IRUSR) != 0;
-	}
 	if (dir)
 		closedir(dir);
 	return found;
@@ -58,7 +61,7 @@ static bool reads(pid_t pid, const struct stat *pipe)
 
 /* A shell that reads what a subshell prints sleeps over it. One that has the pipe because it is
  * just building a pipeline is awake, and lets go of it presently. */
-static bool waits_for(pid_t shell, const struct stat *pipe)
+static bool waits_for(pid_t shell, const char *pipe)
 {
 	struct process process;
 
@@ -77,19 +80,18 @@ static bool waits_for(pid_t shell, const struct stat *pipe)
  */
 static pid_t find_reader(pid_t parent)
 {
-	struct stat pipe, own;
+	char pipe[LINK_SIZE];
 	struct process process;
 	pid_t pid = parent;
 
-	if (!look_at(parent, "1", &pipe) || !S_ISFIFO(pipe.st_mode))
+	if (!look_at(parent, "1", pipe))
 		return 0;
-	for (int depth = 0; depth < DEPTH_MOST; depth++) {
-		if (!look_at(pid, "1", &own) || !is_same(&own, &pipe) ||
-			!process_read(pid, &process) || !process.is_copy)
+	for (int depth = 0; depth < DEPTH_MOST && has(pid, "1", pipe); depth++) {
+		if (!process_read(pid, &process) || !process.is_copy)
 			break;
 		pid = process.parent;
 	}
-	return pid > 0 && pid != parent && waits_for(pid, &pipe) ? pid : 0;
+	return pid > 0 && pid != parent && waits_for(pid, pipe) ? pid : 0;
 }
 
 static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure)
@@ -106,10 +108,11 @@ static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure
 		return failure_set(failure, EXIT_USAGE,
 			"there is no process %d, which was to hold the lock", (int)pid);
 	caller->start = process.start;
-	if (pidfd_send_signal(caller->fd, 0, NULL, 0) < 0)
+	/* The first process of a container ignores what comes from inside it, SIGKILL too; and when
+	 * it ends there is nobody left to give the lock back. */
+	if (pid == 1 || pidfd_send_signal(caller->fd, 0, NULL, 0) < 0)
 		return failure_set(failure, EXIT_USAGE,
-			"process %d could not be stopped when the lock is lost: %s", (int)pid,
-			strerror(errno));
+			"process %d could not be stopped when the lock is lost", (int)pid);
 	return true;
 }
 
@@ -118,20 +121,33 @@ bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
 	return open_pidfd(caller, pid, failure);
 }
 
+/* Not who adopted us: our caller then is nobody. Nor a dlock, of which we would be the COMMAND: it
+ * waits for what we leave behind. */
+static bool may_be_caller(pid_t pid)
+{
+	char program[PROCESS_PROGRAM], own[PROCESS_PROGRAM];
+	struct process process;
+
+	process_program(pid, program);
+	process_program(getpid(), own);
+	return process_read(pid, &process) && process.session == getsid(0) &&
+	       strcmp(program, own) != 0;
+}
+
 bool caller_find(struct caller *caller, struct failure *failure)
 {
 	pid_t parent = getppid();
 	pid_t reader = find_reader(parent);
 	pid_t pid = reader != 0 ? reader : parent;
-	struct process process;
 
-	if (!open_pidfd(caller, pid, failure))
-		return false;
-	/* Who reads what our living parent prints has been there all the while; and of our parent
-	 * this is the proof. */
-	if (getppid() == parent && process_read(pid, &process) && process.session == getsid(0) &&
-		(reader == 0 || find_reader(parent) == reader))
-		return true;
+	if (may_be_caller(pid)) {
+		if (!open_pidfd(caller, pid, failure))
+			return false;
+		/* Our living parent has been there all the while, and so has he who reads what it
+		 * prints. */
+		if (getppid() == parent && (reader == 0 || find_reader(parent) == reader))
+			return true;
+	}
 	return failure_set(failure, EXIT_USAGE,
 		"cannot tell which process is to hold the lock: name it by --pid");
 }

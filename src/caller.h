@@ -21,8 +21,8 @@ struct caller {
 /*
  * Finds the shell that called us: our parent; but where that is a subshell of $( ) or <( ), which
  * ends with the substitution, the shell that reads what it prints. One of another session is none:
- * our parent has ended, and who adopted us does not know of us. False with EXIT_USAGE, or
- * EXIT_SYSTEM.
+ * our parent has ended, and who adopted us does not know of us; nor is another dlock. False with
+ * EXIT_USAGE, or EXIT_SYSTEM.
  */
 bool caller_find(struct caller *caller, struct failure *failure);
 

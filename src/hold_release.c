@@ -22,7 +22,8 @@ int hold_release(const struct options *options)
 		if (answer >= 0)
 			return answer; /* the keeper has said what there was to say */
 		if (answer == -2) {
-			message_say(MESSAGE_ERROR, "its keeper was killed, or stands still");
+			message_say(MESSAGE_ERROR, "its keeper did not answer: it was killed, "
+						   "stands still, or is another user's");
 			return EXIT_INTERNAL;
 		}
 		pid = process.parent;

@@ -154,7 +154,9 @@ static bool looks_for_room(struct single *single)
 {
 	struct waiting *waiting = &single->waiting;
 
-	return single->request.mode != LOCK_EXCLUSIVE &&
+	if (single->request.mode == LOCK_EXCLUSIVE)
+		return false;
+	return clock_now() >= waiting->look_at ||
 	       ++waiting->looks % (waiting->rank <= 1 ? 2 : ROOM_EVERY) == 0;
 }
 
