@@ -115,6 +115,12 @@ connections() { grep -c 'Accepted 127\.0\.0\.1:' "$SERVER/log" || true; }
 	expect 0 ran
 }
 
+@test "the same lock inside its holder, by TLS" {
+	has_tls || return 0
+	try dlock x dlock x sh -c 'echo "$DLOCK_NAME"'
+	expect 0 x
+}
+
 @test "user, password and database by TLS" {
 	has_tls || return 0
 	cli ACL SETUSER ci on '>s3cretword' '~*' +@all >/dev/null
