@@ -155,11 +155,16 @@ static int at_most(size_t size)
 
 static ssize_t tls_send(struct tls *tls, const void *data, size_t size)
 {
+	ssize_t sent;
+
 	if (!begin_use(tls)) {
 		errno = ESTALE;
 		return -1;
 	}
-	return end_use(tls, SSL_write(tls->ssl, data, at_most(size)));
+	sent = end_use(tls, SSL_write(tls->ssl, data, at_most(size)));
+	if (sent == 0)
+		errno = EPIPE;
+	return sent == 0 ? -1 : sent;
 }
 
 static ssize_t tls_receive(struct tls *tls, void *data, size_t size)

@@ -336,6 +336,8 @@ static enum wire reopen(struct single *single, struct patience patience, struct 
 	enum wire wire =
 		session_open(&single->session, patience_within(patience, SINGLE_TRY), failure);
 
+	/* It may be a server that has lost its memory by now, as behind any new connection. */
+	single->waiting.dropped_at = clock_now();
 	return wire == WIRE_OK || wire == WIRE_FAILED ? wire : WIRE_CLOSED;
 }
 

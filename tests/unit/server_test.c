@@ -203,6 +203,7 @@ static void test_tls(void)
 
 	if (!ok(server != NULL, "a URL with everything of TLS"))
 		return;
+	same(server->text, "rediss://h", "of which little is shown");
 	same(server->cacert, "/a&b", "cacert");
 	same(server->cert, "c", "cert");
 	same(server->key, "k", "key");
