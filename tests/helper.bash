@@ -48,7 +48,8 @@ loading_dlock() {
 	local program
 	export LOADING=$BATS_FILE_TMPDIR/loading
 	program=$(realpath "$BIN/dlock")
-	readelf -lW "$program" | grep -q INTERP || program=$(realpath "${TEST_BIN:?}/dlock")
+	readelf -lW "$program" | grep -q INTERP ||
+		program=$(realpath -m "${TEST_BIN:-$BATS_TEST_DIRNAME/aux}/dlock")
 	mkdir -p "$LOADING"
 	ln -s "$program" "$LOADING/dlock"
 }
