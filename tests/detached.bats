@@ -564,6 +564,24 @@ share_is_over() {
 	(($(counter x fence) - one_fence > 2000000)) || fail "the next one came too soon"
 }
 
+@test "of releases with one token, side by side, one does it" {
+	take one x
+	wait_for a
+	local i names=()
+	for i in {1..6}; do
+		start "r$i" dlock release x "$one_token"
+		names+=("r$i")
+	done
+	local done=0
+	for i in "${names[@]}"; do
+		finish "$i"
+		[[ $status == 1 && $err == *'was given back'* ]] || done=$((done + 1))
+	done
+	assert_equal "$done" 1
+	finish_all a
+	assert_file order a
+}
+
 @test "the token from standard input, as acquire printed it" {
 	dlock acquire x >token
 	try dlock renew x - <token
