@@ -72,7 +72,7 @@ run_example() {
 
 @test "what is pasted from the screen is what is run here" {
 	local kind name line
-	mandoc -Tutf8 "$MANUAL" 2>/dev/null | col -bx | sed 's/^ *//' >screen
+	mandoc -Tutf8 "$MANUAL" 2>/dev/null | sed 's/.\x08//g; s/^ *//' >screen
 	sed -n 's/^\.\\" example: //p' "$MANUAL" >listed
 	while read -r kind name; do
 		DLOCK_SERVER=redis://redis.example.net example "$name" "$kind" | sed 's/^\t*//' >lines
