@@ -36,6 +36,7 @@ struct lock_request {
 	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
 	const char *once;    /* so does one on record under this ID; NULL: none */
 	int64_t once_for_ms; /* for how long ours is put on record under it */
+	int64_t settle_ms;   /* take nothing from a server that has been up for less than that */
 	bool queues;         /* busy: take a place in the queue (else -n) */
 	int priority;        /* a point counts as a minute of waiting */
 	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */

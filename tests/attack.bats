@@ -116,7 +116,7 @@ measure() {
 
 # with_clock COMMAND...: the wall clock that it sees is off by what set_clock says.
 with_clock() {
-	TEST_CLOCK=$PWD/clock LD_PRELOAD=$BATS_FILE_TMPDIR/clock.so "$@"
+	PATH=$LOADING:$PATH TEST_CLOCK=$PWD/clock LD_PRELOAD=$BATS_FILE_TMPDIR/clock.so "$@"
 }
 
 set_clock() { printf '%-8s' "$1" 1<>clock; }

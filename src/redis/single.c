@@ -117,6 +117,8 @@ static void begin_acquire(struct single *single, struct call *call)
 	call_add_number(call, request->cooldown_ms);
 	call_add(call, single->once);
 	call_add(call, request->outer ? request->outer : "");
+	if (request->settle_ms > 0)
+		call_add_number(call, request->settle_ms);
 }
 
 /* Until a server has answered, the caller's patience is the only limit. */
