@@ -90,6 +90,9 @@ table() {
 		dlock nightly -c fru => fruit
 		dlock -c fru => fruit
 		dlock nightly fruit -n --wa =>
+		dlock nightly --wa =>
+		dlock run nightly --wa =>
+		dlock nightly --wait 5 fru =>
 		dlock guard sta => state
 		dlock guard state fruit b => banana
 		dlock guard --fence 5 state fruit b => banana
@@ -197,7 +200,7 @@ check_servers() { # SHELL
 	local before
 	before=$(now_ms)
 	offers "$1" <<<'dlock ni =>'
-	assert_between $(($(now_ms) - before)) 900 $((8000 * TEST_PATIENCE))
+	assert_between $(($(now_ms) - before)) 900 $((4500 * TEST_PATIENCE))
 	server_continue
 	let_go one
 }
