@@ -73,8 +73,8 @@ swallowed() {
 	hole "$name"
 	rule "$name" "$1=$2"
 	start "first$name" env DLOCK_SERVER="unix://$PWD/$name.socket" \
-		dlock -qq -t 2 -w 8 "$name" oracle "$PWD/$name" 1000000000
-	start "second$name" dlock -qq -t 2 -w 14 "$name" oracle "$PWD/$name" 1
+		dlock -qq -t 2 -w 8 "$name" oracle x "$PWD/$name" 1000000000
+	start "second$name" dlock -qq -t 2 -w 14 "$name" oracle x "$PWD/$name" 1
 }
 
 # How much a short run, and one that is renewed twice, say and hear: UP DOWN.
