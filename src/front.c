@@ -25,8 +25,6 @@
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
 #define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
-#define STAY_LIMIT    (20 * NANOS_PER_MS)  /* seeing to a handover before it is left to another */
-#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 #define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE    200
 
@@ -63,23 +61,16 @@ static struct patience patience(const struct front *f)
 	return (struct patience){patience_end(f), f->watch.ending_fd};
 }
 
-/* Whom we handed the lock to must take it; but nobody is kept waiting for that. */
-static void see_to_handover(struct front *f, struct lock_answer *answer)
-{
-	handover_verify(f->lock, answer, STAY_LIMIT);
-	if (answer->handed_count > 0)
-		handover_leave_behind(f->lock, answer, VERIFY_LIMIT);
-}
-
 /* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
-static void withdraw(struct front *f, nanos limit)
+static enum lock_result withdraw(struct front *f, nanos limit)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
 
 	if (!f->outstanding)
-		return;
+		return LOCK_RELEASED;
 	lock_release(f->lock, NULL, (struct patience){clock_now() + limit, -1}, &answer);
-	see_to_handover(f, &answer);
+	handover_see_to(f->lock, &answer);
+	return answer.result;
 }
 
 static void end_by_signal(struct front *f, int signal)
@@ -214,7 +205,7 @@ static void hear_parting(struct front *f, const struct keeper_task *order)
 	lock_hear(f->lock, &f->lease->parting, (struct patience){f->lease->release_until, -1},
 		&answer);
 	parting_note(f->lease, &order->terms, &answer);
-	see_to_handover(f, &answer);
+	handover_see_to(f->lock, &answer);
 }
 
 /* COMMAND ran, or could not be started; the keeper has done its work. */
@@ -306,7 +297,7 @@ static void take_over(struct front *f, const struct keeper_task *order)
 		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
 	}
 	f->outcome->kind = end_of_takeover(f, &answer);
-	see_to_handover(f, &answer);
+	handover_see_to(f->lock, &answer);
 }
 
 /* The request was refused, or came too late. */
@@ -318,7 +309,7 @@ static void learn_denial(struct front *f)
 	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
 		f->answered = true;
 		f->outcome->answer = *answer;
-		see_to_handover(f, &f->lease->answer);
+		handover_see_to(f->lock, &f->lease->answer);
 	}
 }
 
@@ -386,7 +377,66 @@ static bool wait_for_turn(struct front *f)
 	return result == LOCK_GRANTED || may_go_on(f, result, &failure);
 }
 
-void front_run(const struct front_task *task, struct outcome *outcome)
+/* --- Without a COMMAND ------------------------------------------------------------------------ */
+
+/* The lock is ours: either the caller has heard of it, or it is given back. */
+static bool deliver(struct front *f)
+{
+	const struct front_task *task = f->task;
+	struct lock_answer *answer = &f->lease->answer;
+	struct patience limit = {
+		lease_valid_until(&task->terms, answer->asked_at), f->watch.ending_fd};
+	enum lock_result result = LOCK_TIMEOUT; /* granted so late that it is as good as expired */
+
+	f->answered = true;
+	memcpy(&f->outcome->answer, answer, offsetof(struct lock_answer, handed));
+	f->outcome->waited = answer->asked_at - task->started;
+	if (clock_now() < limit.until)
+		result = task->deliver(f->lock, answer, limit);
+	if (result == LOCK_GRANTED) {
+		f->outcome->kind = OUTCOME_ACQUIRED;
+		handover_see_to(f->lock, answer);
+		return false;
+	}
+	if (withdraw(f, RELEASE_LIMIT) != LOCK_RELEASED)
+		message_say(MESSAGE_WARNING, "the lock could not be given back; it frees itself");
+	return may_go_on(f, result, &answer->failure);
+}
+
+/* One request, and its answer. As try_once. */
+static bool try_detached(struct front *f)
+{
+	struct lock_answer *answer = &f->lease->answer;
+	struct failure failure = {0};
+	enum lock_result result = lock_ask(f->lock, patience(f), &failure);
+
+	if (result != LOCK_GRANTED)
+		return may_go_on(f, result, &failure);
+	f->outstanding = true;
+	lock_answer(f->lock, patience(f), answer);
+	switch (answer->result) {
+	case LOCK_GRANTED:
+		return deliver(f);
+	case LOCK_WITHIN:
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_DEADLOCK,
+			"waiting would deadlock: a dlock around this one holds it");
+		break;
+	case LOCK_BUSY:
+		f->answered = true;
+		f->outcome->answer = *answer;
+		handover_see_to(f->lock, answer);
+		if (found_outer(f))
+			return try_detached(f);
+		break;
+	default:
+		break;
+	}
+	return may_go_on(f, answer->result, &answer->failure);
+}
+
+static void go_through(
+	const struct front_task *task, bool (*try)(struct front *f), struct outcome *outcome)
 {
 	struct front f = {.task = task,
 		.lock = task->lock,
@@ -401,8 +451,18 @@ void front_run(const struct front_task *task, struct outcome *outcome)
 	}
 	f.lease = f.watch.lease;
 	wait_line_open(&f.line, task->name, f.watch.ending_fd);
-	while (try_once(&f) && wait_for_turn(&f))
+	while (try(&f) && wait_for_turn(&f))
 		continue;
 	if (outcome->answer.result != LOCK_GRANTED)
 		outcome->waited = clock_now() - task->started;
+}
+
+void front_run(const struct front_task *task, struct outcome *outcome)
+{
+	go_through(task, try_once, outcome);
+}
+
+void front_acquire(const struct front_task *task, struct outcome *outcome)
+{
+	go_through(task, try_detached, outcome);
 }

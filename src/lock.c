@@ -82,6 +82,18 @@ void lock_hear(struct lock *lock, const struct lock_parting *parting, struct pat
 	lock->backend->hear(lock, parting, patience, answer);
 }
 
+void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer)
+{
+	if (lock->backend->force) {
+		lock->backend->force(lock, tell, context, patience, answer);
+		return;
+	}
+	answer->result = LOCK_FAILED;
+	answer->handed_count = 0;
+	failure_set(&answer->failure, EXIT_USAGE, "this lock service knows no way to break a lock");
+}
+
 enum lock_result lock_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience)
 {

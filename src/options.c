@@ -219,6 +219,7 @@ static bool take_arguments(struct reading *reading)
 		if (!take_argument(reading, &arguments->options[i]))
 			return false;
 	}
+	reading->options->ttl_given = reading->ttl_from == FROM_ARGUMENTS;
 	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
 		return failure_set(reading->failure, EXIT_USAGE,
 			"--once-for says how long a success is kept for --once ID, which is not "
@@ -236,6 +237,8 @@ static bool settle_grace(struct reading *reading)
 	nanos most = options->ttl / 3 < GRACE_MOST ? options->ttl / 3 : GRACE_MOST;
 	bool in_file = reading->grace_from != FROM_ARGUMENTS && reading->ttl_from != FROM_ARGUMENTS;
 
+	if (options->command->bit & (COMMAND_ACQUIRE | COMMAND_RENEW))
+		return true; /* there is nothing to stop */
 	if (reading->grace_from == FROM_PRESET)
 		options->grace = most;
 	if (options->grace <= most)

@@ -67,6 +67,11 @@ struct options {
 	const char *state_file;
 	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
 
+	/* renew, release */
+	const char *token; /* NULL: none */
+	bool ttl_given;    /* -t: ttl is more than a preset */
+	bool force;
+
 	/* status */
 	bool json;
 	bool openmetrics;
