@@ -151,15 +151,15 @@ check_odd_names() { # SHELL
 	cli SET $'lock:bell\a' x PX 60000 >/dev/null
 	cli SET $'lock:bell\n' x PX 60000 >/dev/null
 	offers "$1" <<-'END'
-		dlock two => two words
-		dlock it => it's
-		dlock a => a$HOME"b
-		dlock c => c*?[d]
-		dlock e => e\f
-		dlock e\\ => e\f
-		dlock bell => bell?
-		dlock ü => ünï
-		dlock "tw => two words
+		dlock run two => two words
+		dlock run it => it's
+		dlock run a => a$HOME"b
+		dlock run c => c*?[d]
+		dlock run e => e\f
+		dlock run e\\ => e\f
+		dlock run bell => bell?
+		dlock run ü => ünï
+		dlock run "tw => two words
 	END
 	cli DEL $'lock:bell\a' $'lock:bell\n' >/dev/null
 	for i in "${!names[@]}"; do

@@ -407,3 +407,14 @@ shares_are() { [[ $(cli ZCARD "lock:{lock:$1}:holders") == "$2" ]]; }
 	kill -TERM -- -$new_pid
 	finish new
 }
+
+@test "from a redis-cli script: in two steps" {
+	run_example redis-cli-acquire
+	expect 0
+	assert_between "$(cli PTTL lock:backup)" 880000 900000
+	try dlock -n backup true
+	expect_failure 1 'held by'
+	run_example redis-cli-release
+	expect 0
+	assert is_free backup
+}
