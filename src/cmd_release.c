@@ -1,8 +1,10 @@
-/* dlock release NAME TOKEN: gives a detached lock back; with --force breaks any. */
+/* dlock release NAME TOKEN: gives a detached lock back; with --force breaks any; with neither ends
+ * the dlock hold around it. */
 #include "commands.h"
 
 #include "by_token.h"
 #include "handover.h"
+#include "hold_release.h"
 #include "holder.h"
 #include "lock.h"
 #include "message.h"
@@ -34,5 +36,7 @@ static void force(struct lock *lock, const struct options *options, struct patie
 
 int cmd_release(const struct options *options)
 {
+	if (!options->token && !options->force)
+		return hold_release(options);
 	return by_token(options, options->force ? force : release);
 }

@@ -24,6 +24,14 @@ const struct command commands[] = {
 		.run = cmd_status,
 	},
 	{
+		.word = "hold",
+		.bit = COMMAND_HOLD,
+		.usage = "NAME",
+		.summary = "hold the lock NAME for the rest of a shell script",
+		.take = operands_take_hold,
+		.run = cmd_hold,
+	},
+	{
 		.word = "acquire",
 		.bit = COMMAND_ACQUIRE,
 		.usage = "NAME",
@@ -42,8 +50,8 @@ const struct command commands[] = {
 	{
 		.word = "release",
 		.bit = COMMAND_RELEASE,
-		.usage = "NAME TOKEN|--force",
-		.summary = "give a detached lock back, or break any",
+		.usage = "NAME [TOKEN|--force]",
+		.summary = "give a detached lock back, or the script's own, or break any",
 		.take = operands_take_release,
 		.run = cmd_release,
 	},
@@ -72,7 +80,7 @@ bool command_is_reserved(const char *word)
 {
 	/* clang-format off */
 	static const char *const reserved[] = {
-		"hold", "check",
+		"check",
 		"help", "version", "list", "watch", "break", "config", "completion",
 	};
 	/* clang-format on */

@@ -15,6 +15,7 @@ enum command_bit {
 	COMMAND_ACQUIRE = 1 << 3,
 	COMMAND_RENEW = 1 << 4,
 	COMMAND_RELEASE = 1 << 5,
+	COMMAND_HOLD = 1 << 6,
 };
 
 struct command {
@@ -42,6 +43,7 @@ int cmd_status(const struct options *options);
 int cmd_guard(const struct options *options);
 int cmd_acquire(const struct options *options);
 int cmd_renew(const struct options *options);
+int cmd_hold(const struct options *options);
 int cmd_release(const struct options *options);
 
 #endif

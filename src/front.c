@@ -12,6 +12,7 @@
 
 #include "ancestry.h"
 #include "handover.h"
+#include "hold.h"
 #include "keeper.h"
 #include "message.h"
 #include "outcome.h"
@@ -35,6 +36,7 @@ struct front {
 	struct watch watch;
 	struct lease *lease;
 	struct wait_line line;
+	int cancel_fd; /* what ends a wait: watch.ending_fd; with hold the caller's end, too */
 	struct failure trouble; /* why no server has answered yet */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	bool ancestry_learned;
@@ -58,7 +60,7 @@ static bool is_late(const struct front *f)
 
 static struct patience patience(const struct front *f)
 {
-	return (struct patience){patience_end(f), f->watch.ending_fd};
+	return (struct patience){patience_end(f), f->cancel_fd};
 }
 
 /* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
@@ -90,6 +92,17 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
+/* Nobody is left to hold the lock for. */
+static void end_unasked(struct front *f)
+{
+	struct failure failure;
+
+	failure_set(&failure, EXIT_SYSTEM, "process %d, which was to hold the lock, has ended",
+		(int)f->task->hold->caller.pid);
+	outcome_fail(f->outcome, &failure);
+	withdraw(f, CANCEL_LIMIT);
+}
+
 /* The wait is over without the lock: it is held by another, or no server has answered at all. */
 static void end_by_time(struct front *f)
 {
@@ -119,7 +132,11 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 
 		if (signal != 0)
 			end_by_signal(f, signal);
-		return signal == 0;
+		else if (f->task->hold && caller_is_gone(&f->task->hold->caller))
+			end_unasked(f);
+		else
+			return true;
+		return false;
 	}
 	if (result == LOCK_ALREADY) {
 		f->outcome->kind = OUTCOME_ALREADY;
@@ -149,6 +166,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 		.lock = f->lock,
 		.terms = task->terms,
 		.program = task->program,
+		.hold = task->hold,
 		.inherited = task->inherited,
 		.name = task->name,
 		.answer_until = patience_end(f),
@@ -229,6 +247,20 @@ static void conclude(struct front *f)
 	if (f->outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
 		WTERMSIG(lease->command_status) == f->watch.terminal_signal)
 		f->outcome->end_signal = f->watch.terminal_signal;
+}
+
+/* The same for the caller of hold, who hears of the lock by our exit code. If a signal keeps us
+ * from telling him, the keeper sees that we end without, and gives the lock back. */
+static void conclude_hold(struct front *f)
+{
+	tell_run(f);
+	watch_note_signals(&f->watch);
+	if (f->watch.ending_signal != 0) {
+		f->outcome->kind = OUTCOME_CANCELLED;
+		f->outcome->end_signal = f->watch.ending_signal;
+		return;
+	}
+	hold_conclude(f->task->hold, f->lease, lock_token(f->lock), f->outcome);
 }
 
 static const char *explain_takeover(const struct front *f)
@@ -357,7 +389,10 @@ static bool try_once(struct front *f)
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
 		hear_parting(f, &order);
-	conclude(f);
+	if (f->task->hold)
+		conclude_hold(f);
+	else
+		conclude(f);
 	return false;
 }
 
@@ -450,7 +485,13 @@ static void go_through(
 		return;
 	}
 	f.lease = f.watch.lease;
-	wait_line_open(&f.line, task->name, f.watch.ending_fd);
+	f.cancel_fd = f.watch.ending_fd;
+	if (task->hold && (f.cancel_fd = hold_cancel_fd(task->hold, f.cancel_fd)) < 0) {
+		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	wait_line_open(&f.line, task->name, f.cancel_fd);
 	while (try(&f) && wait_for_turn(&f))
 		continue;
 	if (outcome->answer.result != LOCK_GRANTED)

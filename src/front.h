@@ -11,6 +11,7 @@
 #include "lease.h"
 
 struct ancestry;
+struct hold;
 struct inherited;
 struct outcome;
 struct program;
@@ -21,7 +22,8 @@ struct front_task {
 	struct ancestry *ancestry; /* opened; what is learnt goes into the lock's request */
 	const struct party *self;
 	struct lease_terms terms;
-	const struct program *program;
+	const struct program *program; /* NULL with hold */
+	struct hold *hold;             /* the lock is for this caller, not for a COMMAND; or NULL */
 	const struct inherited *inherited;
 	const char *name;
 	nanos started; /* `wait` counts from here */

@@ -180,6 +180,11 @@ bool operands_take_acquire(struct options *options, struct failure *failure)
 	return true;
 }
 
+bool operands_take_hold(struct options *options, struct failure *failure)
+{
+	return take_name(options, failure) && take_nothing_more(options, failure);
+}
+
 static bool take_token(struct options *options, struct failure *failure)
 {
 	const char *operand = *options->operands++;
@@ -212,9 +217,11 @@ bool operands_take_renew(struct options *options, struct failure *failure)
 
 bool operands_take_release(struct options *options, struct failure *failure)
 {
-	if (!options->force)
-		return operands_take_renew(options, failure);
-	return take_name(options, failure) && take_nothing_more(options, failure);
+	if (!take_name(options, failure))
+		return false;
+	if (options->operand_count > 0 && !options->force && !take_token(options, failure))
+		return false;
+	return take_nothing_more(options, failure);
 }
 
 static bool take_fence(struct options *options, struct failure *failure)

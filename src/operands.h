@@ -18,7 +18,10 @@ bool operands_take_acquire(struct options *options, struct failure *failure);
  */
 bool operands_take_renew(struct options *options, struct failure *failure);
 
-/* The same; or NAME alone, with --force. */
+/* NAME, and nothing else. Sets name. False as above. */
+bool operands_take_hold(struct options *options, struct failure *failure);
+
+/* As of renew; or NAME alone, without a token. */
 bool operands_take_release(struct options *options, struct failure *failure);
 
 /* STATEFILE, then COMMAND [ARG]...; the fencing token too, from DLOCK_FENCE where --fence was not

@@ -258,6 +258,8 @@ static bool settle_server(struct reading *reading)
 
 	if ((takers & options->command->bit) == 0)
 		return true;
+	if (options->command->bit == COMMAND_RELEASE && options->token == NULL && !options->force)
+		return true; /* a keeper is asked, no server */
 	if (options->server == NULL)
 		return failure_set(reading->failure, EXIT_CONFIG,
 			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "

@@ -67,6 +67,10 @@ struct options {
 	const char *state_file;
 	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
 
+	/* hold */
+	int pid; /* 0: the shell that called us */
+	bool print;
+
 	/* renew, release */
 	const char *token; /* NULL: none */
 	bool ttl_given;    /* -t: ttl is more than a preset */

@@ -12,7 +12,8 @@
 #define RUN    COMMAND_RUN
 #define STATUS COMMAND_STATUS
 #define GUARD  COMMAND_GUARD
-#define TAKES  (RUN | COMMAND_ACQUIRE)
+#define HOLD   COMMAND_HOLD
+#define TAKES  (RUN | HOLD | COMMAND_ACQUIRE)
 #define RENEW  COMMAND_RENEW
 #define GIVES  COMMAND_RELEASE
 #define NAMES  (TAKES | RENEW | GIVES)
@@ -126,17 +127,25 @@ const struct option_row option_rows[] = {
 		.set = option_set_duration, .most = INT64_MAX, FIELD(max_run)},
 	{.names = {"stop-signal"}, .argument = "SIGNAL",
 		.help = "how COMMAND is asked to stop", .preset = "TERM",
-		.commands = RUN, .configurable = true, .completion = COMPLETE_SIGNAL,
+		.commands = RUN | HOLD, .configurable = true, .completion = COMPLETE_SIGNAL,
 		.set = option_set_signal, FIELD(stop_signal)},
 	{.names = {"grace"}, .argument = "DURATION",
 		.help = "from the stop signal to SIGKILL",
 		.otherwise = "10s or a third of the TTL, the smaller",
-		.commands = RUN, .configurable = true,
+		.commands = RUN | HOLD, .configurable = true,
 		.set = option_set_duration, .most = INT64_MAX, FIELD(grace)},
 	{.names = {"on-lost"}, .argument = "stop|warn",
 		.help = "what to do when the lock cannot be proved any longer", .preset = "stop",
-		.commands = RUN, .configurable = true, .completion = COMPLETE_CHOICE,
+		.commands = RUN | HOLD, .configurable = true, .completion = COMPLETE_CHOICE,
 		.set = option_set_choice, .choices = on_lost_choices, FIELD(on_lost)},
+
+	/* The rest of a script. */
+	{.names = {"pid"}, .argument = "PID",
+		.help = "the process that holds the lock", .otherwise = "the shell that calls dlock",
+		.commands = HOLD, .set = option_set_number, .least = 1, .most = INT_MAX, FIELD(pid)},
+	{.names = {"print"},
+		.help = "print DLOCK_NAME, DLOCK_TOKEN and DLOCK_FENCE as a shell reads them",
+		.commands = HOLD, .set = option_set_flag, FIELD(print)},
 
 	/* Somebody else's lock. */
 	{.names = {"force"},

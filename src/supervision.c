@@ -8,7 +8,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "doorbell.h"
 #include "duration.h"
+#include "caller.h"
 #include "inherited.h"
 #include "keeper.h"
 #include "message.h"
@@ -17,6 +19,7 @@
 #include "survivors.h"
 
 #define RENEWAL_RETRY NANOS_PER_SEC /* when no thread was to be had */
+#define LOOK_EVERY    (20 * NANOS_PER_MS)
 
 static void set_phase(struct supervision *s, enum lease_phase phase)
 {
@@ -29,7 +32,13 @@ bool supervision_open(struct supervision *s, const struct keeper_task *task, pid
 	sigset_t quiet;
 
 	*s = (struct supervision){
-		.task = task, .lock = task->lock, .lease = task->lease, .front = front};
+		.task = task,
+		.lock = task->lock,
+		.lease = task->lease,
+		.front = front,
+		.bell_fd = -1,
+		.ringer = -1,
+	};
 	tree_open(&s->tree);
 	sigaddset(&heeded, SIGCHLD);
 	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -118,7 +127,7 @@ static void linger(struct supervision *s)
 
 static bool is_over(const struct supervision *s)
 {
-	if (s->tree.empty || s->given_up)
+	if (s->tree.empty || s->given_up || s->given_back)
 		return true;
 	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
 }
@@ -156,6 +165,13 @@ static void forward(struct supervision *s, int sig)
 		kill(s->tree.command, sig);
 }
 
+/* Whoever ends a keeper of hold wants the lock back, not the caller's end. A stop goes on. */
+static void heed_request(struct supervision *s, int sig)
+{
+	if (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT)
+		s->given_back = s->stop == STOP_NONE;
+}
+
 static void heed_signals(struct supervision *s)
 {
 	struct signalfd_siginfo info;
@@ -164,12 +180,20 @@ static void heed_signals(struct supervision *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		if (info.ssi_signo == SIGCHLD)
 			child = true;
+		else if (s->task->hold)
+			heed_request(s, (int)info.ssi_signo);
 		else
 			forward(s, (int)info.ssi_signo);
 	if (!child)
 		return;
 	look_after_tree(s);
 	go_on_stopping(s);
+}
+
+/* Whom the lock is for. */
+static const char *whom(const struct supervision *s)
+{
+	return s->task->hold ? "its caller" : "COMMAND";
 }
 
 /* Whether a loss of the lock would be news. It outranks that --max-run was up. */
@@ -185,20 +209,53 @@ static void heed_loss(struct supervision *s)
 		return;
 	s->warned = true;
 	if (s->task->warn_when_lost) {
-		message_say(MESSAGE_WARNING, "the lock was lost; COMMAND goes on (--on-lost warn)");
+		message_say(
+			MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)", whom(s));
 		return;
 	}
 	message_say(MESSAGE_ERROR,
-		"the lock was lost: somebody else took it, or it was ended; stopping COMMAND");
+		"the lock was lost: somebody else took it, or it was ended; stopping %s", whom(s));
 	stop(s, STOP_LOST);
+}
+
+/* hold's front ends when the caller is told. If not, he does not know that he has the lock. */
+static void heed_messenger(struct supervision *s)
+{
+	if (s->front_fd < 0 || !supervision_front_is_gone(s))
+		return;
+	close(s->front_fd);
+	s->front_fd = -1;
+	if (!atomic_load(&s->lease->told) && s->stop == STOP_NONE)
+		s->given_back = true;
+}
+
+static void heed_bell(struct supervision *s)
+{
+	if (s->bell_fd < 0 || s->ringer >= 0 || s->stop != STOP_NONE)
+		return;
+	s->ringer = doorbell_ringer(s->bell_fd);
+	s->given_back |= s->ringer >= 0;
 }
 
 static void heed_front(struct supervision *s)
 {
+	if (s->task->hold) {
+		heed_messenger(s);
+		return;
+	}
 	if (s->lingering || s->stop != STOP_NONE || !supervision_front_is_gone(s))
 		return;
 	message_say(MESSAGE_ERROR, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
 	stop(s, STOP_FRONT_GONE);
+}
+
+static void heed_caller(struct supervision *s)
+{
+	if (!s->tree.other)
+		return;
+	heed_bell(s);
+	look_after_tree(s);
+	go_on_stopping(s);
 }
 
 static void start_renewal(struct supervision *s)
@@ -218,10 +275,11 @@ static void heed_validity(struct supervision *s, nanos now)
 	if (s->task->warn_when_lost) {
 		s->warned = true;
 		message_say(MESSAGE_WARNING,
-			"the lock cannot be proved any longer; COMMAND goes on (--on-lost warn)");
+			"the lock cannot be proved any longer; %s goes on (--on-lost warn)",
+			whom(s));
 		return;
 	}
-	message_say(MESSAGE_ERROR, "the lock cannot be proved any longer; stopping COMMAND");
+	message_say(MESSAGE_ERROR, "the lock cannot be proved any longer; stopping %s", whom(s));
 	stop(s, STOP_UNPROVED);
 }
 
@@ -282,6 +340,8 @@ static nanos next_due(const struct supervision *s)
 			due, lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)));
 	if (s->stop == STOP_NONE)
 		return earlier(due, overrun_at(s));
+	if (s->tree.other) /* nobody tells us of the end of a process that is not ours */
+		due = earlier(due, clock_now() + LOOK_EVERY);
 	return earlier(due, stopping_due(&s->stopping, kill_limit(s)));
 }
 
@@ -293,6 +353,8 @@ static void wait_for_news(struct supervision *s)
 		{.fd = s->lost_fd, .events = POLLIN},
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
 		{.fd = s->renewal ? -1 : lock_watch_fd(s->lock), .events = POLLIN},
+		{.fd = s->tree.other && !s->tree.over ? s->other.root->fd : -1, .events = POLLIN},
+		{.fd = s->stop == STOP_NONE ? s->bell_fd : -1, .events = POLLIN},
 	};
 	uint64_t times;
 
@@ -310,6 +372,7 @@ void supervision_run(struct supervision *s)
 	while (!is_over(s)) {
 		wait_for_news(s);
 		heed_signals(s);
+		heed_caller(s);
 		heed_loss(s);
 		heed_front(s);
 		heed_time(s);

@@ -88,6 +88,7 @@ void taking_say(const struct outcome *outcome, const struct options *options)
 		say_run(outcome);
 		break;
 	case OUTCOME_ACQUIRED:
+	case OUTCOME_HELD:
 		say_grant(outcome);
 		break;
 	default: /* all else was said when it happened */

@@ -1,0 +1,175 @@
+#include "caller.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "failure.h"
+#include "process.h"
+
+#define DEPTH_MOST  64   /* subshells within each other */
+#define SETTLE_MOST 1000 /* ms that a shell may take from fork(2) to closing a pipe's end */
+
+/* What a process has open as fd. */
+static bool look_at(pid_t pid, const char *fd, struct stat *status)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, fd);
+	return stat(path, status) == 0;
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Whether the process has the pipe open for reading, other than as its standard input: so the last
+ * part of a pipeline has it, where the shell itself runs that (zsh, lastpipe). */
+static bool reads(pid_t pid, const struct stat *pipe)
+{
+	const struct dirent *entry;
+	struct stat status, link;
+	char path[48];
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir)) != NULL) {
+		if (strcmp(entry->d_name, "0") == 0 || !look_at(pid, entry->d_name, &status))
+			continue;
+		/* The link's own mode tells what the descriptor was opened for (proc(5)). */
+		found = is_same(&status, pipe) &&
+			fstatat(dirfd(dir), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+			(link.st_mode & S_IRUSR) != 0;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* A shell that reads what a subshell prints sleeps over it. One that has the pipe because it is
+ * just building a pipeline is awake, and lets go of it presently. */
+static bool waits_for(pid_t shell, const struct stat *pipe)
+{
+	struct process process;
+
+	for (int i = 0; i < SETTLE_MOST && reads(shell, pipe); i++) {
+		if (process_read(shell, &process) && process.state == 'S')
+			return true;
+		poll(NULL, 0, 1);
+	}
+	return false;
+}
+
+/*
+ * The shell that reads what `parent` prints, where that is one of its subshells; 0: nobody, or
+ * somebody else. Not merely whose stdout is another one: under cron or in CI that is cron or the
+ * runner, who are not to be stopped when the lock is lost.
+ */
+static pid_t find_reader(pid_t parent)
+{
+	struct stat pipe, own;
+	struct process process;
+	pid_t pid = parent;
+
+	if (!look_at(parent, "1", &pipe) || !S_ISFIFO(pipe.st_mode))
+		return 0;
+	for (int depth = 0; depth < DEPTH_MOST; depth++) {
+		if (!look_at(pid, "1", &own) || !is_same(&own, &pipe) ||
+			!process_read(pid, &process) || !process.is_copy)
+			break;
+		pid = process.parent;
+	}
+	return pid > 0 && pid != parent && waits_for(pid, &pipe) ? pid : 0;
+}
+
+static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure)
+{
+	struct process process;
+
+	caller->pid = pid;
+	caller->fd = pidfd_open(pid, 0);
+	if (caller->fd < 0 && errno != ESRCH && errno != EINVAL)
+		return failure_set(failure, EXIT_SYSTEM, "cannot watch over process %d: %s",
+			(int)pid, strerror(errno));
+	/* pidfd first: what was read after it, while it lives, is of the same process. */
+	if (caller->fd < 0 || !process_read(pid, &process) || caller_is_gone(caller))
+		return failure_set(failure, EXIT_USAGE,
+			"there is no process %d, which was to hold the lock", (int)pid);
+	caller->start = process.start;
+	if (pidfd_send_signal(caller->fd, 0, NULL, 0) < 0)
+		return failure_set(failure, EXIT_USAGE,
+			"process %d could not be stopped when the lock is lost: %s", (int)pid,
+			strerror(errno));
+	return true;
+}
+
+bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
+{
+	return open_pidfd(caller, pid, failure);
+}
+
+bool caller_find(struct caller *caller, struct failure *failure)
+{
+	pid_t parent = getppid();
+	pid_t reader = find_reader(parent);
+	pid_t pid = reader != 0 ? reader : parent;
+	struct process process;
+
+	if (!open_pidfd(caller, pid, failure))
+		return false;
+	/* Who reads what our living parent prints has been there all the while; and of our parent
+	 * this is the proof. */
+	if (getppid() == parent && process_read(pid, &process) && process.session == getsid(0) &&
+		(reader == 0 || find_reader(parent) == reader))
+		return true;
+	return failure_set(failure, EXIT_USAGE,
+		"cannot tell which process is to hold the lock: name it by --pid");
+}
+
+void caller_program(const struct caller *caller, char *text, size_t size)
+{
+	char path[48];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)caller->pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? -1 : read(fd, text, size - 1);
+	if (fd >= 0)
+		close(fd);
+	text[length < 0 ? 0 : length] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+}
+
+bool caller_is_gone(const struct caller *caller)
+{
+	struct pollfd end = {.fd = caller->fd, .events = POLLIN};
+
+	return poll(&end, 1, 0) > 0;
+}
+
+bool caller_tell(const struct caller *caller, const char *line, size_t length)
+{
+	char path[48];
+	ssize_t written = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
+	fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (!caller_is_gone(caller)) /* so it was his, not that of a later one with his pid */
+		written = write(fd, line, length);
+	close(fd);
+	return written == (ssize_t)length;
+}
