@@ -83,10 +83,12 @@ run_example() {
 }
 
 @test "options that it names are options of dlock" {
-	{ dlock --help; dlock status --help; dlock guard --help; } >help
+	local word option
+	for word in run $(dlock --help | sed -n 's/^  dlock \([a-z]*\) \[OPTION\].*/\1/p'); do
+		dlock "$word" --help
+	done >help
 	sed -n 's/^\.\(It \)\?Fl -\([a-z-]*\).*/--\2/p' "$MANUAL" | sort -u >named
 	assert_between "$(wc -l <named)" 5 50
-	local option
 	while read -r option; do
 		grep -qE -- "(^| )$option( |\$)" help || fail "dlock has no $option"
 	done <named
@@ -313,6 +315,43 @@ dlocked() { is_held tmp; }
 		finish one
 		rm -f slow up
 	done
+}
+
+@test "from flock: the rest of a subshell" {
+	local which
+	flock_example flock-subshell >flock.script
+	example flock-subshell >sh.script
+	sed -i "s#/var/lock/#$PWD/#" flock.script
+	for which in flock sh; do
+		echo 'echo "and after it: $?"' >>$which.script
+		try sh $which.script
+		expect 0 $'under the lock\nand after it: 0'
+	done
+	wait_until is_free mylock
+	hold other mylock
+	try sh sh.script
+	assert_equal "$status $out" '0 and after it: 1'
+	let_go other
+	try flock mylockfile sh flock.script
+	expect 0 'and after it: 1'
+}
+
+@test "from flock: the rest of a script, given back before its end" {
+	{
+		flock_example flock-descriptor | sed "s#/var/lock/#$PWD/#"
+		echo 'flock -n mylockfile true || echo held'
+		echo 'flock -u 4; flock -n mylockfile true && echo free'
+	} >before
+	{
+		example flock-descriptor
+		echo 'dlock status -q mylock && echo held'
+		example flock-unlock
+		echo 'dlock status -q mylock || echo free'
+	} >after
+	try sh before
+	expect 0 $'held\nfree'
+	try sh after
+	expect 0 $'held\nfree'
 }
 
 @test "from consul: a lock, and a semaphore" {
