@@ -176,9 +176,9 @@ rows() {
 	assert_equal "$status $err" '0 '
 }
 
-# The example, stopped before its COMMIT until the file `go` is there, as a job of its own.
+# The example, stopped at its comment until the file `go` is there, as a job of its own.
 pause_example() { # NAME
-	example "$1" | sed 's/^COMMIT;/\\! touch waits; until test -e go; do sleep 0.01; done\n&/' >paused.sql
+	example "$1" | sed 's/^--.*/\\! touch waits; until test -e go; do sleep 0.01; done/' >paused.sql
 	start paused psql -qAt -v ON_ERROR_STOP=1 -f paused.sql
 	wait_until test -e waits
 }
