@@ -14,43 +14,46 @@
 #include "failure.h"
 #include "process.h"
 
+#define LINK_SIZE   64   /* a longer one is no pipe */
 #define DEPTH_MOST  64   /* subshells within each other */
 #define SETTLE_MOST 1000 /* ms that a shell may take from fork(2) to closing a pipe's end */
 
-/* What a process has open as fd. */
-static bool look_at(pid_t pid, const char *fd, struct stat *status)
+/* What /proc says of a descriptor: "pipe:[INODE]". Not stat(2), which a file system may keep. */
+static bool look_at(pid_t pid, const char *fd, char what[static LINK_SIZE])
 {
 	char path[64];
+	ssize_t length;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, fd);
-	return stat(path, status) == 0;
+	length = readlink(path, what, LINK_SIZE - 1);
+	what[length < 0 ? 0 : length] = '\0';
+	return strncmp(what, "pipe:", 5) == 0;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool has(pid_t pid, const char *fd, const char *pipe)
 {
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+	char what[LINK_SIZE];
+
+	return look_at(pid, fd, what) && strcmp(what, pipe) == 0;
 }
 
 /* Whether the process has the pipe open for reading, other than as its standard input: so the last
  * part of a pipeline has it, where the shell itself runs that (zsh, lastpipe). */
-static bool reads(pid_t pid, const struct stat *pipe)
+static bool reads(pid_t pid, const char *pipe)
 {
 	const struct dirent *entry;
-	struct stat status, link;
+	struct stat link;
 	char path[48];
 	bool found = false;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir)) != NULL) {
-		if (strcmp(entry->d_name, "0") == 0 || !look_at(pid, entry->d_name, &status))
-			continue;
+	while (dir && !found && (entry = readdir(dir)) != NULL)
 		/* The link's own mode tells what the descriptor was opened for (proc(5)). */
-		found = is_same(&status, pipe) &&
+		found = strcmp(entry->d_name, "0") != 0 && has(pid, entry->d_name, pipe) &&
 			fstatat(dirfd(dir), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
 			(link.st_mode & S_IRUSR) != 0;
-	}
 	if (dir)
 		closedir(dir);
 	return found;
@@ -58,7 +61,7 @@ static bool reads(pid_t pid, const struct stat *pipe)
 
 /* A shell that reads what a subshell prints sleeps over it. One that has the pipe because it is
  * just building a pipeline is awake, and lets go of it presently. */
-static bool waits_for(pid_t shell, const struct stat *pipe)
+static bool waits_for(pid_t shell, const char *pipe)
 {
 	struct process process;
 
@@ -77,19 +80,18 @@ static bool waits_for(pid_t shell, const struct stat *pipe)
  */
 static pid_t find_reader(pid_t parent)
 {
-	struct stat pipe, own;
+	char pipe[LINK_SIZE];
 	struct process process;
 	pid_t pid = parent;
 
-	if (!look_at(parent, "1", &pipe) || !S_ISFIFO(pipe.st_mode))
+	if (!look_at(parent, "1", pipe))
 		return 0;
-	for (int depth = 0; depth < DEPTH_MOST; depth++) {
-		if (!look_at(pid, "1", &own) || !is_same(&own, &pipe) ||
-			!process_read(pid, &process) || !process.is_copy)
+	for (int depth = 0; depth < DEPTH_MOST && has(pid, "1", pipe); depth++) {
+		if (!process_read(pid, &process) || !process.is_copy)
 			break;
 		pid = process.parent;
 	}
-	return pid > 0 && pid != parent && waits_for(pid, &pipe) ? pid : 0;
+	return pid > 0 && pid != parent && waits_for(pid, pipe) ? pid : 0;
 }
 
 static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure)
@@ -136,21 +138,6 @@ bool caller_find(struct caller *caller, struct failure *failure)
 		"cannot tell which process is to hold the lock: name it by --pid");
 }
 
-void caller_program(const struct caller *caller, char *text, size_t size)
-{
-	char path[48];
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)caller->pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	length = fd < 0 ? -1 : read(fd, text, size - 1);
-	if (fd >= 0)
-		close(fd);
-	text[length < 0 ? 0 : length] = '\0';
-	text[strcspn(text, "\n")] = '\0';
-}
-
 bool caller_is_gone(const struct caller *caller)
 {
 	struct pollfd end = {.fd = caller->fd, .events = POLLIN};
@@ -158,14 +145,28 @@ bool caller_is_gone(const struct caller *caller)
 	return poll(&end, 1, 0) > 0;
 }
 
+/* A file's offset is to be the caller's own, or he would write over our line: so its descriptor is
+ * copied (Linux 5.6) where we might trace him. All else is opened anew, so that it never makes us
+ * wait; a socket cannot be. */
+static int open_stderr(const struct caller *caller)
+{
+	int fd = pidfd_getfd(caller->fd, STDERR_FILENO, 0);
+	struct stat status;
+	char path[48];
+
+	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
+	return open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+}
+
 bool caller_tell(const struct caller *caller, const char *line, size_t length)
 {
-	char path[48];
+	int fd = open_stderr(caller);
 	ssize_t written = -1;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
-	fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	if (!caller_is_gone(caller)) /* so it was his, not that of a later one with his pid */

@@ -29,9 +29,6 @@ bool caller_find(struct caller *caller, struct failure *failure);
 /* The process that --pid names. False as above. */
 bool caller_open(struct caller *caller, pid_t pid, struct failure *failure);
 
-/* What its program is called (/proc/PID/comm), for the label; "" where that cannot be read. */
-void caller_program(const struct caller *caller, char *text, size_t size);
-
 bool caller_is_gone(const struct caller *caller);
 
 /* Writes to what is its standard error at this moment, without keeping that open. False: it is

@@ -13,10 +13,9 @@
 #include "message.h"
 #include "options.h"
 #include "outcome.h"
+#include "process.h"
 #include "server.h"
 #include "taking.h"
-
-#define PROGRAM_SIZE 64 /* TASK_COMM_LEN is 16 */
 
 static bool find_caller(
 	const struct options *options, struct caller *caller, struct failure *failure)
@@ -30,10 +29,10 @@ static bool find_caller(
 static void prepare(const struct options *options, const struct ancestry *ancestry,
 	const struct caller *caller, struct lock_request *request)
 {
-	static char program[PROGRAM_SIZE];
+	static char program[PROCESS_PROGRAM];
 	struct options own = *options;
 
-	caller_program(caller, program, sizeof(program));
+	process_program(caller->pid, program);
 	if (!own.label)
 		own.label = program;
 	own.cooldown = 0;

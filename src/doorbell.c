@@ -9,7 +9,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG       16
 #define ANSWER_WITHIN 10 /* s; the keeper itself tries for 2 s */
 
 #define FNV_BASIS UINT64_C(14695981039346656037)
@@ -49,46 +48,57 @@ static bool is_trusted(int fd)
 	       (other.uid == geteuid() || other.uid == 0);
 }
 
-int doorbell_open(const struct doorbell *bell)
+bool doorbell_open(struct doorbell_keeper *keeper, const struct doorbell *bell)
 {
 	struct sockaddr_un address;
 	socklen_t length = make_address(bell, &address);
 	int fd = open_socket(SOCK_NONBLOCK);
+	int error;
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 &&
-		listen(fd, BACKLOG) == 0)
-		return fd;
-
-	int error = errno;
-
+		listen(fd, DOORBELL_RINGERS) == 0) {
+		keeper->fd = fd;
+		return true;
+	}
+	error = errno;
 	if (fd >= 0)
 		close(fd);
 	errno = error;
-	return -1;
+	return false;
 }
 
-int doorbell_ringer(int fd)
+bool doorbell_heed(struct doorbell_keeper *keeper)
 {
 	int ringer;
 
-	while ((ringer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	while (keeper->fd >= 0 && keeper->count < DOORBELL_RINGERS &&
+		(ringer = accept4(keeper->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		if (is_trusted(ringer))
-			return ringer;
-		close(ringer);
+			keeper->ringers[keeper->count++] = ringer;
+		else
+			close(ringer);
 	}
-	return -1;
+	return keeper->count > 0;
 }
 
-void doorbell_answer(int fd, int ringer, int exit_code)
+void doorbell_close(struct doorbell_keeper *keeper)
+{
+	if (keeper->fd < 0)
+		return;
+	/* From here on nobody gets through, and who has is still there to be accepted. */
+	shutdown(keeper->fd, SHUT_RDWR);
+	doorbell_heed(keeper);
+	close(keeper->fd);
+	keeper->fd = -1;
+}
+
+void doorbell_answer(struct doorbell_keeper *keeper, int exit_code)
 {
 	uint8_t answer = (uint8_t)exit_code;
 
-	if (ringer < 0)
-		ringer = doorbell_ringer(fd);
-	for (; ringer >= 0; ringer = doorbell_ringer(fd)) {
-		(void)!send(ringer, &answer, sizeof(answer), MSG_NOSIGNAL);
-		close(ringer);
-	}
+	for (; keeper->count > 0; keeper->count--)
+		(void)!send(
+			keeper->ringers[keeper->count - 1], &answer, sizeof(answer), MSG_NOSIGNAL);
 }
 
 int doorbell_ring(const struct doorbell *bell)

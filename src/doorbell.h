@@ -19,14 +19,26 @@ struct doorbell {
 	const char *prefix, *name;
 };
 
-/* The keeper's: a descriptor that is readable when somebody rings; -1 with errno. */
-int doorbell_open(const struct doorbell *bell);
+#define DOORBELL_RINGERS 16
 
-/* Who has rung, to be answered in the end; -1: nobody who may. */
-int doorbell_ringer(int fd);
+/* The keeper's side; zeroed at first, but with fd -1. */
+struct doorbell_keeper {
+	int fd; /* readable when somebody rings; -1: none */
+	int ringers[DOORBELL_RINGERS];
+	int count; /* of those who wait for the answer */
+};
 
-/* Answers him, and all who have rung since. fd or ringer may be -1. */
-void doorbell_answer(int fd, int ringer, int exit_code);
+/* False with errno: there will be no bell. */
+bool doorbell_open(struct doorbell_keeper *keeper, const struct doorbell *bell);
+
+/* Lets those in who have rung. Whether anybody has. */
+bool doorbell_heed(struct doorbell_keeper *keeper);
+
+/* The same for the last time, before the lock is given back: after that the caller may take it
+ * again, with another keeper and another bell. */
+void doorbell_close(struct doorbell_keeper *keeper);
+
+void doorbell_answer(struct doorbell_keeper *keeper, int exit_code);
 
 /* Rings, and waits for the answer: the exit code; -1: there is no such bell; -2: it was not
  * answered. */

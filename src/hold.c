@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "ancestry.h"
@@ -17,6 +18,7 @@
 #include "outcome.h"
 #include "output.h"
 #include "supervision.h"
+#include "survivors.h"
 
 /* ---- the front ---- */
 
@@ -105,12 +107,12 @@ void hold_begin(struct supervision *s)
 	s->other = (struct other_tree){.root = &hold->caller};
 	s->tree.other = &s->other;
 	s->tree.status = -1; /* none that would be known to us */
-	s->bell_fd = doorbell_open(
-		&(struct doorbell){hold->caller.pid, hold->caller.start, hold->prefix, hold->name});
-	if (s->bell_fd < 0)
+	if (!doorbell_open(&s->bell, &(struct doorbell){hold->caller.pid, hold->caller.start,
+					     hold->prefix, hold->name}))
 		message_say(MESSAGE_WARNING, "dlock release will not find this lock: %s",
 			strerror(errno));
 	s->lingering = true;
+	prctl(PR_SET_NAME, HOLDER_PROGRAM);
 	inherited_close();
 	message_divert(tell_caller, &hold->caller);
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
@@ -125,7 +127,7 @@ static int exit_code(const struct supervision *s, enum lock_result released)
 	return released == LOCK_RELEASED || released == LOCK_GONE ? EXIT_DONE : EXIT_UNREACHABLE;
 }
 
-void hold_end(const struct supervision *s, enum lock_result released)
+void hold_end(struct supervision *s, enum lock_result released)
 {
-	doorbell_answer(s->bell_fd, s->ringer, exit_code(s, released));
+	doorbell_answer(&s->bell, exit_code(s, released));
 }

@@ -37,6 +37,6 @@ void hold_conclude(
 void hold_begin(struct supervision *supervision);
 
 /* The keeper's, after its last message: answers those who wait for the release. */
-void hold_end(const struct supervision *supervision, enum lock_result released);
+void hold_end(struct supervision *supervision, enum lock_result released);
 
 #endif

@@ -70,6 +70,7 @@ static _Noreturn void leave(struct supervision *s)
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
+	doorbell_close(&s->bell);
 	ours = give_back(s, &parting, limit, &answer);
 	parting_note(s->lease, &s->task->terms, &answer);
 

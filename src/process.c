@@ -11,18 +11,17 @@
 /* Fields of /proc/PID/stat, counted from 1 (proc(5)). */
 enum { STATE = 3, PARENT = 4, SESSION = 6, FLAGS = 9, START = 22 };
 
-static bool read_stat(pid_t pid, char *text, size_t size)
+static bool read_file(pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[48];
 	ssize_t length;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	length = read(fd, text, size - 1); /* as a whole, or not at all */
-	close(fd);
+	length = fd < 0 ? -1 : read(fd, text, size - 1); /* as a whole, or not at all */
+	if (fd >= 0)
+		close(fd);
 	text[length < 0 ? 0 : length] = '\0';
 	return length > 0;
 }
@@ -33,7 +32,7 @@ bool process_read(pid_t pid, struct process *process)
 	char text[1024];
 	char *at;
 
-	if (!read_stat(pid, text, sizeof(text)))
+	if (!read_file(pid, "stat", text, sizeof(text)))
 		return false;
 	at = strrchr(text, ')'); /* the second field is the program's name and may hold anything */
 	if (!at || strlen(at) < 4)
@@ -47,4 +46,10 @@ bool process_read(pid_t pid, struct process *process)
 	process->is_copy = (fields[FLAGS] & FORKED_NO_EXEC) != 0;
 	process->start = fields[START];
 	return true;
+}
+
+void process_program(pid_t pid, char program[static PROCESS_PROGRAM])
+{
+	read_file(pid, "comm", program, PROCESS_PROGRAM);
+	program[strcspn(program, "\n")] = '\0';
 }

@@ -17,4 +17,9 @@ struct process {
  * live on. */
 bool process_read(pid_t pid, struct process *process);
 
+#define PROCESS_PROGRAM 64 /* TASK_COMM_LEN is 16, but kernel threads have more */
+
+/* What its program is called (/proc/PID/comm); "" where that cannot be read. */
+void process_program(pid_t pid, char program[static PROCESS_PROGRAM]);
+
 #endif

@@ -8,7 +8,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "doorbell.h"
 #include "duration.h"
 #include "caller.h"
 #include "inherited.h"
@@ -20,6 +19,7 @@
 
 #define RENEWAL_RETRY NANOS_PER_SEC /* when no thread was to be had */
 #define LOOK_EVERY    (20 * NANOS_PER_MS)
+#define HOLDERS_LEAVE (2 * NANOS_PER_SEC) /* a release is tried for so long */
 
 static void set_phase(struct supervision *s, enum lease_phase phase)
 {
@@ -36,8 +36,7 @@ bool supervision_open(struct supervision *s, const struct keeper_task *task, pid
 		.lock = task->lock,
 		.lease = task->lease,
 		.front = front,
-		.bell_fd = -1,
-		.ringer = -1,
+		.bell = {.fd = -1},
 	};
 	tree_open(&s->tree);
 	sigaddset(&heeded, SIGCHLD);
@@ -123,6 +122,15 @@ static void linger(struct supervision *s)
 	news_ring(s->task->news_fd);
 }
 
+/* The keeper of a `dlock hold` in COMMAND ends a little after it: that is not worth a word, and
+ * when we return its lock is to be free, too. */
+static bool holders_leave(struct supervision *s)
+{
+	if (s->linger_at == 0)
+		s->linger_at = clock_now() + HOLDERS_LEAVE;
+	return clock_now() < s->linger_at && survivors_are_holders(&s->tree);
+}
+
 /* ---- the loop ---- */
 
 static bool is_over(const struct supervision *s)
@@ -146,7 +154,8 @@ static void look_after_tree(struct supervision *s)
 		if (s->tree.stopped)
 			news_ring(s->task->news_fd);
 	}
-	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering)
+	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering &&
+		!holders_leave(s))
 		linger(s);
 }
 
@@ -229,14 +238,6 @@ static void heed_messenger(struct supervision *s)
 		s->given_back = true;
 }
 
-static void heed_bell(struct supervision *s)
-{
-	if (s->bell_fd < 0 || s->ringer >= 0 || s->stop != STOP_NONE)
-		return;
-	s->ringer = doorbell_ringer(s->bell_fd);
-	s->given_back |= s->ringer >= 0;
-}
-
 static void heed_front(struct supervision *s)
 {
 	if (s->task->hold) {
@@ -253,7 +254,8 @@ static void heed_caller(struct supervision *s)
 {
 	if (!s->tree.other)
 		return;
-	heed_bell(s);
+	if (s->stop == STOP_NONE && doorbell_heed(&s->bell))
+		s->given_back = true;
 	look_after_tree(s);
 	go_on_stopping(s);
 }
@@ -319,6 +321,8 @@ static void heed_time(struct supervision *s)
 
 	if (!s->renewal && now >= s->renewal_due)
 		start_renewal(s);
+	if (s->linger_at != 0 && !s->lingering && now >= s->linger_at)
+		look_after_tree(s);
 	heed_validity(s, now);
 	heed_overrun(s, now);
 	go_on_stopping(s);
@@ -338,6 +342,8 @@ static nanos next_due(const struct supervision *s)
 	if (may_be_lost(s))
 		due = earlier(
 			due, lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)));
+	if (s->linger_at != 0 && !s->lingering && s->stop == STOP_NONE)
+		due = earlier(due, s->linger_at);
 	if (s->stop == STOP_NONE)
 		return earlier(due, overrun_at(s));
 	if (s->tree.other) /* nobody tells us of the end of a process that is not ours */
@@ -354,7 +360,7 @@ static void wait_for_news(struct supervision *s)
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
 		{.fd = s->renewal ? -1 : lock_watch_fd(s->lock), .events = POLLIN},
 		{.fd = s->tree.other && !s->tree.over ? s->other.root->fd : -1, .events = POLLIN},
-		{.fd = s->stop == STOP_NONE ? s->bell_fd : -1, .events = POLLIN},
+		{.fd = s->stop == STOP_NONE ? s->bell.fd : -1, .events = POLLIN},
 	};
 	uint64_t times;
 

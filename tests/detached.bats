@@ -258,6 +258,24 @@ running() {
 	assert_file code "-15 1"$'\n0\n0'
 }
 
+@test "a reader that is gone, and a server: says that the lock frees itself" {
+	mkfifo pipe
+	sleep 60 <pipe &
+	local reader=$!
+	start a sh -c 'exec >pipe; head -c 65536 /dev/zero; exec dlock acquire x'
+	wait_until is_held x
+	wait_until is_quiet "$a_pid"
+	server_stop
+	kill -KILL $reader
+	wait $reader || true
+	finish a
+	assert_equal "$status$out" 71
+	assert_match "$err" 'x: the lock could not be given back; it frees itself'
+	assert_match "$err" 'x: cannot print the token: Broken pipe'
+	server_continue
+	wait_until is_free x
+}
+
 @test "a signal ends the wait, gives the place back, and dlock dies of it" {
 	take one x
 	local sig
@@ -288,6 +306,21 @@ running() {
 		wait_until is_free x
 		assert_equal "$(cli KEYS '*')" "$(meta_of x)"
 	done
+}
+
+@test "a signal that comes with the grant: the lock is given back" {
+	server_stop
+	start a dlock acquire x
+	wait_until is_quiet "$a_pid"
+	kill -STOP "$a_pid"
+	wait_until is_stopped "$a_pid"
+	kill -TERM "$a_pid"
+	server_continue
+	wait_until is_held x
+	kill -CONT "$a_pid"
+	finish a
+	assert_equal "$status$out" 143
+	assert is_free x
 }
 
 @test "signals at any moment: either the token is out, or the lock is free" {
@@ -410,6 +443,7 @@ running() {
 	take one -t 1 x
 	take share -s -t 1 y
 	take long -s -t 50 y
+	cli PEXPIRE "$(who y "$share_token")" 60000 >/dev/null # no record of it shall count for more
 	wait_until is_free x
 	wait_until share_is_over
 	denied 1 'or has expired' renew x "$one_token"
@@ -423,6 +457,7 @@ running() {
 	assert owner_is x "$two_token"
 	give x "$two_token"
 	give y "$long_token"
+	cli DEL "$(who y "$share_token")" >/dev/null
 }
 
 share_is_over() {
@@ -503,12 +538,15 @@ share_is_over() {
 	assert is_free x
 }
 
-@test "release passes over a dead waiter within a moment" {
+@test "release passes over dead waiters within a moment" {
 	take one x
-	wait_for dead
+	local name
+	for name in dead1 dead2 dead3; do
+		wait_for $name
+	done
 	wait_for alive
-	kill -KILL "$dead_pid"
-	wait_until is_gone "$dead_pid"
+	kill -KILL "$dead1_pid" "$dead2_pid" "$dead3_pid"
+	wait_until all_gone "$dead1_pid" "$dead2_pid" "$dead3_pid"
 	give x "$one_token"
 	wait_until -t 3 file_has order alive
 	finish_all alive

@@ -258,3 +258,25 @@ options_of() {
 	(($(sed -n 6p calls) - $(sed -n 1p calls) > 999000)) || fail "$(<calls)"
 	wait_until is_free api
 }
+
+@test "example: the rest of a script" {
+	stub collect 'dlock status -q nightly && echo held'
+	stub report
+	run_example 16
+	expect 0 $'collect \nheld\nreport '
+	wait_until is_free nightly
+
+	hold other nightly
+	run_example 16
+	assert_equal "$status $out" '1 '
+	assert_match "$err" '^dlock: nightly: busy: held by '
+	let_go other
+}
+
+@test "example: a part of a script" {
+	stub publish 'dlock status -q publish && echo held'
+	stub announce 'dlock status -q publish || echo free'
+	run_example 17
+	assert_equal "$status" 0
+	assert_match "$out" $'^publish --fence [0-9]{16}\nheld\nannounce \nfree$'
+}

@@ -1,6 +1,6 @@
--- Stands before renew.lua and before release.lua where a token is all that the caller has: learns the
--- rest from the holder's record. Ends here, with nothing changed, unless the token is that of a detached
--- lock that is still held.
+-- Stands before renew.lua and release.lua where a token is all that the caller has: learns the rest
+-- from the holder's record. Ends here, with nothing changed, unless the token is that of a detached lock
+-- that is still held.
 -- ARGV  4  before renew.lua: how long it is to live from now on (ms), 0: for as long as it was acquired
 --          for; before release.lua: ''
 -- ->    denied: the token is wrong, or its time is over
