@@ -35,6 +35,9 @@ struct backend {
 		size_t pattern_count, bool idle_too,
 		void (*show)(const struct lock_view *view, void *context), void *context,
 		struct patience patience, struct failure *failure);
+	bool (*examine)(const struct server *server, const struct lock_request *request,
+		void (*take)(const struct lock_finding *finding, void *context), void *context,
+		struct failure *failure);
 };
 
 /* Every backend's struct lock begins with this. */

@@ -12,6 +12,7 @@ enum command_bit {
 	COMMAND_RUN = 1 << 0,
 	COMMAND_STATUS = 1 << 1,
 	COMMAND_GUARD = 1 << 2,
+	COMMAND_CHECK = 1 << 8,
 };
 
 struct command {
@@ -37,5 +38,6 @@ bool command_is_reserved(const char *word);
 int cmd_run(const struct options *options);
 int cmd_status(const struct options *options);
 int cmd_guard(const struct options *options);
+int cmd_check(const struct options *options);
 
 #endif

@@ -118,3 +118,17 @@ bool lock_survey(const struct server *server, const char *prefix, char *const *p
 	return backend && backend->survey(server, prefix, patterns, pattern_count, idle_too, show,
 				  context, patience, failure);
 }
+
+bool lock_examine(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	/* Those of a quorum are looked at one by one, and each as one that is alone. */
+	struct server each = *server;
+	const struct backend *backend;
+
+	if (each.scheme == SERVER_QUORUM)
+		each.scheme = SERVER_REDIS;
+	backend = find_backend(&each, failure);
+	return backend && backend->examine(server, request, take, context, failure);
+}

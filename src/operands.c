@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "commands.h"
 #include "failure.h"
 #include "name.h"
 #include "options.h"
@@ -182,6 +183,14 @@ bool operands_take_guard(struct options *options, struct failure *failure)
 		return failure_set(failure, EXIT_USAGE,
 			"no COMMAND given for the STATEFILE '%.100s'", options->state_file);
 	return take_fence(options, failure);
+}
+
+bool operands_take_none(struct options *options, struct failure *failure)
+{
+	if (options->operand_count == 0)
+		return true;
+	return failure_set(failure, EXIT_USAGE, "dlock %s takes options only: '%.100s'",
+		options->command->word, options->operands[0]);
 }
 
 bool operands_is_glob(const char *operand)

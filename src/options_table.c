@@ -12,7 +12,8 @@
 #define RUN    COMMAND_RUN
 #define STATUS COMMAND_STATUS
 #define GUARD  COMMAND_GUARD
-#define SERVED (RUN | STATUS)
+#define CHECK  COMMAND_CHECK
+#define SERVED (RUN | STATUS | CHECK)
 #define ALL    (SERVED | GUARD)
 
 #define YEAR (365 * 24 * 3600 * NANOS_PER_SEC)
@@ -80,7 +81,7 @@ const struct option_row option_rows[] = {
 		.commands = RUN, .configurable = true, .set = option_set_also},
 	{.letters = "t", .names = {"ttl"}, .argument = "DURATION",
 		.help = "how long the lock outlives a dead host", .preset = "60s",
-		.commands = RUN, .configurable = true,
+		.commands = RUN | CHECK, .configurable = true,
 		.set = option_set_duration, .least = NANOS_PER_SEC, .most = INT64_MAX, FIELD(ttl)},
 	{.letters = "S", .names = {"server"}, .argument = "URL",
 		.help = "the lock server",
@@ -98,7 +99,7 @@ const struct option_row option_rows[] = {
 		.set = option_set_duration, .most = YEAR, FIELD(at_least)},
 	{.names = {"settle"}, .argument = "DURATION",
 		.help = "take no lock from a server that has been up for less than that",
-		.commands = RUN, .configurable = true,
+		.commands = RUN | CHECK, .configurable = true,
 		.set = option_set_duration, .most = YEAR, FIELD(settle)},
 	{.names = {"per-host"},
 		.help = "the lock is this host's own: NAME becomes HOST/NAME",
@@ -140,8 +141,8 @@ const struct option_row option_rows[] = {
 
 	/* What is shown. */
 	{.names = {"json"},
-		.help = "one JSON array instead of a table",
-		.commands = STATUS, .set = option_set_flag, FIELD(json)},
+		.help = "JSON instead of a table",
+		.commands = STATUS | CHECK, .set = option_set_flag, FIELD(json)},
 	{.names = {"openmetrics"},
 		.help = "metrics for Prometheus, of locks that are free too",
 		.commands = STATUS, .set = option_set_flag, FIELD(openmetrics)},

@@ -9,6 +9,7 @@
 
 #include "decimal.h"
 #include "redis/connection.h"
+#include "redis/fitness.h"
 #include "server.h"
 
 #define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
@@ -358,4 +359,5 @@ const struct backend single_backend = {
 	.watch_fd = single_watch_fd,
 	.token = single_token,
 	.survey = single_survey,
+	.examine = fitness_examine,
 };

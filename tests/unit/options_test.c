@@ -41,7 +41,7 @@ static const struct {
 	{{"acquire", "x"}, "dlock run acquire"},
 	{{"renew", "x"}, "dlock run renew"},
 	{{"release", "x"}, "dlock run release"},
-	{{"check"}, "dlock run check"},
+	{{"check", "x"}, "takes options only"},
 	{{"-u", "9"}, "dlock release"},
 	{{"--unlock", "9"}, "dlock release"},
 	{{"-F", "x", "true"}, "renew the lock"},

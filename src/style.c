@@ -1,0 +1,40 @@
+#include "style.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_wanted(void)
+{
+	const char *no_color = getenv("NO_COLOR");
+	const char *terminal = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) == 1 && (no_color == NULL || *no_color == '\0') &&
+	       terminal != NULL && *terminal != '\0' && strcmp(terminal, "dumb") != 0;
+}
+
+/* ECMA-48, SGR. */
+static void put(const char *number)
+{
+	if (is_wanted())
+		printf("\033[%sm", number);
+}
+
+void style_begin(enum style style)
+{
+	static const char *const numbers[] = {[STYLE_PLAIN] = "0",
+		[STYLE_HEADING] = "1",
+		[STYLE_GOOD] = "32",
+		[STYLE_DOUBT] = "33",
+		[STYLE_BAD] = "31"};
+
+	if (style != STYLE_PLAIN)
+		put(numbers[style]);
+}
+
+void style_end(void)
+{
+	put("0");
+}
