@@ -5,7 +5,7 @@ build_packages="autoconf automake gcc libc6-dev make pkgconf
 	libhiredis-dev libbsd-dev libjansson-dev libinih-dev"
 server_packages="redis-tools"
 test_packages="bats curl jq mandoc perl postgresql procps python3 python3-redis python3-yaml
-	rsync strace systemd xz-utils"
+	rsync strace systemd tmux xz-utils"
 
 say() { printf '%s\n' "$*" >&2; }
 

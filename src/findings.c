@@ -12,6 +12,7 @@
 #include "server.h"
 #include "style.h"
 #include "text.h"
+#include "width.h"
 
 static const struct {
 	const char *word;
@@ -110,7 +111,7 @@ static int widest(const struct findings *findings, const char *heading, bool ser
 
 	for (size_t i = 0; i < findings->count; i++) {
 		const struct lock_finding *finding = &findings->list[i];
-		size_t own = text_width(servers ? finding->server : finding->subject);
+		size_t own = width_of_text(servers ? finding->server : finding->subject);
 
 		if (own > width)
 			width = own;
@@ -119,24 +120,25 @@ static int widest(const struct findings *findings, const char *heading, bool ser
 }
 
 /* printf(3) would count bytes. */
-static void print_cell(const char *text, int width)
+static void print_cell(enum style style, const char *text, int width)
 {
-	printf("%s%*s", text, width + 2 - (int)text_width(text), "");
+	style_print(style, text);
+	printf("%*s", width + 2 - (int)width_of_text(text), "");
 }
 
 void findings_table(const struct findings *findings, bool only_failures)
 {
 	int servers = has_several(findings) ? widest(findings, "SERVER", true) : -1;
 	int subjects = widest(findings, "CHECK", false);
+	int words = (int)strlen("VERDICT");
 
 	if (only_failures && findings_worst(findings) == NULL)
 		return;
-	style_begin(STYLE_HEADING);
 	if (servers >= 0)
-		print_cell("SERVER", servers);
-	print_cell("CHECK", subjects);
-	fputs("VERDICT  FOUND", stdout);
-	style_end();
+		print_cell(STYLE_HEADING, "SERVER", servers);
+	print_cell(STYLE_HEADING, "CHECK", subjects);
+	print_cell(STYLE_HEADING, "VERDICT", words);
+	style_print(STYLE_HEADING, "FOUND");
 	putchar('\n');
 	for (size_t i = 0; i < findings->count; i++) {
 		const struct lock_finding *finding = &findings->list[i];
@@ -144,13 +146,11 @@ void findings_table(const struct findings *findings, bool only_failures)
 		if (only_failures && finding->verdict != LOCK_UNFIT)
 			continue;
 		if (servers >= 0)
-			print_cell(finding->server, servers);
-		print_cell(finding->subject, subjects);
-		style_begin(verdicts[finding->verdict].style);
-		fputs(verdicts[finding->verdict].word, stdout);
-		style_end();
-		printf("%*s%s", 9 - (int)strlen(verdicts[finding->verdict].word), "",
-			finding->found);
+			print_cell(STYLE_PLAIN, finding->server, servers);
+		print_cell(STYLE_PLAIN, finding->subject, subjects);
+		print_cell(
+			verdicts[finding->verdict].style, verdicts[finding->verdict].word, words);
+		fputs(finding->found, stdout);
 		if (finding->advice != NULL)
 			printf(" -> %s", finding->advice);
 		putchar('\n');

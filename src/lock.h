@@ -206,6 +206,16 @@ bool lock_survey(const struct server *server, const char *prefix, char *const *p
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct patience patience, struct failure *failure);
 
+/* The same more than once, over the same connection where the service can keep one: what is asked is
+ * borrowed until lock_lookout_close(). After a failure the next look connects anew. */
+struct lock_lookout;
+struct lock_lookout *lock_lookout_open(const struct server *server, const char *prefix,
+	char *const *patterns, size_t pattern_count, struct failure *failure);
+bool lock_look(struct lock_lookout *lookout,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure);
+void lock_lookout_close(struct lock_lookout *lookout);
+
 /* What `dlock check` finds out. */
 enum lock_verdict { LOCK_FIT, LOCK_DOUBTFUL, LOCK_UNFIT };
 

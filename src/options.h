@@ -70,6 +70,8 @@ struct options {
 	/* status */
 	bool json;
 	bool openmetrics;
+	bool watch;
+	nanos interval; /* between two looks; 0: not given */
 	char **operands; /* what follows the command word and is not an option */
 	size_t operand_count;
 

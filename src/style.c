@@ -15,26 +15,16 @@ static bool is_wanted(void)
 	       terminal != NULL && *terminal != '\0' && strcmp(terminal, "dumb") != 0;
 }
 
-/* ECMA-48, SGR. */
-static void put(const char *number)
+void style_print(enum style style, const char *text)
 {
-	if (is_wanted())
-		printf("\033[%sm", number);
-}
-
-void style_begin(enum style style)
-{
-	static const char *const numbers[] = {[STYLE_PLAIN] = "0",
-		[STYLE_HEADING] = "1",
+	/* ECMA-48, SGR */
+	static const char *const numbers[] = {[STYLE_HEADING] = "1",
 		[STYLE_GOOD] = "32",
 		[STYLE_DOUBT] = "33",
 		[STYLE_BAD] = "31"};
 
-	if (style != STYLE_PLAIN)
-		put(numbers[style]);
-}
-
-void style_end(void)
-{
-	put("0");
+	if (style == STYLE_PLAIN || !is_wanted())
+		fputs(text, stdout);
+	else
+		printf("\033[%sm%s\033[0m", numbers[style], text);
 }

@@ -4,8 +4,7 @@
 
 enum style { STYLE_PLAIN, STYLE_HEADING, STYLE_GOOD, STYLE_DOUBT, STYLE_BAD };
 
-/* What follows on stdout is shown so, up to style_end(). Nothing where there is no colour. */
-void style_begin(enum style style);
-void style_end(void);
+/* Prints text to stdout, in that style where there are any. */
+void style_print(enum style style, const char *text);
 
 #endif

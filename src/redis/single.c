@@ -359,5 +359,8 @@ const struct backend single_backend = {
 	.watch_fd = single_watch_fd,
 	.token = single_token,
 	.survey = single_survey,
+	.look_open = single_look_open,
+	.look = single_look,
+	.look_close = single_look_close,
 	.examine = fitness_examine,
 };
