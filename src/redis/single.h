@@ -135,5 +135,10 @@ bool single_survey(const struct server *server, const char *prefix, char *const 
 	size_t pattern_count, bool idle_too,
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct patience patience, struct failure *failure);
+void *single_look_open(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, struct failure *failure);
+bool single_look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure);
+void single_look_close(void *state);
 
 #endif
