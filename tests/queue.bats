@@ -390,11 +390,12 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	assert_equal "$(cli KEYS '*')" "$(meta_of x)"
 }
 
-@test "waiting costs the server at most 0.3 commands per waiter and second" {
-	hold one x -t 120
+# costs_little OPTION: ten wait for x, which is held; all with OPTION.
+costs_little() {
+	hold one x -t 120 $1
 	local i before after
 	for i in {1..10}; do
-		start "w$i" dlock -w 600 x true
+		start "w$i" dlock -w 600 $1 x true
 	done
 	wait_until queued 10
 	for i in {1..10}; do
@@ -411,6 +412,14 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 		finish "w$i"
 	done
 	let_go one
+}
+
+@test "waiting costs the server at most 0.3 commands per waiter and second" {
+	costs_little -x
+}
+
+@test "so does waiting for a permit" {
+	costs_little --permits=1
 }
 
 commands_so_far() { cli INFO stats | sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p'; }
