@@ -34,6 +34,8 @@ static void run(const struct options *options, struct outcome *outcome)
 	struct lock *lock;
 
 	inherited_take(&inherited);
+	if (options->server->password)
+		inherited_keep_secret(&inherited);
 	ancestry_open(&ancestry);
 	taking_prepare(options, &ancestry, &request);
 	lock = open_lock(options, &request, &failure); /* connects meanwhile, where it can */

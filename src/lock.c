@@ -2,6 +2,7 @@
 
 #include "backend.h"
 #include "redis/single.h"
+#include "redis/tls.h"
 #include "server.h"
 
 /* Which lock service speaks what a URL's scheme stands for; NULL: none does yet. */
@@ -16,7 +17,7 @@ static const struct backend *find_backend(const struct server *server, struct fa
 {
 	const struct backend *backend = backends[server->scheme];
 
-	if (server->tls) {
+	if (server->tls && !tls_layer) {
 		failure_set(failure, EXIT_USAGE, "cannot use %s: this dlock was built without TLS",
 			server->text);
 		return NULL;

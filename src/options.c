@@ -18,6 +18,7 @@
 #include "options_table.h"
 #include "password.h"
 #include "server.h"
+#include "tls_program.h"
 
 #ifndef SYSCONFDIR
 #define SYSCONFDIR "/etc"
@@ -162,8 +163,6 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	bool done = row->set(row, argument->text, reading->options, failure);
 
 	note_origin(reading, row, FROM_ARGUMENTS);
-	if (row->field == offsetof(struct options, server) && argument->text != NULL)
-		server_scrub(argument->text);
 	return done ||
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
@@ -292,6 +291,21 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	       settle_server(reading);
 }
 
+/* Passwords out of what ps shows; unless another program is still to read them. */
+static void scrub(const struct reading *reading, bool good)
+{
+	const struct arguments *arguments = &reading->arguments;
+
+	if (good && tls_program_is_needed(reading->options))
+		return;
+	for (size_t i = 0; i < arguments->option_count; i++) {
+		const struct argument *argument = &arguments->options[i];
+
+		if (argument->row->field == offsetof(struct options, server) && argument->text)
+			server_scrub(argument->text);
+	}
+}
+
 bool options_read(
 	struct options *options, int argc, char **argv, bool *done, struct failure *failure)
 {
@@ -305,6 +319,7 @@ bool options_read(
 	*failure = (struct failure){.code = EXIT_DONE};
 	*done = false;
 	good = read_all(&reading, argc, argv, done);
+	scrub(&reading, good);
 	arguments_close(&reading.arguments);
 	return good;
 }

@@ -163,7 +163,8 @@ bool single_part(struct lock *lock, const struct lock_parting *parting, struct p
 	struct failure unheard;
 	struct call call;
 
-	if (!session->connection || session->waiting || session->dials != single->asked_on)
+	if (!session->connection || session->waiting || session->dials != single->asked_on ||
+		session->server->tls)
 		return false;
 	begin_release(single, &call, parting);
 	return session_send(session, &call, patience, &unheard) == WIRE_OK;

@@ -219,17 +219,20 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 static void single_learn(struct lock *lock, const struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
+	struct session *session = &single->session;
 
 	learn(single, answer);
 	switch (answer->result) {
 	case LOCK_GRANTED: /* the child goes on with it, up to lock_part */
 	case LOCK_BUSY:
 	case LOCK_ALREADY:
-		single->session.waiting = false;
-		single->session.greetings = 0;
+		session->waiting = false;
+		session->greetings = 0;
+		if (session->connection && connection_is_stale(session->connection))
+			session_drop(session);
 		break;
 	default:
-		session_drop(&single->session);
+		session_drop(session);
 		break;
 	}
 }
