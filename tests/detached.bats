@@ -181,6 +181,7 @@ running() {
 	denied 64 "nothing may follow here: 'true'" acquire x true
 	denied 64 'no lock NAME' acquire
 	denied 64 'no TOKEN' renew x
+	denied 1 'no dlock hold' release x
 	denied 64 'TOKEN is empty' release x ''
 	denied 64 'TOKEN holds a blank' release x 'h:1:a 17'
 	denied 64 'too long' release x "$(printf 'x%.0s' {1..120})"
