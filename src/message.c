@@ -7,8 +7,6 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include <bsd/string.h>
-
 #include "text.h"
 
 #define LINE_SIZE 2048 /* below PIPE_BUF, so that a pipe takes a line as a whole */
@@ -52,6 +50,7 @@ void message_say(enum message_level level, const char *format, ...)
 	char line[LINE_SIZE];
 	char *text = line + sizeof(own) - 1;
 	size_t room = LINE_SIZE - sizeof(own); /* leaves one byte for the newline */
+	size_t length;
 	int used = 0;
 	int saved_errno = errno;
 	va_list arguments;
@@ -65,9 +64,12 @@ void message_say(enum message_level level, const char *format, ...)
 	vsnprintf(text + used, room - (size_t)used, format, arguments);
 	va_end(arguments);
 	text_clean(text);
+	length = strlen(line);
+	line[length] = '\n';
+	write_line(line, length + 1);
+	line[length] = '\0';
+	/* Last, as it may wait for a syslogd that hangs. */
 	if (message.to_syslog)
 		syslog(priorities[level], "%s", text);
-	strlcat(text, "\n", room + 1);
-	write_line(line, strlen(line));
 	errno = saved_errno;
 }
