@@ -237,6 +237,9 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	: >lines
 	try ./logged dlock --syslog -v "$name" true
 	said 14 "$name: asking .*"
+	: >lines
+	try ./logged dlock --syslog -v $'a\u202eb' true # no control character, but it turns text round
+	said 14 'a\?b: asking .*'
 }
 
 @test "no syslog to be had, or one that takes nothing: the run goes as without" {
@@ -266,6 +269,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	stopped=$(now_ms)
 	wait_until is_gone "$one_command"
 	assert_between $(($(now_ms) - stopped)) 0 4000 "ms, of the TTL's 4000"
+	wait_until file_has one.err 'y: the lock cannot be proved any longer' # before it hangs
 	kill -KILL "$(tail -n 1 services)"
 	finish one
 	server_continue
