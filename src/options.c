@@ -229,21 +229,22 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
 
-static bool is_report(const struct option_row *row)
+/* Who is told, even where it is that something is wrong here. */
+static bool is_audience(const struct option_row *row)
 {
 	return row->field == offsetof(struct options, report) ||
-	       row->field == offsetof(struct options, report_fd);
+	       row->field == offsetof(struct options, report_fd) ||
+	       row->field == offsetof(struct options, syslog);
 }
 
-/* The command line is wrong: that is reported as well. */
-static void take_report(struct reading *reading)
+static void take_audience(struct reading *reading)
 {
 	struct failure unheard;
 
 	for (size_t i = 0; i < reading->arguments.option_count; i++) {
 		const struct argument *argument = &reading->arguments.options[i];
 
-		if (is_report(argument->row))
+		if (is_audience(argument->row))
 			argument->row->set(
 				argument->row, argument->text, reading->options, &unheard);
 	}
@@ -254,7 +255,7 @@ static bool is_early(const struct option_row *row)
 {
 	return row->field == offsetof(struct options, config) ||
 	       row->field == offsetof(struct options, profile) ||
-	       row->field == offsetof(struct options, verbosity) || is_report(row);
+	       row->field == offsetof(struct options, verbosity) || is_audience(row);
 }
 
 static bool take_early_arguments(struct reading *reading)
@@ -355,7 +356,7 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	struct arguments *arguments = &reading->arguments;
 
 	if (!arguments_read(arguments, argc, argv, reading->failure)) {
-		take_report(reading);
+		take_audience(reading);
 		return false;
 	}
 	*done = arguments->done;
