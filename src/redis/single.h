@@ -13,6 +13,12 @@
 
 struct reply;
 
+/* What a server says of time, within limits that leave room to reckon with it: spans in ms, moments
+ * in us, places in a queue. */
+#define SINGLE_MS_MOST   (INT64_C(100) * 366 * 86400000)
+#define SINGLE_US_MOST   RECORD_US_MOST
+#define SINGLE_RANK_MOST 1000000
+
 /* A server that was silent for so long in one try is gone, or the way to it. */
 #define SINGLE_TRY (5 * NANOS_PER_SEC)
 
@@ -40,7 +46,7 @@ struct waiting {
 	nanos known_until; /* the holder's last known expiry */
 	nanos span;        /* the longest it was ever seen to have */
 	struct circle circle;
-	nanos dropped_at;  /* when the connection was lost; 0: it was not */
+	nanos dropped_at; /* when the connection was lost; 0: it was not */
 };
 
 struct single {
