@@ -11,7 +11,7 @@
  *             this shows is that messages arrive, not that somebody looks now and then
  *
  * Sizes:
- *   W        clients
+ *   W        clients: 3 or 4
  *
  * More of the world:
  *   KILLS    how many clients die, at any moment, and with them what was sent to their socket. Where
