@@ -36,6 +36,8 @@ static void prepare(const struct options *options, const struct ancestry *ancest
 		.once = options->once,
 		.once_for_ms = options->once_for / NANOS_PER_MS,
 		.queues = options->wait != 0,
+		.replicas = options->replicas,
+		.replicas_ms = options->replicas_in / NANOS_PER_MS,
 		.priority = options->priority,
 		.watched = wait_line_is_wanted(),
 		.outer = ancestry->tokens,

@@ -135,7 +135,7 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 		withdraw(f, LATE_LIMIT);
 		return false;
 	}
-	if (result == LOCK_FAILED && !may_mend(f, failure)) {
+	if (result == LOCK_UNREPLICATED || (result == LOCK_FAILED && !may_mend(f, failure))) {
 		outcome_fail(f->outcome, failure);
 		withdraw(f, LATE_LIMIT);
 		return false;
@@ -315,7 +315,8 @@ static void learn_denial(struct front *f)
 	const struct lock_answer *answer = &f->lease->answer;
 
 	lock_learn(f->lock, answer);
-	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
+	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY ||
+		answer->result == LOCK_UNREPLICATED) {
 		f->answered = true;
 		f->outcome->answer = *answer;
 		see_to_handover(f, &f->lease->answer);

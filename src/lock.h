@@ -21,6 +21,7 @@ struct lock;
 struct server;
 
 #define LOCK_TOKEN_SIZE  120 /* host:pid:128 random bits in hex, and the NUL */
+#define LOCK_SERVER_SIZE 288
 #define LOCK_HANDED_MOST 64
 
 enum lock_mode { LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_PERMITS };
@@ -37,6 +38,8 @@ struct lock_request {
 	const char *once;    /* so does one on record under this ID; NULL: none */
 	int64_t once_for_ms; /* for how long ours is put on record under it */
 	bool queues;         /* busy: take a place in the queue (else -n) */
+	int replicas;        /* a grant counts when so many have it; 0: do not ask */
+	int64_t replicas_ms; /* within that */
 	int priority;        /* a point counts as a minute of waiting */
 	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
 	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
@@ -57,6 +60,8 @@ enum lock_result {
 	LOCK_RELEASED,  /* release: given back */
 	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
+	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
+			    * back; see failure */
 	LOCK_LOST,    /* renew, release: proven that somebody else has, or had, it, or it was ended;
 		       * acquire: this attempt was ended meanwhile, asking again makes another */
 	LOCK_TIMEOUT, /* patience ran out */
@@ -68,6 +73,8 @@ enum lock_result {
 struct lock_answer {
 	enum lock_result result;
 	struct failure failure; /* LOCK_FAILED */
+
+	char server[LOCK_SERVER_SIZE]; /* who gave it, where the URL does not say; "": it does */
 
 	/* LOCK_GRANTED, LOCK_SET_AGAIN */
 	nanos asked_at; /* before the request that was granted left: validity counts from here */

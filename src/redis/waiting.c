@@ -14,8 +14,6 @@
 #include <string.h>
 
 #include "redis/connection.h"
-#include "redis/fault.h"
-#include "server.h"
 
 #define LISTEN_MS     20000 /* at most, between two looks */
 #define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
@@ -275,17 +273,6 @@ static enum wire heed_message(struct single *single, const struct reply *reply,
 	return WIRE_OK;
 }
 
-static enum wire heed_error(struct single *single, const char *text, struct failure *failure)
-{
-	switch (fault_read(text, single->session.server->text, failure)) {
-	case FAULT_AGAIN:
-	case FAULT_MOVED_AWAY:
-		return WIRE_CLOSED;
-	default:
-		return WIRE_FAILED;
-	}
-}
-
 static enum wire read_reply(
 	struct single *single, struct patience patience, struct failure *failure)
 {
@@ -304,7 +291,7 @@ static enum wire read_reply(
 	if (wire != WIRE_OK)
 		return wire;
 	if (reply_error(reply))
-		wire = heed_error(single, reply_error(reply), failure);
+		wire = session_heed(&single->session, reply_error(reply), failure);
 	else if (waiting->stage == WAITING_MESSAGE)
 		wire = heed_message(single, reply, patience, failure);
 	else
