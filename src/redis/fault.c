@@ -42,6 +42,8 @@ static const struct form {
 	{"", "access a non local key", FAULT_MOVING, EXIT_UNREACHABLE, "is moving the lock's keys"},
 	{"CLUSTERDOWN", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "belongs to a cluster that is down"},
 	{"MASTERDOWN", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "is a replica without its master"},
+	{"ERR", "WAIT cannot be used", FAULT_MOVED_AWAY, EXIT_UNREACHABLE,
+		"is a replica that can be written to"},
 	{"READONLY", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "is a read-only replica"},
 	{"UNBLOCKED", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "has changed its role"},
 

@@ -230,13 +230,19 @@ enum wire session_send(struct session *session, struct call *call, struct patien
 	return end(session, result);
 }
 
-/* Behind an error the replicas are of no interest, but the reply is to come. */
+/* Behind an error the replicas are of no interest, but a reply about them is to come. */
 static enum wire skip_owed(
 	struct session *session, struct patience patience, struct failure *failure)
 {
-	int64_t unheard;
+	struct reply *reply;
+	enum wire result = WIRE_OK;
 
-	return session->owes ? session_confirm(session, &unheard, patience, failure) : WIRE_OK;
+	if (session->owes)
+		result = connection_read(session->connection, &reply, patience, failure);
+	if (session->owes && result == WIRE_OK)
+		reply_free(reply);
+	session->owes = false;
+	return result;
 }
 
 /* Sends the call where the redirect leads. */
