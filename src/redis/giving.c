@@ -136,7 +136,9 @@ bool single_part(struct lock *lock, const struct lock_parting *parting, struct p
 	if (!session->connection || session->waiting || session->dials != single->asked_on)
 		return false;
 	begin_release(single, &call, parting);
-	return session_send(session, &call, patience, &unheard) == WIRE_OK;
+	/* It may have gone over another connection in the end. */
+	return session_send(session, &call, patience, &unheard) == WIRE_OK &&
+	       session->dials == single->asked_on;
 }
 
 /* Whatever is not in order is left to an ordinary release, which may be repeated. */

@@ -50,6 +50,9 @@ enum wire route_redirect(struct route *route, const struct server *server, const
 /* The server spoken to last never said anything: another is to be tried before it. */
 void route_doubt(struct route *route);
 
+/* Whether that is the server spoken to last. */
+bool route_leads_to(const struct route *route, const struct place *place);
+
 /* The name of the server spoken to last. */
 const char *route_name(const struct route *route, const struct server *server);
 

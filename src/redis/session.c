@@ -8,9 +8,12 @@
 #include "redis/fault.h"
 #include "redis/resolve.h"
 #include "redis/script.h"
+#include "redis/sentinel.h"
 #include "server.h"
 
-#define PAUSE_LEAST 50 /* ms before the sentinels are asked again */
+#define NAMED_FOR   NANOS_PER_SEC        /* so long what the sentinels said is relied upon */
+#define NAMED_LIMIT (500 * NANOS_PER_MS) /* for them to say it again */
+#define PAUSE_LEAST 50                   /* ms before the sentinels are asked again */
 #define PAUSE_MORE  200
 
 const char *session_peer(const struct session *session)
@@ -78,6 +81,8 @@ static enum wire start(struct session *session, struct patience patience, struct
 		return result;
 	}
 	session->dials++;
+	if (session->server->scheme == SERVER_SENTINEL)
+		session->named_at = clock_now();
 	session->greetings = 0;
 	session->waiting = session->owes = session->landed = session->heard = false;
 	session->refusal.code = EXIT_DONE;
@@ -98,6 +103,22 @@ void session_drop(struct session *session)
 		connection_close(session->connection);
 	session->connection = NULL;
 	session->waiting = session->owes = false;
+}
+
+bool session_is_current(struct session *session, struct patience patience)
+{
+	struct failure unheard;
+	struct place master;
+
+	if (session->server->scheme != SERVER_SENTINEL ||
+		clock_now() - session->named_at < NAMED_FOR)
+		return true;
+	/* Sentinels that do not answer are no reason to leave a server that does. */
+	if (sentinel_find(session->server, &session->route.first, &master,
+		    patience_within(patience, NAMED_LIMIT), &unheard) != WIRE_OK)
+		return true;
+	session->named_at = clock_now();
+	return route_leads_to(&session->route, &master);
 }
 
 void session_close(struct session *session)
@@ -216,7 +237,8 @@ enum wire session_send(struct session *session, struct call *call, struct patien
 {
 	enum wire result = WIRE_OK;
 
-	if (session->connection && (session->waiting || session->owes || session->borrowed))
+	if (session->connection && (session->waiting || session->owes || session->borrowed ||
+					   !session_is_current(session, patience)))
 		session_drop(session);
 	session->moving = false;
 	/* Behind a SELECT that fails, the lock would be taken in database 0; behind a ROLE, perhaps

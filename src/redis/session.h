@@ -28,6 +28,7 @@ struct session {
 	struct connection *connection; /* owned; NULL: none */
 	struct lookup *lookup;         /* owned */
 	struct route route;
+	nanos named_at;         /* when Sentinels named the server */
 	nanos sent_at;          /* before the last request left, in full or again in full */
 	unsigned dials;         /* how often it has connected */
 	int greetings;          /* replies of AUTH and SELECT that are still to come */
@@ -49,6 +50,11 @@ void session_begin(struct session *session);
 
 /* Connects and greets, and waits for the server's consent. At once where that was done before. */
 enum wire session_open(struct session *session, struct patience patience, struct failure *failure);
+
+/* False: Sentinels name another server by now than the one that is spoken to, or that might be.
+ * They are asked when that is more than a second ago, and given half a second: a master that was
+ * replaced may go on as one for many seconds, and take what its successor never learns of. */
+bool session_is_current(struct session *session, struct patience patience);
 
 /* Closes the connection, if there is one; the next request opens another. */
 void session_drop(struct session *session);

@@ -22,6 +22,7 @@
 #define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
 #define LEASE_LEAST   5000  /* of a series of short BLPOPs */
+#define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
 #define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 #define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
 
@@ -285,7 +286,10 @@ static enum wire read_reply(
 
 	if (late < limit.until)
 		limit.until = late;
-	wire = connection_read(single->session.connection, &reply, limit, failure);
+	wire = connection_read(
+		single->session.connection, &reply, patience_within(limit, FOLLOW_EVERY), failure);
+	if (wire == WIRE_TIMEOUT && clock_now() < limit.until)
+		return session_is_current(&single->session, patience) ? WIRE_OK : WIRE_CLOSED;
 	if (wire == WIRE_TIMEOUT && clock_now() < patience.until)
 		return WIRE_CLOSED;
 	if (wire != WIRE_OK)
