@@ -38,6 +38,7 @@ struct front {
 	struct lease *lease;
 	struct wait_line line;
 	struct failure trouble; /* why no server has answered yet */
+	bool told;     /* it has said so itself */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	bool ancestry_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
@@ -116,13 +117,21 @@ static bool may_mend(const struct front *f, const struct failure *failure)
 	return failure->code == EXIT_UNREACHABLE && (f->answered || f->outstanding);
 }
 
+/* That the last try was cut off by -w says less than what came of the one before. */
+static void note_trouble(struct front *f, enum lock_result result, const struct failure *failure)
+{
+	if (failure->text[0] == '\0' || (result == LOCK_TIMEOUT && f->told))
+		return;
+	f->trouble = *failure;
+	f->told = result != LOCK_TIMEOUT;
+}
+
 /* Whether to go on after a step that did not succeed; else the outcome is set. */
 static bool may_go_on(struct front *f, enum lock_result result, const struct failure *failure)
 {
 	struct pollfd signals = {.fd = f->watch.ending_fd, .events = POLLIN};
 
-	if (failure->text[0] != '\0')
-		f->trouble = *failure;
+	note_trouble(f, result, failure);
 	if (result == LOCK_CANCELLED) {
 		int signal = take_signal(f);
 

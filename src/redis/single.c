@@ -202,9 +202,14 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 	begin_acquire(single, &call, limit);
 	wire = session_receive(session, &call, &reply, limit, &answer->failure);
 	while (wire == WIRE_AGAIN && single_pause(limit, &answer->result)) {
+		struct failure before = answer->failure;
+
 		wire = session_send(session, &call, limit, &answer->failure);
 		if (wire == WIRE_OK)
 			wire = session_receive(session, &call, &reply, limit, &answer->failure);
+		/* A try that is cut off says less than the one before. */
+		if (wire == WIRE_TIMEOUT)
+			answer->failure = before;
 	}
 	if (wire == WIRE_OK) {
 		answer_read(single, reply, answer);
