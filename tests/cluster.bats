@@ -212,6 +212,37 @@ PROGRAM
 	expect 0 second
 }
 
+@test "ended while it waits, or its keeper killed: given back where the lock is" {
+	local name
+	name=$(name_on c)
+	hold one "$name"
+	start two dlock "$name" touch ran
+	wait_until waits_at c "$name"
+	kill "$two_pid"
+	finish two
+	assert_equal "$status" 143
+	assert has_waiters c "$name" 0
+	kill -KILL "$one_keeper"
+	finish one
+	assert_equal "$status" 70
+	refute has c "$name"
+	refute_file ran
+}
+
+@test "below a lock on one node, waiting for one on another: circles are not looked for, the wait goes on" {
+	local a b
+	a=$(name_on a) b=$(name_on b)
+	hold one "$b"
+	start two dlock "$a" dlock "$b" echo inner
+	wait_until has_waiters b "$b" 1
+	# The look comes after a second.
+	stays 1500 has_waiters b "$b" 1
+	assert_equal "$(node b CLIENT LIST | grep -c 'cmd=blpop')" 1
+	let_go one
+	finish two
+	expect 0 inner
+}
+
 @test "status sees all nodes; one that cannot be reached is said, not passed over" {
 	local a b c
 	a=$(name_on a) b=$(name_on b) c=$(name_on c)
