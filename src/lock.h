@@ -60,13 +60,13 @@ enum lock_result {
 	LOCK_RELEASED,  /* release: given back */
 	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
-	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
-			    * back; see failure */
 	LOCK_LOST,    /* renew, release: proven that somebody else has, or had, it, or it was ended;
 		       * acquire: this attempt was ended meanwhile, asking again makes another */
 	LOCK_TIMEOUT, /* patience ran out */
 	LOCK_CANCELLED, /* cancel_fd became readable */
 	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
+			    * back; see failure */
 };
 
 /* Plain data: it crosses from the keeper to the front in shared memory. */

@@ -119,7 +119,7 @@ end_watch() {
 	freeze
 	try dlock -n --wait-replicas 2:30s x true
 	expect_failure 1 'held by'
-	((took < 10000 * TEST_PATIENCE)) || fail "it waited for the replicas: $took ms"
+	((took < 3000 * TEST_PATIENCE)) || fail "it waited for the replicas: $took ms"
 	let_go one
 	expect 0
 }

@@ -200,9 +200,11 @@ replicas_of() { for one in d1 d2 d3; do [[ $one == "$1" ]] || echo $one; done; }
 	wait_until replicas_have 'lock:{lock:x}:queue'
 	node s1 SENTINEL FAILOVER main
 	wait_until is_chosen_anew
+	# The waiter listens at the new master, behind the same holder; the old one still takes itself for one.
+	wait_until listens_at "$(master)"
+	assert node_has "$master" role:master
 	wait_until -t 40 settled
 	assert is_alive "$one_command"
-	# The waiter asks at the new master, behind the same holder.
 	wait_until node_counts "$(master)" ZCARD 'lock:{lock:x}:queue' 1
 	assert_equal "$(node "$(master)" GET lock:x | cut -d: -f2)" "$one_pid"
 	let_go one
@@ -214,6 +216,7 @@ replicas_of() { for one in d1 d2 d3; do [[ $one == "$1" ]] || echo $one; done; }
 	wait_until -t 5 node_counts "$(master)" EXISTS lock:x 0
 }
 
+listens_at() { node "$1" CLIENT LIST | grep -q cmd=blpop; }
 node_counts() { [[ $(node "$1" "${@:2:$#-2}") == "${!#}" ]]; }
 replicas_have() {
 	local one
@@ -253,6 +256,7 @@ replicas_have() {
 	server_end "$BATS_FILE_TMPDIR/$master"
 	try dlock -w 200ms x touch ran
 	expect_failure 69 "cannot reach redis://127.0.0.1:$(port "$master")"
+	assert_between "$took" 200 100000 'ms until it gave up'
 	refute_file ran
 	start one dlock x echo ran
 	wait_until -t 40 is_chosen_anew
