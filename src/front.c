@@ -398,11 +398,12 @@ static bool wait_for_turn(struct front *f)
 
 void front_run(const struct front_task *task, struct outcome *outcome)
 {
-	struct front f = {.task = task, .lock = task->lock, .outcome = outcome};
-
+	struct front f = {.task = task,
+		.lock = task->lock,
+		.outcome = outcome,
+		.trouble = {EXIT_UNREACHABLE, "no answer from the server"}};
 	struct failure failure;
 
-	failure_set(&f.trouble, EXIT_UNREACHABLE, "no answer from the server");
 	if (!watch_open(&f.watch, task->inherited)) {
 		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
 		outcome_fail(outcome, &failure);

@@ -1,13 +1,12 @@
 #include "keeper.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ancestry.h"
+#include "decimal.h"
 #include "handover.h"
 #include "inherited.h"
 #include "message.h"
@@ -158,9 +157,9 @@ static void export_nested(const struct supervision *s)
 	const char *token = within ? answer->holder_token : lock_token(s->lock);
 	uint64_t number =
 		within ? ancestry_fence(s->task->name, token, answer->fence) : answer->fence;
-	char fence[24];
+	char fence[DECIMAL_SIZE];
 
-	snprintf(fence, sizeof(fence), "%" PRIu64, number);
+	decimal_write_unsigned(fence, number);
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
@@ -185,8 +184,7 @@ static void export_answer(const struct supervision *s)
 	if (s->task->nested)
 		export_nested(s);
 	else
-		snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64,
-			s->lease->answer.fence);
+		decimal_write_unsigned(getenv("DLOCK_FENCE"), s->lease->answer.fence);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
 }

@@ -37,6 +37,7 @@ struct lock_request {
 	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
 	const char *once;    /* so does one on record under this ID; NULL: none */
 	int64_t once_for_ms; /* for how long ours is put on record under it */
+	int64_t settle_ms;   /* take nothing from a server that has been up for less than that */
 	bool queues;         /* busy: take a place in the queue (else -n) */
 	int replicas;        /* a grant counts when so many have it; 0: do not ask */
 	int64_t replicas_ms; /* within that */

@@ -44,6 +44,7 @@ struct options {
 	nanos at_least;   /* keep the lock for that long from its grant; 0 */
 	nanos cooldown;   /* skip when a success is less than that ago; 0: do not */
 	const char *once; /* skip when there is a success under this ID; NULL: do not */
+	nanos settle;     /* take no lock from a server that has been up for less; 0 */
 	nanos once_for;   /* for how long ours is remembered under it */
 	enum options_if_unreachable if_unreachable;
 

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cgroup.h"
+
 #define DESCENDANTS_MOST 32768 /* in one sweep; what lies beyond is met by the next */
 
 struct descendant {
@@ -132,6 +134,13 @@ static size_t find_descendants(const struct process_tree *tree, pid_t root)
 	return count;
 }
 
+/* What may not be signalled may still be killed by its cgroup. */
+static void insist(int result, pid_t pid, int pidfd, int sig)
+{
+	if (result < 0 && errno == EPERM && sig == SIGKILL)
+		cgroup_kill(pid, pidfd);
+}
+
 /* Somebody else's child: between our look at the list and this call it may have ended and its pid
  * may have been given to a stranger; but a pidfd stays with one process. If its parent has died
  * meanwhile, of this very signal perhaps, it is the root's child now. */
@@ -145,7 +154,7 @@ static void signal_grandchild(const struct descendant *descendant, pid_t root, i
 	pid_t parent = parent_of(descendant->pid);
 
 	if (parent == descendant->parent || parent == root)
-		pidfd_send_signal(fd, sig, NULL, 0);
+		insist(pidfd_send_signal(fd, sig, NULL, 0), descendant->pid, fd, sig);
 	close(fd);
 }
 
@@ -155,7 +164,7 @@ static void signal_descendants(const struct process_tree *tree, pid_t root, int 
 
 	for (size_t i = 0; i < count; i++)
 		if (found[i].parent == getpid())
-			kill(found[i].pid, sig);
+			insist(kill(found[i].pid, sig), found[i].pid, -1, sig);
 		else
 			signal_grandchild(&found[i], root, sig);
 }

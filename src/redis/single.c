@@ -116,6 +116,8 @@ static void begin_acquire(struct single *single, struct call *call, struct patie
 	call_add_number(call, request->cooldown_ms);
 	call_add(call, single->once);
 	call_add(call, request->outer ? request->outer : "");
+	if (request->settle_ms > 0)
+		call_add_number(call, request->settle_ms);
 	replicas_ask(single, call, patience);
 }
 

@@ -31,6 +31,8 @@ struct waiting {
 	nanos listen_until; /* when BLPOP ends by itself */
 	nanos lease_until;  /* how long the server takes us for alive */
 	int64_t told_ms;    /* look then, says a message; -1: there was none */
+	unsigned looks;     /* how many there were */
+	bool for_room;      /* this one is also for room beside sharers */
 	bool moved;         /* what the look has found so far asks for a new request */
 	nanos look_at;      /* when the lock may come free by expiry; NANOS_NEVER: not by itself */
 	int rank;
