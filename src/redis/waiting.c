@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "redis/connection.h"
+#include "server.h"
 
 #define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
 #define LISTEN_MS     20000 /* at most, between two looks */
@@ -292,7 +293,7 @@ static enum wire read_reply(
 	struct single *single, struct patience patience, struct failure *failure)
 {
 	struct waiting *waiting = &single->waiting;
-	struct patience limit = patience;
+	struct patience limit = patience, slice;
 	nanos late =
 		(waiting->stage == WAITING_MESSAGE ? waiting->listen_until : clock_now()) + LATE;
 	struct reply *reply;
@@ -300,9 +301,11 @@ static enum wire read_reply(
 
 	if (late < limit.until)
 		limit.until = late;
-	wire = connection_read(
-		single->session.connection, &reply, patience_within(limit, FOLLOW_EVERY), failure);
-	if (wire == WIRE_TIMEOUT && clock_now() < limit.until)
+	slice = limit;
+	if (single->session.server->scheme == SERVER_SENTINEL)
+		slice = patience_within(limit, FOLLOW_EVERY);
+	wire = connection_read(single->session.connection, &reply, slice, failure);
+	if (wire == WIRE_TIMEOUT && slice.until < limit.until)
 		return session_is_current(&single->session, patience) ? WIRE_OK : WIRE_CLOSED;
 	if (wire == WIRE_TIMEOUT && clock_now() < patience.until)
 		return WIRE_CLOSED;
