@@ -13,6 +13,7 @@
 
 #define NAMED_FOR   NANOS_PER_SEC        /* so long what the sentinels said is relied upon */
 #define NAMED_LIMIT (500 * NANOS_PER_MS) /* for them to say it again */
+#define GREET_LIMIT (2 * NANOS_PER_SEC)  /* for the sentinels and the master, before the next try */
 #define PAUSE_LEAST 50                   /* ms before the sentinels are asked again */
 #define PAUSE_MORE  200
 
@@ -207,10 +208,13 @@ enum wire session_open(struct session *session, struct patience patience, struct
 		return WIRE_OK;
 	if (session->waiting)
 		session_drop(session);
-	do
-		result = greet(session, patience, failure);
-	while (result == WIRE_AGAIN && session->server->scheme == SERVER_SENTINEL &&
-		pause_before_next(patience, &result));
+	if (session->server->scheme != SERVER_SENTINEL)
+		return greet(session, patience, failure);
+	do {
+		result = greet(session, patience_within(patience, GREET_LIMIT), failure);
+		if (result == WIRE_TIMEOUT)
+			result = WIRE_AGAIN;
+	} while (result == WIRE_AGAIN && pause_before_next(patience, &result));
 	return result;
 }
 
