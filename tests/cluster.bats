@@ -272,6 +272,24 @@ PROGRAM
 	expect_failure 69 'cannot reach redis://127.0.0.1:1: Connection refused'
 }
 
+@test "a user who may not ask for the nodes is refused, not shown a part; on a single server he need not" {
+	local one
+	for one in a b c; do
+		node $one ACL SETUSER app on '>pw' '~lock:*' +@all -cluster >/dev/null
+	done
+	try dlock -S "redis://app:pw@127.0.0.1:$(port a)" "$(name_on b)" echo ran
+	expect 0 ran
+	try dlock status -S "redis://app:pw@127.0.0.1:$(port a)"
+	expect_failure 77 "does not give this user the rights.*cluster.slots"
+	for one in a b c; do
+		node $one ACL DELUSER app >/dev/null
+	done
+	cli ACL SETUSER app on '>pw' '~lock:*' +@all -cluster >/dev/null
+	try dlock status -S "redis://app:pw@127.0.0.1:$(<"$SERVER/port")"
+	cli ACL DELUSER app >/dev/null
+	assert_equal "$status" 0
+}
+
 @test "a slot moves in mid-hold: COMMAND goes on, renewed and given back at the new node" {
 	local name
 	name=$(name_on a)

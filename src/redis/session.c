@@ -13,7 +13,8 @@
 
 #define NAMED_FOR   NANOS_PER_SEC        /* so long what the sentinels said is relied upon */
 #define NAMED_LIMIT (500 * NANOS_PER_MS) /* for them to say it again */
-#define GREET_LIMIT (2 * NANOS_PER_SEC)  /* for the sentinels and the master, before the next try */
+#define GREET_LIMIT (2 * NANOS_PER_SEC)  /* for the sentinels and the master, before the next try  \
+					  */
 #define PAUSE_LEAST 50                   /* ms before the sentinels are asked again */
 #define PAUSE_MORE  200
 

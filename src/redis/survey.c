@@ -165,8 +165,8 @@ static bool scan_all(struct survey *survey, const char *pattern)
 {
 	struct place *places;
 	size_t count;
-	bool good = done(survey,
-		nodes_find(survey->session, &places, &count, survey->patience, survey->failure));
+	bool good = done(survey, nodes_find(survey->session, survey->prefix, &places, &count,
+					 survey->patience, survey->failure));
 
 	if (!good || count == 0)
 		return good && scan(survey, pattern);
