@@ -2,8 +2,7 @@
  * but the replicas' own. */
 #include "redis/single.h"
 
-#include <inttypes.h>
-
+#include "decimal.h"
 #include "redis/connection.h"
 
 #define GIVE_BACK (500 * NANOS_PER_MS) /* limit */
@@ -13,7 +12,7 @@ static int64_t share_ms(const struct single *single, struct patience patience)
 {
 	int64_t left = (patience.until - clock_now()) / NANOS_PER_MS;
 
-	left -= left / 8;
+	left -= left / 4;
 	if (left > single->request.replicas_ms)
 		left = single->request.replicas_ms;
 	return left < 1 ? 1 : left;
@@ -26,20 +25,26 @@ void replicas_ask(const struct single *single, struct call *call, struct patienc
 }
 
 /* What too few replicas have is given back at once, with time of its own. */
-static void give_back(struct single *single, struct lock_answer *answer, int64_t count)
+static void give_back(
+	struct single *single, struct lock_answer *answer, enum wire wire, const char *had)
 {
+	bool gone;
+
 	single_release(&single->lock, NULL, (struct patience){clock_now() + GIVE_BACK, -1}, answer);
-	answer->result = LOCK_UNREPLICATED;
+	gone = answer->result == LOCK_RELEASED || answer->result == LOCK_GONE;
+	answer->result = wire == WIRE_CANCELLED ? LOCK_CANCELLED : LOCK_UNREPLICATED;
 	failure_set(&answer->failure, EXIT_UNREACHABLE,
-		"%" PRId64 " of the %d replicas of %s that --wait-replicas asks for had the lock "
-		"in time; it was given back",
-		count, single->request.replicas, session_peer(&single->session));
+		"%s of the %d replicas of %s that --wait-replicas asks for had the lock in time; "
+		"it %s given back",
+		had, single->request.replicas, session_peer(&single->session),
+		gone ? "was" : "could not be");
 }
 
 void replicas_heed(struct single *single, struct patience patience, struct lock_answer *answer)
 {
 	struct session *session = &single->session;
 	struct failure failure;
+	char had[24] = "too few"; /* unless the server says how many */
 	int64_t count = 0;
 	enum wire wire;
 
@@ -56,7 +61,9 @@ void replicas_heed(struct single *single, struct patience patience, struct lock_
 		answer->result = single_result(wire, patience);
 		answer->failure = failure;
 	} else if (answer->result == LOCK_GRANTED && count < single->request.replicas) {
-		give_back(single, answer, count);
+		if (wire == WIRE_OK)
+			decimal_write(had, count);
+		give_back(single, answer, wire, had);
 		if (wire == WIRE_FAILED) /* it has no replicas to ask, or does not let us */
 			answer->failure = failure;
 	}
