@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "redis/connection.h"
-#include "server.h"
 
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
@@ -69,6 +68,7 @@ void answer_read(const struct single *single, const struct reply *reply, struct 
 {
 	const char *word = reply_text(reply_at(reply, 0));
 
+	strlcpy(answer->server, single->session.route.text, sizeof(answer->server));
 	if (word && strcmp(word, "granted") == 0) {
 		read_grant(single, reply, answer);
 	} else if (word && strcmp(word, "busy") == 0) {
@@ -88,6 +88,7 @@ void answer_read(const struct single *single, const struct reply *reply, struct 
 	} else {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here", single->session.server->text);
+			"%s gave an answer that makes no sense here",
+			session_peer(&single->session));
 	}
 }
