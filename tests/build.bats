@@ -55,7 +55,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 
 @test "the program is a hardened one" {
 	! sanitized || skip "a sanitizer's build is for tests"
-	grep -q '^DLOCK_LDFLAGS.*-pie' "$builddir/Makefile" || skip "configured without hardening"
+	grep -q '^DLOCK_PIE.*-pie' "$builddir/Makefile" || skip "configured without hardening"
 	local program
 	for program in dlock dlock-tls; do
 		[[ -e $builddir/src/$program ]] || continue
