@@ -8,6 +8,7 @@
 #include "ancestry.h"
 #include "decimal.h"
 #include "handover.h"
+#include "hold.h"
 #include "inherited.h"
 #include "message.h"
 #include "news.h"
@@ -63,17 +64,20 @@ static _Noreturn void leave(struct supervision *s)
 	nanos limit = clock_now() + RELEASE_LIMIT;
 	bool ours;
 
-	if (s->tree.command > 0)
+	if (s->tree.command > 0 || s->task->hold)
 		parting = parting_terms(s->lease, &s->task->terms, own_status(s));
 	if (!s->lingering)
 		s->lease->held = clock_now() - s->lease->granted_at;
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
+	doorbell_close(&s->bell);
 	ours = give_back(s, &parting, limit, &answer);
 	parting_note(s->lease, &s->task->terms, &answer);
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
+	if (s->task->hold)
+		hold_end(s, answer.result);
 	if (ours && answer.handed_count > 0) {
 		/* The front may leave; this is no longer its business. Not below another dlock:
 		 * that would take us for a descendant which keeps the lock. */
@@ -170,7 +174,7 @@ static void export_nested(const struct supervision *s)
 /* While the answer is on its way; the fence is filled in when it has come. */
 static void prepare_environment(const struct supervision *s)
 {
-	if (s->task->nested)
+	if (s->task->nested || s->task->hold)
 		return;
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
@@ -214,12 +218,17 @@ pid_t keeper_start(const struct keeper_task *task)
 
 	if (pid != 0)
 		return pid;
-	setpgid(0, 0);
+	/* hold outlives a script that may have the terminal: no Ctrl-C, and no hangup. */
+	if (!task->hold || setsid() < 0)
+		setpgid(0, 0);
 	if (!supervision_open(&s, task, front))
 		refuse(&s);
 	prepare_environment(&s);
 	obtain(&s);
-	run_command(&s);
+	if (task->hold)
+		hold_begin(&s);
+	else
+		run_command(&s);
 	supervision_run(&s);
 	leave(&s);
 }

@@ -6,7 +6,7 @@
 #include "redis/connection.h"
 
 static enum lock_result read_renewal(
-	const struct single *single, const struct reply *reply, struct failure *failure)
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
 	static const struct {
 		const char *word;
@@ -14,13 +14,32 @@ static enum lock_result read_renewal(
 	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
 	const char *word = reply_text(reply_at(reply, 0));
 
+	if (single_by_token(single) && single_read_denial(reply, answer))
+		return LOCK_LOST;
 	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcmp(word, words[i].word) == 0)
 			return words[i].result;
 	}
-	failure_set(failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
+	failure_set(&answer->failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
 		session_peer(&single->session));
 	return LOCK_FAILED;
+}
+
+/* who: room for the record that goes with it. */
+static void begin_renewal(struct single *single, struct call *call, char who[static RECORD_SIZE])
+{
+	if (single_by_token(single)) {
+		call_begin(call, &script_detached_renew, &single->keys, single->token);
+		call_add_number(call, single->request.ttl_ms);
+		return;
+	}
+	record_write(who, single->mode, single->since_us, single->text);
+	call_begin(call, &script_renew, &single->keys, single->token);
+	call_add(call, single->mode);
+	call_add_number(call, single_ttl_ms(single));
+	call_add_number(call, (int64_t)single->fence);
+	call_add_number(call, (int64_t)single->generation);
+	call_add(call, who);
 }
 
 /* While the lock's keys are on the move, the lock itself is on one of the two nodes. */
@@ -52,20 +71,14 @@ void single_renew(struct lock *lock, struct patience patience, struct lock_answe
 	enum wire wire;
 
 	single_clear(answer);
-	record_write(who, single->mode, single->since_us, single->text);
-	call_begin(&call, &script_renew, &single->keys, single->token);
-	call_add(&call, single->mode);
-	call_add_number(&call, single_ttl_ms(single));
-	call_add_number(&call, (int64_t)single->fence);
-	call_add_number(&call, (int64_t)single->generation);
-	call_add(&call, who);
+	begin_renewal(single, &call, who);
 	wire = session_call(&single->session, &call, &reply, patience, &answer->failure);
 	if (wire == WIRE_OK) {
-		answer->result = read_renewal(single, reply, &answer->failure);
+		answer->result = read_renewal(single, reply, answer);
 		reply_free(reply);
 	} else {
 		if (wire == WIRE_AGAIN && single->session.moving &&
-			single->request.mode == LOCK_EXCLUSIVE)
+			single->request.mode == LOCK_EXCLUSIVE && !single_by_token(single))
 			wire = extend(single, answer, patience);
 		answer->result = single_result(wire, patience);
 		if (wire != WIRE_OK)

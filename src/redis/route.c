@@ -65,7 +65,8 @@ static enum wire connect_place(struct route *route, const struct server *server,
 	route->last = *place;
 	write_name(route, server);
 	endpoint = (struct endpoint){.host = route->last.host, .port = route->last.port};
-	return connection_open(connection, &endpoint, route->text, lookup, patience, failure);
+	return connection_open(
+		connection, server, &endpoint, route->text, lookup, patience, failure);
 }
 
 /* One of the URL's own. */
@@ -76,7 +77,7 @@ static enum wire connect_own(struct route *route, const struct server *server,
 	if (route->last.host[0] != '\0')
 		leave_last(route, lookup);
 	return connection_open(
-		connection, &server->endpoints[0], server->text, lookup, patience, failure);
+		connection, server, &server->endpoints[0], server->text, lookup, patience, failure);
 }
 
 static enum wire connect_master(struct route *route, const struct server *server,

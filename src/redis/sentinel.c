@@ -111,7 +111,7 @@ static enum wire ask_one(const struct server *server, const struct endpoint *end
 	snprintf(sentinel.name, sizeof(sentinel.name), "the sentinel %s%s%s:%d", v6 ? "[" : "",
 		endpoint->host, v6 ? "]" : "", endpoint->port);
 	wire = connection_open(
-		&sentinel.connection, endpoint, sentinel.name, &lookup, patience, failure);
+		&sentinel.connection, server, endpoint, sentinel.name, &lookup, patience, failure);
 	resolve_abandon(lookup);
 	if (wire != WIRE_OK)
 		return wire;

@@ -257,6 +257,15 @@ enum wire session_send(struct session *session, struct call *call, struct patien
 	return end(session, result);
 }
 
+/* Redis 7.0 says only where, from 7.2 on also which. */
+static void name_right(const struct call *call, const char *text, struct failure *failure)
+{
+	char command[24];
+
+	if (script_command_at(call->script, fault_line(text), command))
+		failure_set(failure, failure->code, "%s: +%s is missing", failure->text, command);
+}
+
 /* Behind an error the replicas are of no interest, but a reply about them is to come. */
 static enum wire skip_owed(
 	struct session *session, struct patience patience, struct failure *failure)
@@ -326,6 +335,9 @@ static enum wire heed_error(struct session *session, struct call *call, const ch
 			"the key '%s' holds something else than a lock: it is somebody else's, and "
 			"is left alone",
 			session->key);
+		return WIRE_FAILED;
+	case FAULT_NO_RIGHT:
+		name_right(call, text, failure);
 		return WIRE_FAILED;
 	case FAULT_FINAL:
 		break;

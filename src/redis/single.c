@@ -228,7 +228,7 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 static void single_learn(struct lock *lock, const struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
-
+	struct session *session = &single->session;
 	bool clean = answer->result == LOCK_GRANTED /* the child goes on with it, up to lock_part */
 		     || answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
 
@@ -236,13 +236,13 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 	/* Behind these the child did not wait for the replicas. */
 	if (single->request.replicas > 0 && answer->result != LOCK_GRANTED)
 		clean = answer->result == LOCK_BUSY && single->request.queues;
-	if (!clean) {
-		session_drop(&single->session);
+	if (!clean || (session->connection && connection_is_stale(session->connection))) {
+		session_drop(session);
 		return;
 	}
-	single->session.waiting = single->session.owes = false;
-	single->session.greetings = 0;
-	single->session.heard = true;
+	session->waiting = session->owes = false;
+	session->greetings = 0;
+	session->heard = true;
 }
 
 /* --- The rest ------------------------------------------------------------------------------- */
@@ -314,6 +314,7 @@ const struct backend single_backend = {
 	.release = single_release,
 	.part = single_part,
 	.hear = single_hear,
+	.force = single_force,
 	.verify = single_verify,
 	.reset = single_reset,
 	.watch_fd = single_watch_fd,

@@ -1,6 +1,6 @@
-/* A lock on one Redis server, as its own files share it: single.c (the backend, taking),
- * answer.c (what the server says to that), replicas.c (what its replicas do), renewing.c
- * (extending), giving.c (giving back, verifying), waiting.c (listening), survey.c (looking). */
+/* A lock on one Redis server, as its own files share it: single.c (the backend, taking), answer.c
+ * (what the server says to that), replicas.c (what its replicas do), renewing.c (extending), giving.c
+ * (giving back, verifying), force.c (breaking), waiting.c (listening), survey.c (looking). */
 #ifndef DLOCK_REDIS_SINGLE_H
 #define DLOCK_REDIS_SINGLE_H
 
@@ -111,6 +111,13 @@ void answer_read(
 
 /* --- giving.c --- */
 
+/* Whether a token is all that is known: what was acquired detached, by another process. */
+bool single_by_token(const struct single *single);
+
+/* False: it is none of the answers of detached.lua, by which nothing was changed. Else LOCK_LOST,
+ * with the reason. */
+bool single_read_denial(const struct reply *reply, struct lock_answer *answer);
+
 void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
 bool single_part(struct lock *lock, const struct lock_parting *parting, struct patience patience);
@@ -118,6 +125,11 @@ void single_hear(struct lock *lock, const struct lock_parting *parting, struct p
 	struct lock_answer *answer);
 enum lock_result single_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience);
+
+/* --- force.c --- */
+
+void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer);
 
 /* --- waiting.c --- */
 

@@ -154,7 +154,9 @@ static bool looks_for_room(struct single *single)
 {
 	struct waiting *waiting = &single->waiting;
 
-	return single->request.mode != LOCK_EXCLUSIVE &&
+	if (single->request.mode == LOCK_EXCLUSIVE)
+		return false;
+	return clock_now() >= waiting->look_at ||
 	       ++waiting->looks % (waiting->rank <= 1 ? 2 : ROOM_EVERY) == 0;
 }
 
@@ -321,12 +323,24 @@ static enum wire read_reply(
 	return wire;
 }
 
+/* By TLS the connection was spent on the request, whose answer a child has read. Where it does not
+ * come back the next request is to see to that, or to hear of the signal that ended this. */
+static enum wire reopen(struct single *single, struct patience patience, struct failure *failure)
+{
+	enum wire wire =
+		session_open(&single->session, patience_within(patience, SINGLE_TRY), failure);
+
+	/* It may be a server that has lost its memory by now, as behind any new connection. */
+	single->waiting.dropped_at = clock_now();
+	return wire == WIRE_OK || wire == WIRE_FAILED ? wire : WIRE_CLOSED;
+}
+
 enum lock_result single_listen(struct lock *lock, struct patience patience, struct failure *failure)
 {
 	struct single *single = (struct single *)lock;
 	struct waiting *waiting = &single->waiting;
 	struct session *session = &single->session;
-	enum wire wire = session->connection ? WIRE_OK : WIRE_CLOSED;
+	enum wire wire = session->connection ? WIRE_OK : reopen(single, patience, failure);
 
 	while (wire == WIRE_OK) {
 		if (waiting->stage != WAITING_REST) {
