@@ -474,6 +474,9 @@ static bool try_detached(struct front *f)
 		if (found_outer(f))
 			return try_detached(f);
 		break;
+	case LOCK_UNREPLICATED:
+		handover_see_to(f->lock, answer);
+		break;
 	default:
 		break;
 	}

@@ -101,7 +101,7 @@ const struct option_row option_rows[] = {
 		.commands = SERVED, .configurable = true, .set = option_set_prefix, FIELD(prefix)},
 	{.names = {"wait-replicas"}, .argument = "NUMBER[:DURATION]",
 		.help = "the lock counts once so many replicas have it, within that (1s)",
-		.commands = RUN, .configurable = true, .set = option_set_replicas},
+		.commands = TAKES, .configurable = true, .set = option_set_replicas},
 	{.names = {"at-least"}, .argument = "DURATION",
 		.help = "keep the lock that long from its grant, though COMMAND ends sooner",
 		.commands = TAKES, .configurable = true,

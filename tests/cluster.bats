@@ -263,6 +263,8 @@ port = listener.getsockname()[1]
 with open(sys.argv[1], "w") as file:
     file.write(str(port))
 peer, _ = listener.accept()
+peer.recv(65536)
+peer.sendall(b"-CROSSSLOT Keys in request don't hash to the same slot\r\n")
 while peer.recv(65536):
     peer.sendall(b"*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:1\r\n$2\r\nid\r\n")
 PROGRAM
@@ -288,6 +290,18 @@ PROGRAM
 	try dlock status -S "redis://app:pw@127.0.0.1:$(<"$SERVER/port")"
 	cli ACL DELUSER app >/dev/null
 	assert_equal "$status" 0
+	assert_equal "$(cli ACL LOG)" ''
+}
+
+@test "a prefix with a hash tag: all locks on one node, whichever is asked" {
+	hold one x --prefix '{t}:'
+	local from
+	for from in a b c; do
+		try dlock status -S "redis://127.0.0.1:$(port $from)" --prefix '{t}:'
+		assert_match "$out" 'x +exclusive'
+	done
+	let_go one
+	expect 0
 }
 
 @test "a slot moves in mid-hold: COMMAND goes on, renewed and given back at the new node" {

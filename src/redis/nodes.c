@@ -11,7 +11,7 @@
 #include "redis/fault.h"
 #include "redis/session.h"
 
-#define PROBES 16 /* all on one of two nodes: once in 65536 times */
+#define KEY_SIZE 160 /* a prefix has 128 bytes at most */
 
 static bool is_listed(const struct place *places, size_t count, const struct place *place)
 {
@@ -51,41 +51,31 @@ static enum wire read_slots(const struct session *session, const struct reply *r
 	return WIRE_OK;
 }
 
-/* Whether it sends for any of some keys, which lie in slots of their own, to another node. */
-static enum wire look_for_others(struct session *session, const char *prefix, bool *found,
+/* Only a Cluster minds that two keys are in slots of their own. Asked by a command that status
+ * takes anyway, so that rules for a single server need not let the user ask about Clusters, nor log
+ * that he did. Where the prefix has a hash tag both are in one slot, as all locks are: then this
+ * may be the node. */
+static enum wire find_out(struct session *session, const char *prefix, bool *cluster,
 	struct patience patience, struct failure *failure)
 {
-	char key[160];
-	const char *words[] = {"GET", key};
-	enum wire wire = WIRE_OK;
+	static const char *const signs[] = {"CROSSSLOT ", "MOVED ", "ASK ", "CLUSTERDOWN "};
+	char a[KEY_SIZE], b[KEY_SIZE];
+	const char *words[] = {"MGET", a, b};
+	struct reply *reply;
+	const char *error;
+	enum wire wire;
 
-	*found = false;
-	for (int i = 0; wire == WIRE_OK && !*found && i < PROBES; i++) {
-		struct reply *reply;
-
-		snprintf(key, sizeof(key), "%s%d", prefix, i);
-		wire = command_call(session->connection, &reply, 2, words, patience, failure);
-		if (wire != WIRE_OK)
-			break;
-		*found = reply_error(reply) && strncmp(reply_error(reply), "MOVED ", 6) == 0;
-		reply_free(reply);
-	}
-	return wire;
-}
-
-/* Rules that are made for a single server need not let this user ask. */
-static enum wire heed_refusal(struct session *session, const char *prefix, const char *error,
-	struct patience patience, struct failure *failure)
-{
-	bool cluster = false;
-	enum wire wire = WIRE_OK;
-
-	if (strncmp(error, "NOPERM", 6) == 0)
-		wire = look_for_others(session, prefix, &cluster, patience, failure);
-	if (!cluster)
+	snprintf(a, sizeof(a), "%s0", prefix);
+	snprintf(b, sizeof(b), "%s1", prefix);
+	wire = command_call(session->connection, &reply, 3, words, patience, failure);
+	if (wire != WIRE_OK)
 		return wire;
-	fault_read(error, session_peer(session), failure);
-	return WIRE_FAILED;
+	error = reply_error(reply);
+	*cluster = false;
+	for (size_t i = 0; error && i < sizeof(signs) / sizeof(signs[0]); i++)
+		*cluster = *cluster || strncmp(error, signs[i], strlen(signs[i])) == 0;
+	reply_free(reply);
+	return WIRE_OK;
 }
 
 enum wire nodes_find(struct session *session, const char *prefix, struct place **places,
@@ -93,16 +83,22 @@ enum wire nodes_find(struct session *session, const char *prefix, struct place *
 {
 	const char *words[] = {"CLUSTER", "SLOTS"};
 	struct reply *reply;
-	enum wire wire = command_call(session->connection, &reply, 2, words, patience, failure);
+	bool cluster;
+	enum wire wire = find_out(session, prefix, &cluster, patience, failure);
 
 	*places = NULL;
 	*count = 0;
+	if (wire != WIRE_OK || !cluster)
+		return wire;
+	wire = command_call(session->connection, &reply, 2, words, patience, failure);
 	if (wire != WIRE_OK)
 		return wire;
-	if (reply_error(reply))
-		wire = heed_refusal(session, prefix, reply_error(reply), patience, failure);
-	else
+	if (reply_error(reply)) {
+		fault_read(reply_error(reply), session_peer(session), failure);
+		wire = WIRE_FAILED;
+	} else {
 		wire = read_slots(session, reply, places, count, failure);
+	}
 	reply_free(reply);
 	if (wire != WIRE_OK) {
 		free(*places);

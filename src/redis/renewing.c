@@ -78,7 +78,7 @@ void single_renew(struct lock *lock, struct patience patience, struct lock_answe
 		reply_free(reply);
 	} else {
 		if (wire == WIRE_AGAIN && single->session.moving &&
-			single->request.mode == LOCK_EXCLUSIVE)
+			single->request.mode == LOCK_EXCLUSIVE && !single_by_token(single))
 			wire = extend(single, answer, patience);
 		answer->result = single_result(wire, patience);
 		if (wire != WIRE_OK)
