@@ -188,6 +188,37 @@ c is free"
 	in_each_shell pipeline
 }
 
+# zsh sleeps between the parts of a pipeline that it builds, with both ends of it open.
+@test "in a pipeline that is still being built: not for the shell that builds it" {
+	cat >shell <<-'END'
+		import os, time
+		reading, writing = os.pipe()
+		waiting, ready = os.pipe()
+		if os.fork() == 0:  # a part that prints
+		    os.dup2(writing, 1)
+		    os.close(reading)
+		    os.close(ready)
+		    print(os.getpid(), file=open("part.txt", "w"))
+		    code = os.spawnlp(os.P_WAIT, "dlock", "dlock", "hold", "x")
+		    os.system("dlock status --json x >seen.txt")
+		    os._exit(code)
+		if os.fork() == 0:  # the next, which takes its time
+		    time.sleep(0.15)
+		    os._exit(0)
+		os.close(writing)
+		os.close(ready)
+		os.read(waiting, 1)
+		os.close(reading)
+		os.wait()
+		os.wait()
+	END
+	start one "$PYTHON" shell
+	finish one
+	expect 0
+	assert_equal "$(jq '.[0].holders[0].pid' seen.txt)" "$(<part.txt)"
+	wait_until is_free x
+}
+
 # As cron and CI do: somebody reads all that a script prints.
 @test "a script whose output is read by the one that runs it: held for the script, not for that one" {
 	write inner <<-'END'
