@@ -375,6 +375,7 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 		trap 'echo trapped' INT
 		trap '' HUP
 		dlock hold x || exit
+		touch ready # only now is Ctrl-C not the wait's
 		until [ -e go ]; do sleep 0.05; done
 		dlock status -q x && touch done
 	END
@@ -385,7 +386,8 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 		def held():
 		    return subprocess.run(["dlock", "status", "-q", "x"]).returncode == 0
 		shell.send("bash script.sh\n")
-		wait_until(held, "the lock")
+		wait_until(lambda: os.path.exists("ready"), "the lock")
+		check(held(), "held")
 		shell.send("\x03")
 		shell.expect("trapped")
 		check(held(), "held after Ctrl-C")
