@@ -133,7 +133,7 @@ static pid_t read_parent(pid_t pid, uint64_t *start)
 
 static bool look(struct ancestry *ancestry, const struct party *holder, const char *holder_token)
 {
-	uint64_t start;
+	uint64_t start = 0;
 	pid_t pid = getppid();
 	bool added = false;
 
