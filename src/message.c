@@ -7,8 +7,6 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include <bsd/string.h>
-
 #include "text.h"
 
 #define LINE_SIZE 2048 /* below PIPE_BUF, so that a pipe takes a line as a whole */
@@ -18,6 +16,8 @@ static struct {
 	int level;
 	bool to_syslog;
 	const char *name;
+	bool (*write)(const char *line, size_t length, void *context);
+	void *context;
 } message = {.level = MESSAGE_WARNING};
 
 void message_open(int level, bool to_syslog)
@@ -34,15 +34,24 @@ void message_name(const char *name)
 	message.name = name;
 }
 
+void message_divert(bool (*write)(const char *line, size_t length, void *context), void *context)
+{
+	message.write = write;
+	message.context = context;
+}
+
 bool message_shows(enum message_level level)
 {
 	return (int)level <= message.level;
 }
 
-static void write_line(const char *line, size_t length)
+static bool write_line(const char *line, size_t length)
 {
+	if (message.write)
+		return message.write(line, length, message.context);
 	while (write(STDERR_FILENO, line, length) == -1 && errno == EINTR)
 		;
+	return true;
 }
 
 void message_say(enum message_level level, const char *format, ...)
@@ -52,6 +61,8 @@ void message_say(enum message_level level, const char *format, ...)
 	char line[LINE_SIZE];
 	char *text = line + sizeof(own) - 1;
 	size_t room = LINE_SIZE - sizeof(own); /* leaves one byte for the newline */
+	size_t length;
+	bool written;
 	int used = 0;
 	int saved_errno = errno;
 	va_list arguments;
@@ -65,9 +76,12 @@ void message_say(enum message_level level, const char *format, ...)
 	vsnprintf(text + used, room - (size_t)used, format, arguments);
 	va_end(arguments);
 	text_clean(text);
-	if (message.to_syslog)
+	length = strlen(line);
+	line[length] = '\n';
+	written = write_line(line, length + 1);
+	line[length] = '\0';
+	/* Last, as it may wait for a syslogd that hangs. */
+	if (!written || message.to_syslog)
 		syslog(priorities[level], "%s", text);
-	strlcat(text, "\n", room + 1);
-	write_line(line, strlen(line));
 	errno = saved_errno;
 }

@@ -49,28 +49,50 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	local version
 	version=$(sed -n 's/^PACKAGE_VERSION = //p' "$builddir/Makefile")
 	try dlock --version
-	assert_equal "$status $out" "0 dlock $version"
+	assert_equal "$status ${out%%$'\n'*}" "0 dlock $version"
+	assert_match "$out" $'\nTLS: (yes|no)$'
 }
 
 @test "the program is a hardened one" {
 	! sanitized || skip "a sanitizer's build is for tests"
 	grep -q '^DLOCK_LDFLAGS.*-pie' "$builddir/Makefile" || skip "configured without hardening"
-	readelf -hW "$builddir/src/dlock" >header
-	readelf -lW "$builddir/src/dlock" >segments
-	readelf -dW "$builddir/src/dlock" >dynamic
-	assert grep -qE 'Type: +DYN' header
-	assert grep -qE 'GNU_RELRO' segments
-	assert grep -qE 'BIND_NOW|NOW' dynamic
-	refute grep -qE 'GNU_STACK.*RWE' segments
-	refute grep -qE 'RUNPATH|RPATH' dynamic
+	local program
+	for program in dlock dlock-tls; do
+		[[ -e $builddir/src/$program ]] || continue
+		readelf -hW "$builddir/src/$program" >header
+		readelf -lW "$builddir/src/$program" >segments
+		readelf -dW "$builddir/src/$program" >dynamic
+		assert grep -qE 'Type: +DYN' header
+		assert grep -qE 'GNU_RELRO' segments
+		assert grep -qE 'BIND_NOW|NOW' dynamic
+		refute grep -qE 'GNU_STACK.*RWE' segments
+		refute grep -qE 'RUNPATH|RPATH' dynamic
+	done
 }
 
-@test "make install installs a dlock that runs, and its manual" {
+@test "TLS is in the program for it, and in no other" {
+	readelf -dW "$builddir/src/dlock" >dynamic
+	refute grep -qE 'libssl|libcrypto' dynamic
+	try dlock -V
+	if grep -q '^OPENSSL_LIBS = .' "$builddir/Makefile"; then
+		assert_match "$out" 'TLS: yes$'
+		readelf -dW "$builddir/src/dlock-tls" >dynamic
+		assert grep -q libssl dynamic
+	else
+		assert_match "$out" 'TLS: no$'
+	fi
+}
+
+@test "make install installs a dlock that runs, its manuals and completions" {
 	try make -s --no-print-directory -C "$builddir" install DESTDIR="$PWD/root" prefix=/usr
 	assert_equal "$status $err" "0 "
 	try root/usr/bin/dlock installed echo yes
 	expect 0 yes
 	assert test -s root/usr/share/man/man1/dlock.1
+	assert test -s root/usr/share/man/man7/dlock.7
+	assert test -s root/usr/share/bash-completion/completions/dlock
+	assert test -s root/usr/share/zsh/site-functions/_dlock
+	assert test -s root/usr/share/fish/vendor_completions.d/dlock.fish
 	assert test -s root/usr/share/doc/dlock/README.md
 	try make -s --no-print-directory -C "$builddir" uninstall DESTDIR="$PWD/root" prefix=/usr
 	assert_equal "$(find root -type f)" ""

@@ -338,6 +338,35 @@ static bool show_lock(struct survey *survey, const char *name,
 	return good;
 }
 
+static void free_names(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->name_count; i++)
+		free(survey->names[i]);
+	free(survey->names);
+	survey->names = NULL;
+	survey->name_count = survey->name_size = 0;
+}
+
+/* Over the connection that there is, if there is one. */
+static bool look(struct survey *survey, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure)
+{
+	bool good;
+
+	survey->patience = patience;
+	survey->failure = failure;
+	good = done(survey, session_open(&survey->session, patience, failure)) &&
+	       find_names(survey);
+	for (size_t i = 0; good && i < survey->name_count; i++) {
+		const char *name = survey->names[i];
+
+		if (is_wanted(survey, name) && (i == 0 || strcmp(name, survey->names[i - 1]) != 0))
+			good = show_lock(survey, name, show, context);
+	}
+	free_names(survey);
+	return good;
+}
+
 bool single_survey(const struct server *server, const char *prefix, char *const *patterns,
 	size_t pattern_count, bool idle_too,
 	void (*show)(const struct lock_view *view, void *context), void *context,
@@ -349,21 +378,47 @@ bool single_survey(const struct server *server, const char *prefix, char *const 
 		.patterns = patterns,
 		.pattern_count = pattern_count,
 		.idle_too = idle_too,
-		.patience = patience,
-		.failure = failure,
 	};
-	bool good = done(&survey, session_open(&survey.session, patience, failure)) &&
-		    find_names(&survey);
+	bool good = look(&survey, show, context, patience, failure);
 
-	for (size_t i = 0; good && i < survey.name_count; i++) {
-		const char *name = survey.names[i];
-
-		if (is_wanted(&survey, name) && (i == 0 || strcmp(name, survey.names[i - 1]) != 0))
-			good = show_lock(&survey, name, show, context);
-	}
-	for (size_t i = 0; i < survey.name_count; i++)
-		free(survey.names[i]);
-	free(survey.names);
 	session_close(&survey.session);
 	return good;
+}
+
+void *single_look_open(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, struct failure *failure)
+{
+	struct survey *survey = malloc(sizeof(*survey));
+
+	if (!survey) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	*survey = (struct survey){
+		.session = {.server = server},
+		.prefix = prefix,
+		.patterns = patterns,
+		.pattern_count = pattern_count,
+	};
+	return survey;
+}
+
+bool single_look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure)
+{
+	struct survey *survey = state;
+	bool good = look(survey, show, context, patience, failure);
+
+	/* What is still to come would be taken for the answer to the next question. */
+	if (!good)
+		session_drop(&survey->session);
+	return good;
+}
+
+void single_look_close(void *state)
+{
+	struct survey *survey = state;
+
+	session_close(&survey->session);
+	free(survey);
 }
