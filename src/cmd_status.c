@@ -31,6 +31,7 @@ static void free_view(struct lock_view *view)
 	free((char *)view->key);
 	free((struct lock_view_party *)view->holders);
 	free((struct lock_view_party *)view->waiters);
+	free((char *)view->dissent);
 }
 
 static struct lock_view_party *copy_parties(const struct lock_view_party *parties, size_t count)
@@ -58,7 +59,8 @@ static void take_view(const struct lock_view *view, void *context)
 	copy.key = strdup(view->key);
 	copy.holders = copy_parties(view->holders, view->holder_count);
 	copy.waiters = copy_parties(view->waiters, view->waiter_count);
-	if (copy.name == NULL || copy.key == NULL || copy.holders == NULL || copy.waiters == NULL) {
+	copy.dissent = view->dissent == NULL ? NULL : strdup(view->dissent);
+	if ((view->dissent != NULL && copy.dissent == NULL) || copy.name == NULL || copy.key == NULL || copy.holders == NULL || copy.waiters == NULL) {
 		survey->out_of_memory = true;
 		free_view(&copy);
 		return;
@@ -111,6 +113,14 @@ static bool is_held(const struct survey *survey)
 	return survey->count > 0 && (survey->views[0].foreign || survey->views[0].holder_count > 0);
 }
 
+static void say_dissent(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->count; i++)
+		if (survey->views[i].dissent != NULL)
+			message_say(MESSAGE_WARNING, "%s: %s", survey->views[i].name,
+				survey->views[i].dissent);
+}
+
 static bool show(
 	const struct survey *survey, const struct options *options, struct failure *failure)
 {
@@ -134,6 +144,7 @@ int cmd_status(const struct options *options)
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 	if (take_survey(&survey, options, &failure) && show(&survey, options, &failure)) {
 		code = asks_for_one(options) && !is_held(&survey) ? EXIT_BUSY : EXIT_DONE;
+		say_dissent(&survey);
 	} else {
 		code = (int)failure.code;
 		message_say(MESSAGE_ERROR, "%s", failure.text);

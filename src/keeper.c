@@ -184,6 +184,9 @@ static void export_answer(const struct supervision *s)
 	else
 		snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64,
 			s->lease->answer.fence);
+	/* On a quorum an attempt that failed had another token. */
+	if (!s->task->nested && strcmp(getenv("DLOCK_TOKEN"), lock_token(s->lock)) != 0)
+		setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
 }

@@ -1,6 +1,7 @@
 #include "lock.h"
 
 #include "backend.h"
+#include "redis/quorum.h"
 #include "redis/single.h"
 #include "server.h"
 
@@ -9,7 +10,7 @@ static const struct backend *const backends[] = {
 	[SERVER_REDIS] = &single_backend,
 	[SERVER_UNIX] = &single_backend,
 	[SERVER_SENTINEL] = NULL,
-	[SERVER_QUORUM] = NULL,
+	[SERVER_QUORUM] = &quorum_backend,
 };
 
 static const struct backend *find_backend(const struct server *server, struct failure *failure)

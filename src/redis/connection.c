@@ -34,6 +34,7 @@ struct connection {
 	size_t out_length, out_size, out_sent;
 	size_t unparsed; /* bytes since the last whole reply */
 	bool heard;      /* something came from there */
+	bool connecting; /* as far as is known: nothing could be sent yet */
 	bool secure_port;
 };
 
@@ -60,16 +61,11 @@ static bool create_reader(struct connection *connection)
 	return true;
 }
 
-enum wire connection_open(struct connection **out, const struct endpoint *endpoint,
-	const char *peer, struct lookup **lookup, struct patience patience, struct failure *failure)
+static enum wire create(
+	struct connection **out, int fd, const char *peer, struct failure *failure)
 {
-	struct connection *connection;
-	int fd;
-	enum wire result = dial(&fd, endpoint, peer, lookup, patience, failure);
+	struct connection *connection = calloc(1, sizeof(*connection));
 
-	if (result != WIRE_OK)
-		return result;
-	connection = calloc(1, sizeof(*connection));
 	if (connection)
 		*connection = (struct connection){.fd = fd, .peer = peer};
 	if (connection && create_reader(connection)) {
@@ -80,6 +76,29 @@ enum wire connection_open(struct connection **out, const struct endpoint *endpoi
 	close(fd);
 	failure_set(failure, EXIT_SYSTEM, "out of memory");
 	return WIRE_FAILED;
+}
+
+enum wire connection_open(struct connection **out, const struct endpoint *endpoint,
+	const char *peer, struct lookup **lookup, struct patience patience, struct failure *failure)
+{
+	int fd;
+	enum wire result = dial(&fd, endpoint, peer, lookup, patience, failure);
+
+	return result == WIRE_OK ? create(out, fd, peer, failure) : result;
+}
+
+enum wire connection_begin(struct connection **out, const struct endpoint *endpoint,
+	const char *peer, struct lookup **lookup, size_t which, size_t *count,
+	struct failure *failure)
+{
+	int fd;
+	enum wire result = dial_begin(&fd, endpoint, peer, lookup, which, count, failure);
+
+	if (result == WIRE_OK)
+		result = create(out, fd, peer, failure);
+	if (result == WIRE_OK)
+		(*out)->connecting = true;
+	return result;
 }
 
 void connection_close(struct connection *connection)
@@ -154,9 +173,12 @@ enum wire connection_flush(
 			connection->out_length - connection->out_sent, MSG_NOSIGNAL);
 
 		if (sent >= 0) {
+			connection->connecting = false;
 			connection->out_sent += (size_t)sent;
 			continue;
 		}
+		if (errno != EAGAIN && errno != EINTR && connection->connecting)
+			return dial_fail(errno, connection->peer, failure);
 		if (errno != EAGAIN && errno != EINTR)
 			break;
 		switch (patience_wait(patience, connection->fd, POLLOUT)) {
@@ -213,20 +235,60 @@ static enum wire read_bytes(struct connection *connection, struct failure *failu
 	return WIRE_OK;
 }
 
+/* WIRE_AGAIN: it is not complete. */
+static enum wire parse(
+	struct connection *connection, struct reply **reply, struct failure *failure)
+{
+	void *found = NULL;
+
+	if (redisReaderGetReply(connection->reader, &found) != REDIS_OK)
+		return fail_nonsense(connection, failure);
+	if (!found)
+		return WIRE_AGAIN;
+	connection->unparsed = 0;
+	*reply = found;
+	return WIRE_OK;
+}
+
+enum wire connection_take(
+	struct connection *connection, struct reply **reply, struct failure *failure)
+{
+	enum wire result = parse(connection, reply, failure);
+
+	if (result != WIRE_AGAIN)
+		return result;
+	result = read_bytes(connection, failure);
+	return result == WIRE_OK ? parse(connection, reply, failure) : result;
+}
+
+void connection_drain(struct connection *connection)
+{
+	char bytes[4096];
+
+	while (recv(connection->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		continue;
+}
+
+bool connection_is_pending(const struct connection *connection)
+{
+	return connection->connecting || connection->out_sent < connection->out_length;
+}
+
+bool connection_is_untouched(const struct connection *connection)
+{
+	return connection->connecting;
+}
+
 enum wire connection_read(struct connection *connection, struct reply **reply,
 	struct patience patience, struct failure *failure)
 {
 	enum wire result = WIRE_OK;
-	void *found = NULL;
 
 	while (result == WIRE_OK) {
-		if (redisReaderGetReply(connection->reader, &found) != REDIS_OK)
-			return fail_nonsense(connection, failure);
-		if (found) {
-			connection->unparsed = 0;
-			*reply = found;
-			return WIRE_OK;
-		}
+		result = parse(connection, reply, failure);
+		if (result != WIRE_AGAIN)
+			return result;
+		result = WIRE_OK;
 		switch (patience_wait(patience, connection->fd, POLLIN)) {
 		case PATIENCE_READY:
 			result = read_bytes(connection, failure);

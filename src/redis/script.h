@@ -17,7 +17,7 @@ struct script {
 
 /* Made from src/lua at build time by embed.sh; each says there what it takes and answers. */
 extern const struct script script_acquire, script_release, script_renew, script_verify,
-	script_inspect, script_circle;
+	script_inspect, script_circle, script_confirm;
 
 #define CALL_WORDS   80
 #define CALL_NUMBERS 12

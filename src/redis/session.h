@@ -38,6 +38,9 @@ void session_begin(struct session *session);
 /* Connects and greets, and waits for the server's consent. At once where that was done before. */
 enum wire session_open(struct session *session, struct patience patience, struct failure *failure);
 
+/* Puts AUTH and SELECT, where they are wanted, into the buffer. False: out of memory. */
+bool session_greet(struct session *session);
+
 /* Closes the connection, if there is one; the next request opens another. */
 void session_drop(struct session *session);
 

@@ -204,7 +204,7 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 			wire = session_receive(session, &call, &reply, limit, &answer->failure);
 	}
 	if (wire == WIRE_OK) {
-		answer_read(single, reply, answer);
+		answer_read(session, reply, answer);
 		reply_free(reply);
 		learn(single, answer);
 	} else if (answer->result != LOCK_CANCELLED) {

@@ -89,7 +89,7 @@ bool single_pause(struct patience patience, enum lock_result *result);
 /* All of an answer to a request to acquire, but for LOCK_FAILED's cause where there was no reply.
  */
 void answer_read(
-	const struct single *single, const struct reply *reply, struct lock_answer *answer);
+	const struct session *session, const struct reply *reply, struct lock_answer *answer);
 
 /* --- giving.c --- */
 
