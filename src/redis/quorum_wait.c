@@ -56,19 +56,29 @@ static int64_t read_message(const struct reply *reply)
 	return strncmp(message, "look ", 5) == 0 ? strtoll(message + 5, NULL, 10) : 0;
 }
 
+static bool is_sensible(enum peer_kind kind, const struct reply *reply)
+{
+	if (kind == PEER_LEASE)
+		return reply_is_integer(reply);
+	return reply_is_nil(reply) || reply_count(reply) == 2;
+}
+
 /* Takes in what has come; *until moves to when a message says. */
 static void hear(struct quorum *quorum, nanos *until)
 {
 	for (size_t i = 0; i < quorum->count; i++) {
+		struct peer *peer = &quorum->peers[i];
 		struct peer_due what;
 		struct reply *reply;
 
-		while (peer_take(&quorum->peers[i], &what, &reply)) {
+		while (peer_take(peer, &what, &reply)) {
 			int64_t ms = what.kind == PEER_MESSAGE ? read_message(reply) : -1;
 			nanos moment = clock_now() + ms * NANOS_PER_MS;
 
 			if (ms >= 0 && ms <= LISTEN_MS && moment < *until)
 				*until = moment + arc4random_uniform(PAUSE_MS * NANOS_PER_MS);
+			if (!is_sensible(what.kind, reply)) /* it would answer the next one at once */
+				peer_drop(peer);
 			reply_free(reply);
 		}
 	}
@@ -82,8 +92,8 @@ static size_t listen_to_all(struct quorum *quorum, int64_t ms)
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct peer *peer = &quorum->peers[i];
 
-		if (peer->due_count == 0 && !quorum->votes[i].parted)
-			quorum->votes[i].parted = send_listening(quorum, i, ms);
+		if (peer->due_count == 0)
+			send_listening(quorum, i, ms);
 		count += !peer_is_down(peer);
 	}
 	return count;
@@ -91,10 +101,8 @@ static size_t listen_to_all(struct quorum *quorum, int64_t ms)
 
 static void begin_listening(struct quorum *quorum)
 {
-	for (size_t i = 0; i < quorum->count; i++) {
-		quorum->votes[i].parted = false;
+	for (size_t i = 0; i < quorum->count; i++)
 		peer_connect(&quorum->peers[i]);
-	}
 }
 
 /* Behind a BLPOP every other request would wait until that ends. */
