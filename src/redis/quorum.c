@@ -151,6 +151,7 @@ static bool repeat_confirm(struct quorum *quorum, size_t which, enum peer_kind k
 
 static bool begin_attempt(struct quorum *quorum, struct failure *failure)
 {
+	quorum_stop_listening(quorum);
 	/* One that another process was killed in, perhaps: its connections are of no use. */
 	if (quorum->asked) {
 		quorum_reset(&quorum->lock);

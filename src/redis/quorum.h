@@ -83,6 +83,7 @@ struct quorum {
 	nanos granted_at;
 	nanos look_at; /* when asking again makes sense, by itself */
 	nanos listen_until; /* until then we listen; 0: not yet */
+	bool listening; /* these connections do nothing else */
 	bool foreign;  /* held by somebody who will not wake us */
 	bool lost;     /* so said a renewal */
 	struct lock_parting parting; /* of the release under way */
@@ -150,6 +151,9 @@ void quorum_watch(struct quorum *quorum);
 
 enum lock_result quorum_listen(
 	struct lock *lock, struct patience patience, struct failure *failure);
+
+/* Before any other request. */
+void quorum_stop_listening(struct quorum *quorum);
 
 /* --- quorum_survey.c --- */
 

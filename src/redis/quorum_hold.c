@@ -338,6 +338,7 @@ static void prepare(struct quorum *quorum, const struct lock_parting *parting)
 	static const struct lock_parting plain;
 
 	unwatch(quorum);
+	quorum_stop_listening(quorum);
 	quorum->parting = parting ? *parting : plain;
 	if (!quorum->child)
 		catch_up(quorum);

@@ -101,15 +101,17 @@ static size_t listen_to_all(struct quorum *quorum, int64_t ms)
 
 static void begin_listening(struct quorum *quorum)
 {
+	quorum->listening = true;
 	for (size_t i = 0; i < quorum->count; i++)
 		peer_connect(&quorum->peers[i]);
 }
 
 /* Behind a BLPOP every other request would wait until that ends. */
-static void stop_listening(struct quorum *quorum)
+void quorum_stop_listening(struct quorum *quorum)
 {
-	for (size_t i = 0; i < quorum->count; i++)
+	for (size_t i = 0; quorum->listening && i < quorum->count; i++)
 		peer_drop(&quorum->peers[i]);
+	quorum->listening = false;
 }
 
 enum lock_result quorum_listen(
@@ -138,6 +140,6 @@ enum lock_result quorum_listen(
 	}
 	if (end == PATIENCE_CANCELLED)
 		return LOCK_CANCELLED;
-	stop_listening(quorum);
+	quorum_stop_listening(quorum);
 	return clock_now() < patience.until ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
