@@ -63,7 +63,11 @@ local function queue()
     ticket = math.max(meta.ticket + 1, now())
   end
   call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
-  if call('ZADD', QUEUE, 'NX', ticket - boost, waiter) == 1 then
+  local new = call('ZADD', QUEUE, 'NX', ticket - boost, waiter) == 1
+  -- Where nobody is handed the lock, the dead are not passed over by the way either.
+  if size > 0 then
+    call('PEXPIRE', QUEUE, MINUTE)
+  elseif new then
     call('PEXPIRE', QUEUE, DAY)
   end
 end

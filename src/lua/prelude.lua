@@ -30,8 +30,8 @@ local me = ARGV[3]
 local call = redis.call
 local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
 -- ms: how long what was handed waits for its claim; the lease of a waiter that does not listen yet;
--- how long messages, the queue and meta live without being touched.
-local CLAIM, LEASE, MESSAGE, DAY, MONTH = 1000, 2000, 10000, 86400000, 2592000000
+-- how long messages, the queue (on a quorum, and else) and meta live without being touched.
+local CLAIM, LEASE, MESSAGE, MINUTE, DAY, MONTH = 1000, 2000, 10000, 60000, 86400000, 2592000000
 -- How many one script hands the lock to at most; how many waiters may not look often enough; how many
 -- tokens are known to have ended.
 local MOST, FEW, ENDED = 64, 10, 4

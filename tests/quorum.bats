@@ -1,0 +1,481 @@
+# redis+quorum:// on five real servers, which are killed, stopped and restarted empty.
+
+load helper
+
+setup_file() {
+	file_begin
+	local i
+	for i in 1 2 3 4 5; do
+		server_begin "$BATS_FILE_TMPDIR/q$i"
+	done
+	ln -s "$(realpath "${TEST_BIN:-$BATS_TEST_DIRNAME/aux}/lock_probe")" "$BIN/lock_probe"
+}
+
+teardown_file() {
+	local i
+	for i in 1 2 3 4 5; do
+		server_end "$BATS_FILE_TMPDIR/q$i"
+	done
+	file_end
+}
+
+setup() {
+	local i
+	test_begin
+	for i in 1 2 3 4 5; do
+		[[ -e $(dir_of "$i")/pid ]] || server_again "$(dir_of "$i")"
+		on "$i" FLUSHALL >/dev/null
+		on "$i" CONFIG RESETSTAT >/dev/null
+	done
+	export DLOCK_SERVER
+	DLOCK_SERVER=$(url 1 2 3 4 5)
+}
+
+# Those that a test stopped go on; then nothing may be left on any of them but what is remembered.
+teardown() {
+	local i failed=0
+	thaw 1 2 3 4 5
+	if [[ -n ${BATS_TEST_COMPLETED:-} ]]; then
+		wait_until nothing_runs || failed=1
+		for i in 1 2 3 4 5; do
+			wait_until is_clean "$i" || failed=1
+		done
+	fi
+	test_end || failed=1
+	return $failed
+}
+
+dir_of() { echo "$BATS_FILE_TMPDIR/q$1"; }
+on() { redis-cli -s "$(dir_of "$1")/socket" "${@:2}"; }
+port_of() { echo "$(<"$(dir_of "$1")/port")"; }
+url() {
+	local i list=
+	for i; do
+		list+=,127.0.0.1:$(port_of "$i")
+	done
+	echo "redis+quorum://${list:1}"
+}
+
+freeze() {
+	local i
+	for i; do
+		kill -STOP "$(<"$(dir_of "$i")/pid")"
+	done
+}
+thaw() {
+	local i
+	for i; do
+		[[ ! -e $(dir_of "$i")/pid ]] || kill -CONT "$(<"$(dir_of "$i")/pid")" 2>/dev/null || true
+	done
+}
+slay() {
+	local i
+	for i; do
+		server_end "$(dir_of "$i")"
+	done
+}
+revive() {
+	local i
+	for i; do
+		server_again "$(dir_of "$i")"
+	done
+}
+
+# Of a server that is not there nothing can be left.
+is_clean() {
+	[[ ! -e $(dir_of "$1")/pid || -z $(on "$1" KEYS '*' | grep -v ':meta$') ]]
+}
+
+owner() { on "$1" GET "lock:${2:-x}"; }
+is_owned_on() { [[ -n $(owner "$1" "${2:-x}") ]]; }
+is_free_on() { [[ -z $(owner "$1" "${2:-x}") ]]; }
+fence_on() { on "$1" HGET "$(meta_of x)" fence; }
+
+# How many of the five have x in the name of TOKEN.
+count_owned() {
+	local i count=0
+	for i in 1 2 3 4 5; do
+		[[ ! -e $(dir_of "$i")/pid || $(owner "$i") != "$1" ]] || ((++count))
+	done
+	echo "$count"
+}
+
+evalshas() { # SERVER: how many scripts were called there
+	on "$1" INFO commandstats | sed -n 's/^cmdstat_evalsha\?:calls=\([0-9]*\).*/\1/p' | paste -sd+ | sed 's/^$/0/' | bc
+}
+
+queued() { # SERVER COUNT
+	[[ $(on "$1" ZCARD 'lock:{lock:x}:queue') == "$2" ]]
+}
+
+# --- Taking and giving back ---
+
+@test "a lock on five servers: on all of them, by one token, with a fence above all counters" {
+	on 2 HSET "$(meta_of x)" fence 9000000000000000 >/dev/null
+	on 3 HSET "$(meta_of x)" fence 9000000000000005 >/dev/null
+	hold a x
+	local token
+	token=$(owner 1)
+	assert_match "$token" '^[^:]+:[0-9]+:[0-9a-f]{32}$'
+	wait_until eval '[[ $(count_owned '"$token"') == 5 ]]'
+	assert_equal "$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_TOKEN=//p')" "$token"
+	local fence
+	fence=$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_FENCE=//p')
+	assert_match "$fence" '^900000000000000[1-9]$'
+	local i known=0
+	for i in 1 2 3 4 5; do
+		[[ $(fence_on $i) != "$fence" ]] || ((++known))
+	done
+	assert_between "$known" 3 5 'servers that know the fence'
+	let_go a
+	expect 0
+}
+
+@test "busy: 1, and the holder by name" {
+	hold a x
+	try dlock -n x true
+	expect_failure 1 "^dlock: x: busy: held by [^ ]+:$a_pid \(tester, witness\) for "
+	try dlock -w 0.3 x true
+	expect_failure 1 "^dlock: x: busy after 300ms: held by [^ ]+:$a_pid "
+	let_go a
+	expect 0
+	try dlock -n x true
+	expect 0
+}
+
+@test "a waiter is woken by the release, not by a clock" {
+	hold a x
+	start b dlock x echo b
+	wait_until queued 1 1
+	wait_until queued 5 1
+	local began
+	began=$(now_ms)
+	let_go a
+	finish b
+	expect 0 b
+	assert_between $(($(now_ms) - began)) 0 $((900 * TEST_PATIENCE)) 'ms'
+	assert queued 1 0
+}
+
+@test "a waiter that is ended leaves no place behind; one that is killed holds up nobody" {
+	hold a x
+	start b dlock x true
+	wait_until queued 3 1
+	kill -TERM "$b_pid"
+	finish b
+	assert_equal "$status" 143
+	wait_until queued 3 0
+	start c dlock x true
+	wait_until queued 3 1
+	start d dlock x echo d
+	wait_until queued 3 2
+	kill -KILL "$c_pid"
+	let_go a
+	local began
+	began=$(now_ms)
+	finish d
+	expect 0 d
+	assert_between $(($(now_ms) - began)) 0 $((2500 * TEST_PATIENCE)) 'ms'
+	# What a dead waiter leaves ends by itself, within a minute.
+	local i key
+	for i in 1 2 3 4 5; do
+		for key in $(on $i KEYS '*' | grep -v ':meta$'); do
+			assert_between "$(on $i PTTL "$key")" -2 60000 "the expiry of $key"
+		done
+		on $i FLUSHALL >/dev/null
+	done
+}
+
+@test "a waiter costs each server next to nothing" {
+	hold a x
+	start b dlock x true
+	wait_until queued 2 1
+	sleep 0.3
+	local before
+	before=$(evalshas 2)
+	sleep 2
+	assert_equal "$(evalshas 2)" "$before" 'scripts'
+	let_go a
+	finish b
+	expect 0
+}
+
+# --- Dead and silent servers, before ---
+
+@test "any two of five that are dead, or silent, or empty: the lock is granted, and held by all others" {
+	local pair one other what
+	for pair in 1,2 1,5 2,4 3,4 4,5; do
+		one=${pair%,*} other=${pair#*,}
+		for what in freeze slay; do
+			$what "$one" "$other"
+			try dlock -n x sh -c 'echo $DLOCK_FENCE >>fences'
+			expect 0
+			assert_between "$took" 0 $((1000 * TEST_PATIENCE)) "ms with $pair after $what"
+			[[ $what == freeze ]] && thaw "$one" "$other" || revive "$one" "$other"
+		done
+	done
+	assert_equal "$(sort -n fences)" "$(<fences)" 'fences'
+	assert_equal "$(sort -n fences | uniq | wc -l)" 10
+}
+
+@test "three of five dead: 69 at once; silent: 69 after five seconds, and nothing is left" {
+	slay 2 3 4
+	try dlock x true
+	expect_failure 69 "^dlock: x: only 2 of the quorum's 5 servers answer \(cannot reach 127\.0\.0\.1:[0-9]+: Connection refused\)"
+	assert_between "$took" 0 $((2000 * TEST_PATIENCE)) 'ms'
+	revive 2 3 4
+	freeze 2 3 4
+	try dlock -w 1 x true
+	expect_failure 69 "only 2 of the quorum's 5 servers answer"
+	thaw 2 3 4
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_clean $i
+	done
+	try dlock -n x true
+	expect 0
+}
+
+@test "a server that is silent while the lock is taken and given back has nothing of it afterwards" {
+	freeze 4 5
+	try dlock -t 60 x true
+	expect 0
+	thaw 4 5
+	wait_until is_clean 4
+	wait_until is_clean 5
+	# It was granted there, late, and given back behind that.
+	wait_until eval '[[ -n $(on 4 HGET "$(meta_of x)" ended) ]]'
+}
+
+@test "a lock that is granted late is confirmed there too: the counter is not left behind" {
+	try dlock x true # the scripts are known there
+	freeze 4 5
+	hold a x
+	thaw 4 5
+	wait_until is_owned_on 4
+	wait_until eval '[[ $(fence_on 4) == "$(fence_on 1)" ]]'
+	let_go a
+	expect 0
+}
+
+# --- During the hold ---
+
+@test "two of five killed during the hold: it goes on, and they get the lock again" {
+	hold a x -t 2
+	local token
+	token=$(owner 1)
+	slay 1 2
+	sleep 2.5
+	assert is_alive "$a_command"
+	revive 1 2
+	wait_until eval '[[ $(count_owned '"$token"') == 5 ]]'
+	assert_equal "$(fence_on 1)" "$(fence_on 5)" 'the fence set again'
+	let_go a
+	expect 0 '' "$err"
+}
+
+@test "two of five silent during the hold, for longer than the TTL: it goes on, and they get it again" {
+	hold a x -t 1.5
+	freeze 2 5
+	sleep 2
+	assert is_alive "$a_command"
+	thaw 2 5
+	wait_until is_owned_on 2
+	wait_until is_owned_on 5
+	assert_equal "$(owner 2)" "$(owner 3)"
+	let_go a
+	expect 0 '' "$err"
+}
+
+@test "one after the other restarts empty during the hold: it goes on" {
+	hold a x -t 2
+	local token i
+	token=$(owner 1)
+	for i in 1 2 3 4 5; do
+		slay $i
+		revive $i
+		wait_until eval '[[ $(owner '$i') == '"$token"' ]]'
+		try dlock -n x true
+		assert_equal "$status" 1 'exit code of another one'
+	done
+	let_go a
+	assert_equal "$status" 0
+}
+
+@test "three of five dead during the hold: COMMAND is stopped in time, 80" {
+	hold a x -t 2
+	slay 1 3 5
+	finish a
+	assert_equal "$status" 80
+	assert is_gone "$a_command"
+	assert_match "$err" 'cannot be proved any longer'
+	revive 1 3 5
+	wait_until is_free_on 2
+}
+
+@test "somebody else took it on three of five: lost, 80" {
+	hold a x -t 2
+	local i
+	for i in 1 2 3; do
+		on $i SET lock:x thief PX 60000 >/dev/null
+	done
+	finish a
+	assert_equal "$status" 80
+	assert_match "$err" 'the lock was lost'
+	for i in 1 2 3; do
+		assert_equal "$(owner $i)" thief
+		on $i DEL lock:x >/dev/null
+	done
+}
+
+@test "somebody else took it on two of five: nothing of that matters" {
+	hold a x -t 2
+	on 1 SET lock:x thief PX 60000 >/dev/null
+	on 2 SET lock:x thief PX 60000 >/dev/null
+	sleep 2.2
+	assert is_alive "$a_command"
+	let_go a
+	expect 0
+	on 1 DEL lock:x >/dev/null
+	on 2 DEL lock:x >/dev/null
+}
+
+@test "another Redlock client that holds three of five keeps us out, and is waited for" {
+	local i
+	for i in 1 2 3; do
+		on $i SET lock:x foreign PX 60000 >/dev/null
+	done
+	try dlock -n x true
+	assert_equal "$status" 1
+	start b dlock x echo b
+	wait_until queued 2 1
+	for i in 1 2 3; do
+		on $i DEL lock:x >/dev/null
+	done
+	finish b
+	expect 0 b
+}
+
+# --- Processes ---
+
+@test "the keeper is killed: COMMAND dies, and no server keeps the lock" {
+	hold a x
+	kill -KILL "$a_keeper"
+	finish a
+	assert_equal "$status" 70
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_free_on $i
+	done
+}
+
+@test "the front is killed: COMMAND is stopped, and no server keeps the lock" {
+	hold a x -t 3
+	kill -KILL "$a_pid"
+	wait_until is_gone "$a_command"
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_free_on $i
+	done
+}
+
+@test "a signal while too few servers answer: it dies of it, and nothing is left when they do again" {
+	freeze 1 2 3
+	start a dlock x true
+	wait_until is_owned_on 4
+	kill -TERM "$a_pid"
+	finish a
+	assert_equal "$status" 143
+	thaw 1 2 3
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_free_on $i
+	done
+}
+
+# --- What cannot be ---
+
+@test "shares, permits, --also and --priority are refused" {
+	try dlock -s x true
+	expect_failure 64 '--shared needs one server'
+	try dlock --permits 3 x true
+	expect_failure 64 '--permits needs one server'
+	try dlock --priority 3 x true
+	expect_failure 64 '--priority needs one server'
+	try dlock --also y x true
+	expect_failure 64 '--also needs one server'
+}
+
+@test "fewer than three servers, one of them twice: 64" {
+	try dlock -S "$(url 1 2)" x true
+	expect_failure 64 'fewer than the three servers'
+	try dlock -S "$(url 1 2 1)" x true
+	expect_failure 64 'named twice'
+	try dlock -S "$(url 1 2),localhost:$(port_of 1)" x touch ran
+	expect_failure 64 'is also one of the other servers .*: each may be listed once'
+	refute_file ran
+}
+
+@test "another number of servers than is on record: 78" {
+	try dlock x true
+	expect 0
+	try dlock -S "$(url 1 2 3)" x touch ran
+	expect_failure 78 'knows the lock as one of a quorum of 5 servers'
+	try dlock -S "redis://127.0.0.1:$(port_of 1)" x touch ran
+	expect_failure 78 'knows the lock as one of a quorum of 5 servers'
+	refute_file ran
+}
+
+@test "a key of another type on one server does not count, on three it is 76; none is touched" {
+	local i
+	on 1 LPUSH lock:x theirs >/dev/null
+	try dlock x true
+	expect 0
+	for i in 2 3; do
+		on $i LPUSH lock:x theirs >/dev/null
+	done
+	try dlock x true
+	expect_failure 76 "the key 'lock:x' holds something else than a lock on 127"
+	for i in 1 2 3; do
+		assert_equal "$(on $i LRANGE lock:x 0 -1)" theirs
+		on $i DEL lock:x >/dev/null
+	done
+}
+
+# --- Servers that are none, and slow ones ---
+
+@test "two of five are no Redis, in each way: the lock is granted all the same" {
+	local mode
+	for mode in silent garbage close close-late half ok error; do
+		fake_server $mode
+		try dlock -n -S "redis+quorum://127.0.0.1:$(<$mode/port),localhost:$(<$mode/port),$(url 3 4 5 | cut -c16-)" \
+			x true
+		expect 0
+		assert_between "$took" 0 $((2000 * TEST_PATIENCE)) "ms beside $mode"
+	done
+}
+
+@test "three of five are no Redis: 76" {
+	fake_server garbage
+	local port
+	port=$(<garbage/port)
+	try dlock -S "redis+quorum://127.0.0.1:$port,localhost:$port,[::ffff:127.0.0.1]:$port,$(url 4 5 | cut -c16-)" x true
+	expect_failure 76 'does not speak the Redis protocol'
+}
+
+@test "a server that is slower than twice the TTL: no late grant stays on it" {
+	fake_server delay-2500:"$(port_of 1)"
+	local slow
+	slow=127.0.0.1:$(<"delay-2500:$(port_of 1)/port")
+	export DLOCK_SERVER=redis+quorum://$slow,$(url 2 3 4 5 | cut -c16-)
+	hold a x -t 1.2
+	try dlock -n x true
+	assert_equal "$status" 1
+	let_go a
+	expect 0
+	try dlock -n x true
+	expect 0
+	# What was written has come there, in order, though dlock has ended long ago.
+	wait_until eval '[[ $(on 1 HGET "$(meta_of x)" ended | wc -w) == 3 ]]'
+	stays 1000 is_free_on 1
+}
