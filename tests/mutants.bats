@@ -71,6 +71,11 @@ all_caught() {
 	all_caught set-again-always set-again-never release-always wall-clock
 }
 
+@test "a quorum: unowned confirmations, a token of one, counted from the reply, of the reachable, no stragglers" {
+	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
+	all_caught quorum-of-the-reachable quorum-forgets-stragglers
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/mutants/*; do

@@ -110,25 +110,99 @@ queued() { # SERVER COUNT
 
 # --- Taking and giving back ---
 
-@test "a lock on five servers: on all of them, by one token, with a fence above all counters" {
-	on 2 HSET "$(meta_of x)" fence 9000000000000000 >/dev/null
-	on 3 HSET "$(meta_of x)" fence 9000000000000005 >/dev/null
-	hold a x
+@test "a lock on five servers: on all of them, by one token" {
+	hold a x -t 3
 	local token
-	token=$(owner 1)
+	token=$(variable DLOCK_TOKEN)
 	assert_match "$token" '^[^:]+:[0-9]+:[0-9a-f]{32}$'
 	wait_until eval '[[ $(count_owned '"$token"') == 5 ]]'
-	assert_equal "$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_TOKEN=//p')" "$token"
-	local fence
-	fence=$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_FENCE=//p')
-	assert_match "$fence" '^900000000000000[1-9]$'
-	local i known=0
-	for i in 1 2 3 4 5; do
-		[[ $(fence_on $i) != "$fence" ]] || ((++known))
-	done
-	assert_between "$known" 3 5 'servers that know the fence'
+	assert_match "$(variable DLOCK_FENCE)" '^[0-9]{16}$'
 	let_go a
 	expect 0
+}
+
+@test "the fence is above all counters of the majority, and a majority knows it" {
+	local i known=0
+	for i in 1 2 3; do
+		on $i HSET "$(meta_of x)" fence 900000000000${i}000 size 5 >/dev/null
+	done
+	freeze 4 5
+	hold a x -w 4
+	thaw 4 5
+	assert_equal "$(variable DLOCK_FENCE)" 9000000000003001
+	for i in 1 2 3; do
+		[[ $(fence_on $i) != 9000000000003001 ]] || ((++known))
+	done
+	assert_equal "$known" 3 'servers that know the fence'
+	let_go a
+	expect 0
+}
+
+# What the holder a's COMMAND was given.
+variable() { tr '\0' '\n' <"/proc/$a_command/environ" | sed -n "s/^$1=//p"; }
+
+@test "a confirmation counts only where the lock is ours, and the token is news" {
+	local lua=$BATS_TEST_DIRNAME/../src/lua keys
+	cat "$lua/prelude.lua" "$lua/confirm.lua" >confirm.lua
+	keys="lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue lock:{lock:x}:who:me lock:{lock:x}:wake:me"
+	confirm() { on 1 --eval confirm.lua $keys , 'lock:{lock:x}:' '' me "$1" 60000 0 text me.waits; }
+	on 1 SET lock:x other PX 60000 >/dev/null
+	assert_equal "$(confirm 1000)" stale
+	on 1 SET lock:x me PX 1000 >/dev/null
+	assert_equal "$(confirm 1000)" confirmed
+	assert_equal "$(confirm 1000)" confirmed
+	assert_between "$(on 1 PTTL lock:x)" 5000 60000 'ms until it expires'
+	assert_equal "$(confirm 999)" stale
+	on 1 HSET "$(meta_of x)" token other >/dev/null
+	assert_equal "$(confirm 1000)" stale
+	on 1 FLUSHALL >/dev/null
+}
+
+# The first three, each of them that much slower each way.
+slow_url() { # MS
+	local i list=
+	for i in 1 2 3; do
+		fake_server "delay-$1:$(port_of $i)"
+		list+=,127.0.0.1:$(<"delay-$1:$(port_of $i)/port")
+	done
+	echo "redis+quorum://${list:1}"
+}
+
+@test "somebody who comes between the request and its confirmation has it" {
+	local i
+	export DLOCK_SERVER
+	DLOCK_SERVER=$(slow_url 200)
+	start a dlock -n x touch ran
+	wait_until is_owned_on 1
+	wait_until is_owned_on 2
+	on 1 SET lock:x other PX 60000 >/dev/null
+	on 2 SET lock:x other PX 60000 >/dev/null
+	finish a
+	assert_equal "$status" 1 'exit code'
+	refute_file ran
+	assert_equal "$(owner 1)$(owner 2)" otherother
+	wait_until is_free_on 3
+	for i in 1 2; do
+		on $i DEL lock:x >/dev/null
+	done
+}
+
+@test "the lock counts from before the first request left, however long the servers took" {
+	local pids
+	pids="$(<"$(dir_of 1)/pid") $(<"$(dir_of 2)/pid") $(<"$(dir_of 3)/pid")"
+	DLOCK_SERVER=$(slow_url 300)
+	try dlock -S "$(url 1 2 3)" x true # the scripts are known there
+	local began
+	began=$(now_ms)
+	try dlock -t 4 --grace 0.5 x bash -c "trap 'date +%s%3N >ended; exit' TERM; kill -STOP $pids; while :; do read -t 0.01 <> <(:); done"
+	assert_equal "$status" 80
+	# Counted from the answer, which is 1200 ms later, it would be as much longer.
+	assert_between $(($(<ended) - began)) 1200 3450 'ms from the request to the end of COMMAND'
+	thaw 1 2 3
+	local i
+	for i in 1 2 3; do
+		on $i FLUSHALL >/dev/null
+	done
 }
 
 @test "busy: 1, and the holder by name" {
@@ -241,10 +315,10 @@ queued() { # SERVER COUNT
 	try dlock -t 60 x true
 	expect 0
 	thaw 4 5
-	wait_until is_clean 4
-	wait_until is_clean 5
 	# It was granted there, late, and given back behind that.
 	wait_until eval '[[ -n $(on 4 HGET "$(meta_of x)" ended) ]]'
+	wait_until is_clean 4
+	wait_until is_clean 5
 }
 
 @test "a lock that is granted late is confirmed there too: the counter is not left behind" {
@@ -263,7 +337,7 @@ queued() { # SERVER COUNT
 @test "two of five killed during the hold: it goes on, and they get the lock again" {
 	hold a x -t 2
 	local token
-	token=$(owner 1)
+	token=$(variable DLOCK_TOKEN)
 	slay 1 2
 	sleep 2.5
 	assert is_alive "$a_command"
@@ -290,7 +364,7 @@ queued() { # SERVER COUNT
 @test "one after the other restarts empty during the hold: it goes on" {
 	hold a x -t 2
 	local token i
-	token=$(owner 1)
+	token=$(variable DLOCK_TOKEN)
 	for i in 1 2 3 4 5; do
 		slay $i
 		revive $i

@@ -172,11 +172,12 @@ static bool begin_attempt(struct quorum *quorum, struct failure *failure)
 	return true;
 }
 
-static bool repeat_release(struct quorum *quorum, size_t which, enum peer_kind kind)
+static bool repeat_nothing(struct quorum *quorum, size_t which, enum peer_kind kind)
 {
-	static const struct lock_parting plain;
-
-	return kind == PEER_RELEASE && quorum_send_release(quorum, which, &plain, true);
+	(void)quorum;
+	(void)which;
+	(void)kind;
+	return false;
 }
 
 /* Written to all before any answer is awaited; and behind a request that is not answered yet, or
@@ -187,7 +188,7 @@ void quorum_step_back(struct quorum *quorum)
 	nanos until = clock_now() + SHARE_LEAST;
 	size_t pending = 1;
 
-	quorum->repeat = repeat_release;
+	quorum->repeat = repeat_nothing;
 	quorum->fence = 0;
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct vote *vote = &quorum->votes[i];
@@ -196,8 +197,8 @@ void quorum_step_back(struct quorum *quorum)
 		vote->word = WORD_NONE;
 		if (vote->touched && peer_is_untouched(peer))
 			peer_forget(peer); /* or else it would be asked yet */
-		else if (vote->touched)
-			quorum_send_release(quorum, i, &plain, peer->due_count > 0);
+		else if (vote->touched) /* in full: what comes next does not wait for the answer */
+			quorum_send_release(quorum, i, &plain, true);
 	}
 	while (pending > 0) {
 		pending = 0;
