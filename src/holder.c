@@ -28,6 +28,10 @@ const char *holder_describe(
 		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s:%d (%s, %s) for %s",
 			holder->host, (int)holder->pid, holder->user, holder->label,
 			duration_format(answer->held_ms * NANOS_PER_MS + since, span));
+	else if (answer->holder_token[0] == '\0' && left > 0)
+		snprintf(text + used, (size_t)(HOLDER_TEXT - used),
+			"the server came up lately, and gives no lock for %s more",
+			duration_format(left, span));
 	else
 		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "others are ahead");
 	return text;

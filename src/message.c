@@ -18,6 +18,8 @@ static struct {
 	int level;
 	bool to_syslog;
 	const char *name;
+	bool (*write)(const char *line, size_t length, void *context);
+	void *context;
 } message = {.level = MESSAGE_WARNING};
 
 void message_open(int level, bool to_syslog)
@@ -34,15 +36,24 @@ void message_name(const char *name)
 	message.name = name;
 }
 
+void message_divert(bool (*write)(const char *line, size_t length, void *context), void *context)
+{
+	message.write = write;
+	message.context = context;
+}
+
 bool message_shows(enum message_level level)
 {
 	return (int)level <= message.level;
 }
 
-static void write_line(const char *line, size_t length)
+static bool write_line(const char *line, size_t length)
 {
+	if (message.write)
+		return message.write(line, length, message.context);
 	while (write(STDERR_FILENO, line, length) == -1 && errno == EINTR)
 		;
+	return true;
 }
 
 void message_say(enum message_level level, const char *format, ...)
@@ -65,9 +76,9 @@ void message_say(enum message_level level, const char *format, ...)
 	vsnprintf(text + used, room - (size_t)used, format, arguments);
 	va_end(arguments);
 	text_clean(text);
-	if (message.to_syslog)
-		syslog(priorities[level], "%s", text);
+	used = (int)strlen(text);
 	strlcat(text, "\n", room + 1);
-	write_line(line, strlen(line));
+	if (!write_line(line, strlen(line)) || message.to_syslog)
+		syslog(priorities[level], "%.*s", used, text);
 	errno = saved_errno;
 }

@@ -13,3 +13,8 @@ void news_ring(int fd)
 {
 	(void)!write(fd, &(uint64_t){1}, sizeof(uint64_t));
 }
+
+void news_hear(int fd)
+{
+	(void)!read(fd, &(uint64_t){0}, sizeof(uint64_t));
+}

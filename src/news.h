@@ -8,4 +8,7 @@ int news_open(void);
 /* Makes it readable. Any thread. */
 void news_ring(int fd);
 
+/* Takes what was rung; whatever the other thread wrote before it rang can be read now. */
+void news_hear(int fd);
+
 #endif

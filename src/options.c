@@ -18,6 +18,7 @@
 #include "options_table.h"
 #include "password.h"
 #include "server.h"
+#include "tls_program.h"
 
 #ifndef SYSCONFDIR
 #define SYSCONFDIR "/etc"
@@ -162,8 +163,6 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	bool done = row->set(row, argument->text, reading->options, failure);
 
 	note_origin(reading, row, FROM_ARGUMENTS);
-	if (row->field == offsetof(struct options, server) && argument->text != NULL)
-		server_scrub(argument->text);
 	return done ||
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
@@ -219,6 +218,7 @@ static bool take_arguments(struct reading *reading)
 		if (!take_argument(reading, &arguments->options[i]))
 			return false;
 	}
+	reading->options->ttl_given = reading->ttl_from == FROM_ARGUMENTS;
 	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
 		return failure_set(reading->failure, EXIT_USAGE,
 			"--once-for says how long a success is kept for --once ID, which is not "
@@ -236,6 +236,8 @@ static bool settle_grace(struct reading *reading)
 	nanos most = options->ttl / 3 < GRACE_MOST ? options->ttl / 3 : GRACE_MOST;
 	bool in_file = reading->grace_from != FROM_ARGUMENTS && reading->ttl_from != FROM_ARGUMENTS;
 
+	if (options->command->bit & (COMMAND_ACQUIRE | COMMAND_RENEW))
+		return true; /* there is nothing to stop */
 	if (reading->grace_from == FROM_PRESET)
 		options->grace = most;
 	if (options->grace <= most)
@@ -255,6 +257,8 @@ static bool settle_server(struct reading *reading)
 
 	if ((takers & options->command->bit) == 0)
 		return true;
+	if (options->command->bit == COMMAND_RELEASE && options->token == NULL && !options->force)
+		return true; /* a keeper is asked, no server */
 	if (options->server == NULL)
 		return failure_set(reading->failure, EXIT_CONFIG,
 			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
@@ -287,6 +291,21 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	       settle_server(reading);
 }
 
+/* Passwords out of what ps shows; unless another program is still to read them. */
+static void scrub(const struct reading *reading, bool good)
+{
+	const struct arguments *arguments = &reading->arguments;
+
+	if (good && tls_program_is_needed(reading->options))
+		return;
+	for (size_t i = 0; i < arguments->option_count; i++) {
+		const struct argument *argument = &arguments->options[i];
+
+		if (argument->row->field == offsetof(struct options, server) && argument->text)
+			server_scrub(argument->text);
+	}
+}
+
 bool options_read(
 	struct options *options, int argc, char **argv, bool *done, struct failure *failure)
 {
@@ -300,6 +319,7 @@ bool options_read(
 	*failure = (struct failure){.code = EXIT_DONE};
 	*done = false;
 	good = read_all(&reading, argc, argv, done);
+	scrub(&reading, good);
 	arguments_close(&reading.arguments);
 	return good;
 }

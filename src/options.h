@@ -42,6 +42,7 @@ struct options {
 	nanos at_least;   /* keep the lock for that long from its grant; 0 */
 	nanos cooldown;   /* skip when a success is less than that ago; 0: do not */
 	const char *once; /* skip when there is a success under this ID; NULL: do not */
+	nanos settle;     /* take no lock from a server that has been up for less; 0 */
 	nanos once_for;   /* for how long ours is remembered under it */
 	enum options_if_unreachable if_unreachable;
 
@@ -66,6 +67,15 @@ struct options {
 	const char *state_file;
 	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
 
+	/* hold */
+	int pid; /* 0: the shell that called us */
+	bool print;
+
+	/* renew, release */
+	const char *token; /* NULL: none */
+	bool ttl_given;    /* -t: ttl is more than a preset */
+	bool force;
+
 	/* status */
 	bool json;
 	bool openmetrics;
@@ -85,7 +95,8 @@ struct options {
 
 /* Reads argv, environment and configuration. On -h and -V prints to stdout and sets *done. False
  * with failure (EXIT_USAGE, EXIT_CONFIG, EXIT_SYSTEM); what was read till then counts. A password
- * in argv is overwritten in place; the copy in options->server is the only one left. */
+ * in argv is overwritten in place, so that the copy in options->server is the only one left; but not
+ * where tls_program_is_needed(). */
 bool options_read(
 	struct options *options, int argc, char **argv, bool *done, struct failure *failure);
 

@@ -106,6 +106,7 @@ static void *renew_until_finished(void *argument)
 
 	while (!wait_for_finish(r, due))
 		due = renew(r);
+	news_hear(r->finish_fd);
 	lock_release(r->lock, &r->parting, (struct patience){r->release_until, -1}, &r->answer);
 	news_ring(r->done_fd);
 	return NULL;

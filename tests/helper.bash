@@ -38,7 +38,20 @@ file_begin() {
 			cc -std=c17 -D_GNU_SOURCE -O1 -o "$BIN/$tool" "$BATS_TEST_DIRNAME/aux/$tool.c"
 		fi
 	done
+	loading_dlock
 	server_begin "$SERVER"
+}
+
+# The program under test, or the one built beside it, as LOADING/dlock: what LD_PRELOAD names has
+# no effect on a program with libc linked in.
+loading_dlock() {
+	local program
+	export LOADING=$BATS_FILE_TMPDIR/loading
+	program=$(realpath "$BIN/dlock")
+	readelf -lW "$program" | grep -q INTERP ||
+		program=$(realpath -m "${TEST_BIN:-$BATS_TEST_DIRNAME/aux}/dlock")
+	mkdir -p "$LOADING"
+	ln -s "$program" "$LOADING/dlock"
 }
 
 file_end() {
@@ -107,8 +120,8 @@ server_pid() { echo "$(<"$SERVER/pid")"; }
 server_stop() { kill -STOP "$(server_pid)"; }
 server_continue() { kill -CONT "$(server_pid)"; }
 
-# The file's server, directly.
-cli() { redis-cli -s "$SERVER/socket" "$@"; }
+# The file's server, directly; one that stands still is no reason to stand still as well.
+cli() { timeout 60 redis-cli -s "$SERVER/socket" "$@"; }
 
 # ---- Before and after each test ------------------------------------------------------------------
 
@@ -160,7 +173,11 @@ test_end() {
 
 # Every process that this test started, by a mark in its environment.
 marked_pids() {
-	env -u TEST_MARK grep -lzsxF "TEST_MARK=$TEST_MARK" /proc/[0-9]*/environ | cut -d/ -f3
+	local mark=$TEST_MARK
+	(
+		unset TEST_MARK # those who look are not to be found
+		grep -lzsxF "TEST_MARK=$mark" /proc/[0-9]*/environ | cut -d/ -f3
+	)
 }
 
 nothing_runs() { [[ -z $(marked_pids) ]]; }

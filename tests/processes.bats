@@ -113,7 +113,12 @@ freed_after_the_tree() {
 	local keeper
 	keeper=$(parent_of "$(<command)")
 	local expires
-	kill -KILL $one_pid "$keeper"
+	# Neither is to see the other's end: that would be a case for its survivor. The keeper's
+	# comes first, because a stopped group whose parent dies is continued (setpgid(2)).
+	kill -STOP $one_pid "$keeper"
+	wait_until is_stopped $one_pid
+	wait_until is_stopped "$keeper"
+	kill -KILL "$keeper" $one_pid
 	expires=$(cli PEXPIRETIME lock:x)
 	wait_until -t 1 is_gone "$(<command)"
 	assert is_held x

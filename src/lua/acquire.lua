@@ -10,9 +10,10 @@
 --       12  a success that is less than that ago will do (ms); 0: do not ask
 --       13  so does one on record under this ID; '': do not ask
 --       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
---       15  of how many servers this is one, in a quorum; may be left out: it is the only one
---       16  on a quorum: who waits, a token that stays the same through all attempts
---       17  on a quorum: how long the lock is held for until confirm.lua (ms)
+--       15  take nothing from a server that has been up for less than that (ms); may be left out
+--       16  of how many servers this is one, in a quorum; may be left out: it is the only one
+--       17  on a quorum: who waits, a token that stays the same through all attempts
+--       18  on a quorum: how long the lock is held for until confirm.lua (ms)
 -- ->    granted, now, fence, generation, {handed}
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, who, {handed}
@@ -25,8 +26,8 @@
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[14] or ''
-local cooldown, once = tonumber(ARGV[12]) * 1000, ARGV[13]
-local size, waiter, tentative = tonumber(ARGV[15] or '0'), ARGV[16] or me, ARGV[17]
+local cooldown, once, settle = tonumber(ARGV[12]) * 1000, ARGV[13], tonumber(ARGV[15] or 0)
+local size, waiter, tentative = tonumber(ARGV[16] or '0'), ARGV[17] or me, ARGV[18]
 local first = ticket == 0
 
 local function grant(claimed)
@@ -80,6 +81,7 @@ local function busy()
     end
   end
   local holder, left = cur or '', 0
+  local pause = math.max(0, math.ceil((meta.off - now()) / 1000))
   if sharing() then
     local share = call('ZRANGE', HOLDERS, 0, 0, 'WITHSCORES')
     holder = share[1] or ''
@@ -88,10 +90,13 @@ local function busy()
     else
       left = call('PTTL', K)
     end
+    if want == 's' and cur == WORDS.s and pause > 0 then
+      left = pause
+    end
   elseif cur then
     left = call('PTTL', K)
   else
-    left = math.max(0, math.ceil((meta.off - now()) / 1000))
+    left = pause
   end
   -- A foreign value may be of any size; no token of ours is that long.
   holder = holder:sub(1, 119)
@@ -100,7 +105,8 @@ local function busy()
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
--- An environment may travel to another host or survive a boot; a token alone proves nothing then.
+-- An environment may travel to another host or survive a boot; a token alone proves nothing then. Nor
+-- does that of a detached lock: nobody renews it for those who run below it.
 local function is_near(token)
   local who = '\t' .. (call('GET', companion('who:', token)) or ''):gsub('^[^|]*|[^|]*|', '') .. '\t'
   for _, field in ipairs({'host', 'boot'}) do
@@ -108,7 +114,7 @@ local function is_near(token)
       return false
     end
   end
-  return true
+  return not who:find('\tdetached=1\t', 1, true)
 end
 
 local function holds(token)
@@ -143,6 +149,22 @@ local function step_aside()
   end
 end
 
+-- Nobody is to be granted the lock before that (us).
+local function hold_off(moment)
+  if meta.off < moment then
+    meta.off = moment
+    call('HSET', META, 'off', int(moment))
+    keep_meta(0)
+  end
+end
+
+-- Until when a server that came up lately is to be left alone (us). It counts in whole seconds, so
+-- it may have come up a second later than it says.
+local function settles()
+  local up = call('INFO', 'server'):match('uptime_in_seconds:(%d+)')
+  return now() + (settle - up * 1000 + 1000) * 1000
+end
+
 know()
 if has_ended() then
   return {'ended'}
@@ -170,10 +192,12 @@ if done then
   step_aside()
   return {'already', now(), done, handed}
 end
-if not cur and off > 0 and meta.fence < seen and meta.off < now() + off * 1000 then
-  meta.off = now() + off * 1000
-  call('HSET', META, 'off', int(meta.off))
-  keep_meta(0)
+if not cur and off > 0 and meta.fence < seen then
+  hold_off(now() + off * 1000)
+end
+local settled = settle > 0 and settles() or 0
+if settled > now() then
+  hold_off(settled)
 end
 
 if size > 0 then

@@ -98,8 +98,11 @@ end
 
 -- A word without shares (evicted, or somebody else's doing) is held until its own expiry.
 local function fits(want, most)
+  if meta.off > now() then
+    return false
+  end
   if not cur then
-    return meta.off <= now()
+    return true
   end
   if want == 'x' or cur ~= WORDS[want] then
     return false

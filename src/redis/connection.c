@@ -12,6 +12,8 @@
 #include "decimal.h"
 #include "failure.h"
 #include "redis/dial.h"
+#include "redis/tls.h"
+#include "server.h"
 
 #define OUT_FIRST  2048
 #define REPLY_MOST (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
@@ -25,7 +27,8 @@ typedef int list_length;
 #endif
 
 struct connection {
-	int fd; /* owned */
+	int fd;          /* owned */
+	struct tls *tls; /* owned; NULL: without */
 	const char *peer;
 	redisReader *reader; /* owned */
 	redisReplyObjectFunctions functions;
@@ -36,6 +39,7 @@ struct connection {
 	bool heard;      /* something came from there */
 	bool connecting; /* as far as is known: nothing could be sent yet */
 	bool secure_port;
+	bool is_local; /* a unix socket */
 };
 
 /* A list of replies as hiredis makes it, unless a hostile server asks for too much. */
@@ -61,52 +65,82 @@ static bool create_reader(struct connection *connection)
 	return true;
 }
 
-static enum wire create(
-	struct connection **out, int fd, const char *peer, struct failure *failure)
+static struct connection *create(int fd, const char *peer, struct failure *failure)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 
 	if (connection)
 		*connection = (struct connection){.fd = fd, .peer = peer};
-	if (connection && create_reader(connection)) {
-		*out = connection;
-		return WIRE_OK;
-	}
+	if (connection && create_reader(connection))
+		return connection;
 	free(connection);
-	close(fd);
 	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return WIRE_FAILED;
+	return NULL;
 }
 
-enum wire connection_open(struct connection **out, const struct endpoint *endpoint,
-	const char *peer, struct lookup **lookup, struct patience patience, struct failure *failure)
+/* With the socket, which is closed where it fails. */
+static enum wire layer(struct connection **out, int fd, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct patience patience,
+	struct failure *failure)
+{
+	struct connection *connection = create(fd, peer, failure);
+	enum wire result = WIRE_OK;
+
+	if (!connection) {
+		close(fd);
+		return WIRE_FAILED;
+	}
+	connection->is_local = endpoint->port == 0;
+	if (server->tls)
+		result = tls_layer->open(
+			&connection->tls, fd, server, endpoint->host, peer, patience, failure);
+	if (result == WIRE_OK)
+		*out = connection;
+	else
+		connection_close(connection);
+	return result;
+}
+
+enum wire connection_open(struct connection **out, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
+	struct patience patience, struct failure *failure)
 {
 	int fd;
 	enum wire result = dial(&fd, endpoint, peer, lookup, patience, failure);
 
-	return result == WIRE_OK ? create(out, fd, peer, failure) : result;
+	return result == WIRE_OK ? layer(out, fd, server, endpoint, peer, patience, failure)
+				 : result;
 }
 
-enum wire connection_begin(struct connection **out, const struct endpoint *endpoint,
-	const char *peer, struct lookup **lookup, size_t which, size_t *count,
+enum wire connection_begin(struct connection **out, const struct server *server, const char *peer,
+	struct lookup **lookup, size_t which, size_t *count, struct patience patience,
 	struct failure *failure)
 {
+	const struct endpoint *endpoint = &server->endpoints[0];
 	int fd;
 	enum wire result = dial_begin(&fd, endpoint, peer, lookup, which, count, failure);
 
+	if (result != WIRE_OK)
+		return result;
+	result = layer(out, fd, server, endpoint, peer, patience, failure);
 	if (result == WIRE_OK)
-		result = create(out, fd, peer, failure);
-	if (result == WIRE_OK)
-		(*out)->connecting = true;
+		(*out)->connecting = !server->tls;
 	return result;
 }
 
 void connection_close(struct connection *connection)
 {
+	if (connection->tls)
+		tls_layer->close(connection->tls);
 	close(connection->fd);
 	redisReaderFree(connection->reader);
 	free(connection->out);
 	free(connection);
+}
+
+bool connection_is_stale(const struct connection *connection)
+{
+	return connection->tls && tls_layer->is_stale(connection->tls);
 }
 
 int connection_fd(const struct connection *connection)
@@ -165,12 +199,28 @@ bool connection_append(struct connection *connection, size_t count, const char *
 	return true;
 }
 
+static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
+{
+	if (connection->tls)
+		return tls_layer->send(connection->tls, data, size);
+	return send(connection->fd, data, size, MSG_NOSIGNAL);
+}
+
+/* Until the socket is ready for what the last try could not do. */
+static enum patience_end await(
+	const struct connection *connection, struct patience patience, short events)
+{
+	if (connection->tls)
+		events = tls_layer->events(connection->tls);
+	return patience_wait(patience, connection->fd, events);
+}
+
 enum wire connection_flush(
 	struct connection *connection, struct patience patience, struct failure *failure)
 {
 	while (connection->out_sent < connection->out_length) {
-		ssize_t sent = send(connection->fd, connection->out + connection->out_sent,
-			connection->out_length - connection->out_sent, MSG_NOSIGNAL);
+		ssize_t sent = send_bytes(connection, connection->out + connection->out_sent,
+			connection->out_length - connection->out_sent);
 
 		if (sent >= 0) {
 			connection->connecting = false;
@@ -181,7 +231,7 @@ enum wire connection_flush(
 			return dial_fail(errno, connection->peer, failure);
 		if (errno != EAGAIN && errno != EINTR)
 			break;
-		switch (patience_wait(patience, connection->fd, POLLOUT)) {
+		switch (await(connection, patience, POLLOUT)) {
 		case PATIENCE_OVER:
 			failure_set(failure, EXIT_UNREACHABLE, "%s takes no more bytes",
 				connection->peer);
@@ -208,15 +258,26 @@ static enum wire fail_nonsense(const struct connection *connection, struct failu
 static enum wire fail_closed(
 	const struct connection *connection, int error, struct failure *failure)
 {
-	failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s", connection->peer,
-		error ? ": " : "", error ? strerror(error) : "");
+	if (connection->tls)
+		return tls_layer->explain(connection->tls, failure);
+	failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s%s", connection->peer,
+		error ? ": " : "", error ? strerror(error) : "",
+		connection->heard || connection->is_local ? ""
+							  : " (where it wants TLS: rediss://)");
 	return WIRE_CLOSED;
+}
+
+static ssize_t receive_bytes(struct connection *connection, char *data, size_t size)
+{
+	if (connection->tls)
+		return tls_layer->receive(connection->tls, data, size);
+	return recv(connection->fd, data, size, 0);
 }
 
 static enum wire read_bytes(struct connection *connection, struct failure *failure)
 {
 	char bytes[4096];
-	ssize_t count = recv(connection->fd, bytes, sizeof(bytes), 0);
+	ssize_t count = receive_bytes(connection, bytes, sizeof(bytes));
 
 	if (count < 0 && (errno == EAGAIN || errno == EINTR))
 		return WIRE_OK;
@@ -257,15 +318,20 @@ enum wire connection_take(
 
 	if (result != WIRE_AGAIN)
 		return result;
-	result = read_bytes(connection, failure);
-	return result == WIRE_OK ? parse(connection, reply, failure) : result;
+	do {
+		result = read_bytes(connection, failure);
+		if (result == WIRE_OK)
+			result = parse(connection, reply, failure);
+		/* What TLS has taken from the socket already, poll(2) does not know of. */
+	} while (result == WIRE_AGAIN && connection->tls && tls_layer->is_ready(connection->tls));
+	return result;
 }
 
 void connection_drain(struct connection *connection)
 {
 	char bytes[4096];
 
-	while (recv(connection->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+	while (recv(connection->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) /* TLS or not */
 		continue;
 }
 
@@ -279,6 +345,14 @@ bool connection_is_untouched(const struct connection *connection)
 	return connection->connecting;
 }
 
+/* What TLS has taken from the socket already, poll(2) does not know of. */
+static enum patience_end await_bytes(const struct connection *connection, struct patience patience)
+{
+	if (connection->tls && tls_layer->is_ready(connection->tls))
+		return PATIENCE_READY;
+	return await(connection, patience, POLLIN);
+}
+
 enum wire connection_read(struct connection *connection, struct reply **reply,
 	struct patience patience, struct failure *failure)
 {
@@ -289,7 +363,7 @@ enum wire connection_read(struct connection *connection, struct reply **reply,
 		if (result != WIRE_AGAIN)
 			return result;
 		result = WIRE_OK;
-		switch (patience_wait(patience, connection->fd, POLLIN)) {
+		switch (await_bytes(connection, patience)) {
 		case PATIENCE_READY:
 			result = read_bytes(connection, failure);
 			break;

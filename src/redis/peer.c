@@ -9,6 +9,8 @@
 #include "redis/resolve.h"
 #include "redis/script.h"
 
+#define HANDSHAKE NANOS_PER_SEC /* of TLS: the one thing that is waited for */
+
 void peer_open(struct peer *peer, const struct server *list, size_t which)
 {
 	const struct endpoint *endpoint = &list->endpoints[which];
@@ -51,9 +53,9 @@ static void begin(struct peer *peer)
 	enum wire wire;
 
 	do {
-		wire = connection_begin(&session->connection, &peer->server.endpoints[0],
-			peer->name, &session->lookup, peer->address, &peer->addresses,
-			&peer->failure);
+		wire = connection_begin(&session->connection, &peer->server, peer->name,
+			&session->lookup, peer->address, &peer->addresses,
+			(struct patience){clock_now() + HANDSHAKE, -1}, &peer->failure);
 	} while (wire == WIRE_CLOSED && ++peer->address < peer->addresses);
 	if (wire != WIRE_OK) {
 		session->connection = NULL;

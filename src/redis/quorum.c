@@ -104,6 +104,7 @@ static bool send_acquire(struct quorum *quorum, size_t which, bool in_full)
 	call_add_number(&call, request->cooldown_ms);
 	call_add(&call, quorum->once);
 	call_add(&call, request->outer ? request->outer : "");
+	call_add_number(&call, request->settle_ms);
 	call_add_number(&call, (int64_t)quorum->count);
 	call_add(&call, quorum->waiter);
 	call_add_number(&call, least(request->ttl_ms, TENTATIVE_MS));

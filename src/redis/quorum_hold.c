@@ -12,6 +12,22 @@
 #define SHARE_LEAST NANOS_PER_MS /* for those that answer a release after the majority */
 #define SHARE_TIMES 4            /* and so often what that took */
 
+/* Whether a token is all that is known: what was acquired detached, by another process. */
+static bool by_token(const struct quorum *quorum)
+{
+	return quorum->request.detached && quorum->request.token;
+}
+
+static void tell_loss(struct quorum *quorum, struct lock_answer *answer)
+{
+	answer->result = LOCK_LOST;
+	quorum->lost = true;
+	if (by_token(quorum))
+		failure_set(&answer->failure, EXIT_BUSY,
+			"not held with this token on a majority of the servers: it is wrong, has "
+			"expired, was given back, or is that of a holder who still runs");
+}
+
 /* Takes in what has come since, without waiting. */
 static void catch_up(struct quorum *quorum)
 {
@@ -81,6 +97,25 @@ static void unwatch(struct quorum *quorum)
 
 /* --- Renew ---------------------------------------------------------------------------------- */
 
+/* who: room for the record that goes with it. */
+static void begin_renewal(const struct quorum *quorum, int64_t since_us, struct call *call,
+	char who[static RECORD_SIZE])
+{
+	if (by_token(quorum)) {
+		call_begin(call, &script_detached_renew, &quorum->keys, quorum->token);
+		call_add_number(call, quorum->request.ttl_ms);
+		return;
+	}
+	record_write(who, quorum->mode, since_us, quorum->text);
+	call_begin(call, &script_renew, &quorum->keys, quorum->token);
+	call_add(call, quorum->mode);
+	call_add_number(call, quorum_ttl_ms(quorum));
+	call_add_number(call, (int64_t)quorum->fence);
+	call_add_number(call, (int64_t)quorum->fence);
+	call_add(call, who);
+	call_add_number(call, (int64_t)quorum->count);
+}
+
 static bool send_renewal(struct quorum *quorum, size_t which, bool in_full)
 {
 	struct vote *vote = &quorum->votes[which];
@@ -88,14 +123,7 @@ static bool send_renewal(struct quorum *quorum, size_t which, bool in_full)
 	struct call call;
 	nanos now = clock_now();
 
-	record_write(who, quorum->mode, vote->since_us, quorum->text);
-	call_begin(&call, &script_renew, &quorum->keys, quorum->token);
-	call_add(&call, quorum->mode);
-	call_add_number(&call, quorum_ttl_ms(quorum));
-	call_add_number(&call, (int64_t)quorum->fence);
-	call_add_number(&call, (int64_t)quorum->fence);
-	call_add(&call, who);
-	call_add_number(&call, (int64_t)quorum->count);
+	begin_renewal(quorum, vote->since_us, &call, who);
 	if (!peer_send(&quorum->peers[which], (struct peer_due){PEER_RENEW, quorum->keyed}, &call,
 		    in_full))
 		return false;
@@ -167,8 +195,7 @@ static bool renew_round(struct quorum *quorum, nanos began, struct lock_answer *
 		return true;
 	}
 	if (quorum_count_word(quorum, WORD_NO) > quorum->count - quorum->majority) {
-		answer->result = LOCK_LOST;
-		quorum->lost = true;
+		tell_loss(quorum, answer);
 		return true;
 	}
 	if (fresh + count_pending(quorum) >= quorum->majority)
@@ -211,6 +238,12 @@ static bool send_parting(struct quorum *quorum, size_t which, bool waiting,
 	uint64_t fence = waiting ? 0 : quorum->fence;
 	struct call call;
 
+	if (!waiting && by_token(quorum)) {
+		call_begin(&call, &script_detached_release, &quorum->keys, quorum->token);
+		call_add(&call, "");
+		return peer_send(&quorum->peers[which],
+			(struct peer_due){PEER_RELEASE, quorum->keyed}, &call, in_full);
+	}
 	call_begin(&call, &script_release, waiting ? &quorum->waiter_keys : &quorum->keys,
 		waiting ? quorum->waiter : quorum->token);
 	call_add(&call, quorum->mode);
@@ -283,20 +316,21 @@ static size_t count_left(const struct quorum *quorum)
 }
 
 /* A majority decides. */
-static bool is_over(const struct quorum *quorum, struct lock_answer *answer)
+static bool is_over(struct quorum *quorum, struct lock_answer *answer)
 {
 	size_t released = quorum_count_word(quorum, WORD_YES);
 	size_t gone = quorum_count_word(quorum, WORD_GONE);
 	size_t lost = quorum_count_word(quorum, WORD_NO);
 
 	answer->result = LOCK_RELEASED;
-	if (quorum->fence == 0)
+	if (quorum->fence == 0 && !by_token(quorum))
 		return count_left(quorum) == 0 || released + gone + lost >= quorum->majority;
 	if (released >= quorum->majority)
 		return true;
-	answer->result = LOCK_LOST;
-	if (lost > quorum->count - quorum->majority)
+	if (lost > quorum->count - quorum->majority) {
+		tell_loss(quorum, answer);
 		return true;
+	}
 	answer->result = LOCK_GONE;
 	return released + gone >= quorum->majority;
 }
@@ -350,7 +384,7 @@ static void prepare(struct quorum *quorum, const struct lock_parting *parting)
 		vote->parted = false;
 		vote->dialed_at = 0;
 		/* A child may have asked those that this process could not. */
-		vote->touched |= quorum->child && quorum->asked;
+		vote->touched |= (quorum->child || by_token(quorum)) && quorum->asked;
 	}
 }
 

@@ -103,8 +103,10 @@ static void read_confirmation(const struct quorum *quorum, struct vote *vote, co
 static const struct {
 	const char *text;
 	enum vote_word word;
-} renewals[] = {{"extended", WORD_YES}, {"again", WORD_AGAIN}, {"denied", WORD_NO}},
-  releases[] = {{"released", WORD_YES}, {"gone", WORD_GONE}, {"lost", WORD_NO}};
+} renewals[] = {{"extended", WORD_YES}, {"again", WORD_AGAIN}, {"denied", WORD_NO},
+	{"ended", WORD_NO}, {"attended", WORD_NO}},
+  releases[] = {{"released", WORD_YES}, {"gone", WORD_GONE}, {"lost", WORD_NO},
+	  {"denied", WORD_NO}, {"ended", WORD_NO}, {"attended", WORD_NO}};
 
 static void read_renewal(struct vote *vote, const char *text)
 {
@@ -391,16 +393,20 @@ enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answe
 {
 	size_t silent = quorum_count(quorum, VOTE_NONE) + quorum_count(quorum, VOTE_ASKED) +
 			quorum_count(quorum, VOTE_NO);
-	size_t times;
+	size_t times, off = 0;
 
 	answer->result = LOCK_FAILED;
 	if (quorum->count - silent < quorum->majority) {
 		quorum_explain(quorum, &answer->failure);
 		return answer->result;
 	}
+	for (size_t i = 0; i < quorum->count; i++)
+		off += quorum->votes[i].kind == VOTE_BUSY && quorum->votes[i].holder[0] == '\0';
 	find_holder(quorum, true, &times);
-	/* Those that are silent may be his as well. */
-	if (times > 0 && times + silent >= quorum->majority)
+	/* Where nobody holds it, the server keeps off for a while (--settle). Those that are silent
+	 * may be the holder's as well. */
+	if (off + silent > quorum->count - quorum->majority ||
+		(times > 0 && times + silent >= quorum->majority))
 		quorum_busy(quorum, answer);
 	else
 		answer->result = LOCK_LOST;
