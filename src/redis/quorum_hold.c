@@ -9,8 +9,8 @@
 
 #define MEND_FIRST NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
 #define DIAL_PAUSE (50 * NANOS_PER_MS)
-#define SHARE_LEAST NANOS_PER_MS /* for those that answer a release after the majority */
-#define SHARE_TIMES 4            /* and so often what that took */
+#define SHARE_LEAST (10 * NANOS_PER_MS) /* for those that answer a release after the majority */
+#define SHARE_TIMES 4                   /* and so often what that took */
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
 static bool by_token(const struct quorum *quorum)
@@ -141,13 +141,14 @@ static bool repeat_renewal(struct quorum *quorum, size_t which, enum peer_kind k
  * another. A server that is silent for long is left behind: its connection may be dead. */
 static void send_renewals(struct quorum *quorum, nanos began)
 {
-	nanos ttl = quorum->request.ttl_ms * NANOS_PER_MS;
+	int64_t ttl_ms = quorum->request.ttl_ms;
+	nanos limit = ttl_ms > 0 ? ttl_ms * NANOS_PER_MS / 2 : NANOS_NEVER;
 
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct vote *vote = &quorum->votes[i];
 		struct peer *peer = &quorum->peers[i];
 
-		if (peer->due_count > 0 && clock_now() - peer->due_since > ttl / 2)
+		if (peer->due_count > 0 && clock_now() - peer->due_since > limit)
 			peer_drop(peer);
 		dial(quorum, i);
 		if (!vote->renewing && vote->sent_at < began)
