@@ -467,6 +467,100 @@ slow_url() { # MS
 	done
 }
 
+# --- Other commands ---
+
+@test "status: what the majority says, and who says otherwise" {
+	hold a x
+	start b dlock x true
+	wait_until queued 1 1
+	wait_until queued 5 1
+	on 3 DEL lock:x >/dev/null
+	try dlock status x
+	assert_equal "$status" 0
+	assert_match "$out" "x +exclusive +[^ ]+:$a_pid tester witness .* 1\$"
+	assert_match "$err" "^dlock: x: 127.0.0.1:$(port_of 3) says that it is free\$"
+	slay 5
+	try dlock status x
+	assert_equal "$status" 0
+	assert_match "$err" "127.0.0.1:$(port_of 5) does not answer\$"
+	try dlock status --json x
+	assert_equal "$(jq -r '.[0] | "\(.name) \(.holders[0].pid) \(.waiting)"' <<<"$out")" "x $a_pid 1"
+	let_go a
+	finish b
+	expect 0
+	try dlock status x
+	assert_equal "$status" 1
+	slay 4 3
+	try dlock status x
+	expect_failure 69 "only 2 of the quorum's 5 servers answer"
+}
+
+@test "a detached lock: acquired, renewed and released by its token, on a majority" {
+	freeze 5
+	try dlock acquire -t 20 x
+	thaw 5
+	assert_equal "$status" 0
+	local token=${out% *}
+	slay 4
+	try dlock renew x "$token"
+	expect 0
+	try dlock -n x true
+	assert_equal "$status" 1
+	try dlock release x other:1:00112233445566778899aabbccddeeff
+	expect_failure 1 'not held with this token'
+	try dlock release x "$token"
+	expect 0
+	try dlock -n x true
+	expect 0
+	try dlock release x "$token"
+	expect_failure 1 'not held with this token'
+}
+
+@test "release --force breaks it, on all servers; its holder is stopped, a waiter gets it" {
+	hold a x -t 2
+	start b dlock x echo b
+	wait_until queued 1 1
+	try dlock release --force x
+	assert_equal "$status" 0
+	assert_match "$err" "broken: held by [^ ]+:$a_pid"
+	finish a
+	assert_equal "$status" 80
+	finish b
+	expect 0 b
+}
+
+@test "a server that came up lately does not count with --settle" {
+	slay 1 2
+	revive 1 2
+	try dlock -n --settle 1 x true # the others are older than that
+	expect 0
+	try dlock -n --settle 1h x true
+	expect_failure 1 'came up lately'
+}
+
+@test "taken again inside its holder: at once, under the outer lock" {
+	try dlock x sh -c 'dlock x sh -c "echo \$DLOCK_FENCE"; echo $DLOCK_FENCE'
+	assert_equal "$status" 0
+	assert_match "$out" '^([0-9]+)'$'\n''([0-9]+)$'
+	assert_equal "${out%$'\n'*}" "${out#*$'\n'}" 'both fences'
+}
+
+@test "skipped when it has succeeded: --cooldown, --once" {
+	try dlock --once a x touch one
+	expect 0
+	slay 1 2
+	try dlock --once a x touch two
+	expect 0
+	try dlock --cooldown 1h x touch two
+	expect 0
+	refute_file two
+	assert test -e one
+	local i
+	for i in 1 2 3 4 5; do
+		on $i FLUSHALL >/dev/null # the record of --once lives for days
+	done
+}
+
 # --- What cannot be ---
 
 @test "shares, permits, --also and --priority are refused" {
@@ -488,6 +582,11 @@ slow_url() { # MS
 	try dlock -S "$(url 1 2),localhost:$(port_of 1)" x touch ran
 	expect_failure 64 'is also one of the other servers .*: each may be listed once'
 	refute_file ran
+}
+
+@test "an even number is advised against, and works" {
+	try dlock -S "$(url 1 2 3 4)" x echo ran
+	expect 0 ran "dlock: x: a quorum of 4 servers bears no more losses than one of 3"
 }
 
 @test "another number of servers than is on record: 78" {

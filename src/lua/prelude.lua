@@ -193,7 +193,7 @@ local function call_next()
     if not first then
       return
     end
-    if call('EXISTS', companion('who:', first)) == 1 then
+    if call('GET', companion('who:', first)) then
       tell_head(0)
       if second then
         tell(second, 'look ' .. CLAIM)

@@ -21,7 +21,7 @@ struct reply;
 #define PEER_DUE  12  /* requests under way at once */
 
 /* What a reply answers. */
-enum peer_kind { PEER_ACQUIRE, PEER_CONFIRM, PEER_RENEW, PEER_RELEASE, PEER_LEASE, PEER_MESSAGE };
+enum peer_kind { PEER_ACQUIRE, PEER_CONFIRM, PEER_RENEW, PEER_RELEASE, PEER_FORCE, PEER_LEASE, PEER_MESSAGE };
 
 struct peer {
 	struct server server;   /* the one endpoint; its text is name; the rest is borrowed */

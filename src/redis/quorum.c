@@ -310,9 +310,11 @@ static bool is_decided(const struct quorum *quorum)
 	size_t open = count_open(quorum), needed = quorum->majority;
 	size_t granted = quorum_count(quorum, VOTE_GRANTED);
 
-	return granted >= needed || quorum_count(quorum, VOTE_ALREADY) > 0 ||
-	       find_refusal(quorum) ||
-	       (granted + open < needed && quorum_count(quorum, VOTE_WITHIN) + open < needed);
+	size_t within = quorum_count(quorum, VOTE_WITHIN);
+
+	return granted >= needed || within >= needed || find_refusal(quorum) ||
+	       quorum_count(quorum, VOTE_ALREADY) > 0 ||
+	       (granted + open < needed && within + open < needed);
 }
 
 /* The slow and the dead get as much time as there is where nobody competes; else what an attempt
@@ -651,6 +653,7 @@ const struct backend quorum_backend = {
 	.renew = quorum_renew,
 	.release = quorum_release,
 	.hear = quorum_release,
+	.force = quorum_force,
 	.verify = quorum_verify,
 	.reset = quorum_reset,
 	.watch_fd = quorum_watch_fd,

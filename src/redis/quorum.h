@@ -139,6 +139,9 @@ void quorum_renew(struct lock *lock, struct patience patience, struct lock_answe
 void quorum_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
 
+void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer);
+
 /* Sends the release of this attempt to a server, behind whatever is under way there. False: it was
  * not sent. */
 bool quorum_send_release(

@@ -10,6 +10,7 @@
 #define MEND_FIRST NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
 #define DIAL_PAUSE (50 * NANOS_PER_MS)
 #define SHARE_LEAST (10 * NANOS_PER_MS) /* for those that answer a release after the majority */
+#define FORCE_SHARE (200 * NANOS_PER_MS)
 #define SHARE_TIMES 4                   /* and so often what that took */
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
@@ -422,4 +423,73 @@ void quorum_release(struct lock *lock, const struct lock_parting *parting, struc
 	}
 	hear_the_rest(quorum, began);
 	forget(quorum);
+}
+
+/* --- Force ---------------------------------------------------------------------------------- */
+
+static bool send_force(struct quorum *quorum, size_t which, bool in_full)
+{
+	struct call call;
+
+	call_begin(&call, &script_force, &quorum->keys, quorum->token);
+	return peer_send(&quorum->peers[which], (struct peer_due){PEER_FORCE, quorum->keyed}, &call,
+		in_full);
+}
+
+static bool repeat_force(struct quorum *quorum, size_t which, enum peer_kind kind)
+{
+	return kind == PEER_FORCE && send_force(quorum, which, true);
+}
+
+/* The one who had it on most of those that answer, perhaps of several. */
+static void tell_broken(struct quorum *quorum,
+	void (*tell)(const struct lock_answer *held, void *context), void *context)
+{
+	struct lock_answer *held = &quorum->scratch;
+
+	single_clear(held);
+	quorum_busy(quorum, held);
+	tell(held, context);
+}
+
+/* Once to each: a second one would hit whoever got the lock by the first. */
+void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	size_t answered = 0;
+	enum patience_end end = PATIENCE_READY;
+
+	single_clear(answer);
+	quorum->repeat = repeat_force;
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_connect(&quorum->peers[i]);
+	while (answered < quorum->count && end == PATIENCE_READY) {
+		size_t pending = 0;
+
+		for (size_t i = 0; i < quorum->count; i++) {
+			struct vote *vote = &quorum->votes[i];
+
+			if (!vote->parted)
+				vote->parted = send_force(quorum, i, false);
+			pending += vote->word == WORD_NONE && !peer_is_down(&quorum->peers[i]);
+		}
+		if (pending == 0)
+			break;
+		/* Those that are slow get what a majority leaves them. */
+		end = peers_wait(quorum->peers, quorum->count,
+			answered >= quorum->majority ? patience_within(patience, FORCE_SHARE)
+						     : patience);
+		quorum_collect(quorum);
+		answered = quorum->count - quorum_count_word(quorum, WORD_NONE);
+	}
+	if (answered < quorum->majority) {
+		answer->result = end == PATIENCE_CANCELLED ? LOCK_CANCELLED : LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_UNREACHABLE,
+			"only %zu of the quorum's %zu servers answer", answered, quorum->count);
+		return;
+	}
+	answer->result = quorum_count_word(quorum, WORD_YES) > 0 ? LOCK_RELEASED : LOCK_GONE;
+	if (answer->result == LOCK_RELEASED)
+		tell_broken(quorum, tell, context);
 }

@@ -2,6 +2,7 @@
 #include "redis/quorum.h"
 
 #include <bsd/string.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,28 @@ static bool read_release(struct vote *vote, const char *text)
 	return false;
 }
 
+/* Who is broken is told as who is busy would be. */
+static void read_force(struct vote *vote, const struct reply *reply, const char *word)
+{
+	int64_t now_us = reply_integer(reply_at(reply, 1));
+	struct record record;
+
+	vote->word = strcmp(word, "broken") == 0 ? WORD_YES : WORD_GONE;
+	if (vote->word == WORD_GONE)
+		return;
+	vote->kind = VOTE_BUSY;
+	vote->free_in_ms = reply_integer(reply_at(reply, 2));
+	vote->known = record_read(&record, reply_text(reply_at(reply_at(reply, 3), 0)));
+	vote->foreign = !vote->known;
+	vote->claimed = true;
+	if (!vote->known)
+		return;
+	vote->party = record.party;
+	vote->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+	snprintf(vote->holder, sizeof(vote->holder), "%.60s:%d", record.party.host,
+		(int)record.party.pid);
+}
+
 /* A script that the server does not know yet: what was sent behind others was sent in full. */
 static bool is_to_be_repeated(const struct peer *peer, enum fault_kind kind)
 {
@@ -192,6 +215,9 @@ static void heed(
 		break;
 	case PEER_CONFIRM:
 		read_confirmation(quorum, vote, word ? word : "");
+		break;
+	case PEER_FORCE:
+		read_force(vote, reply, word ? word : "");
 		break;
 	case PEER_RENEW:
 		read_renewal(vote, word ? word : "");
