@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "redis/single.h"
+#include "views.h"
 
 #define SHARE_MOST (2 * NANOS_PER_SEC) /* for a server that is silent */
 #define TEXT_SIZE  1024
@@ -21,15 +22,14 @@
 struct witness {
 	struct peer peer;
 	pthread_t thread;
-	bool started, answered, out_of_memory;
+	bool started, answered;
 	const char *prefix;
 	char *const *patterns;
 	size_t pattern_count;
 	bool idle_too;
 	struct patience patience;
 	struct failure failure;
-	struct lock_view *views; /* owned, with all that they point to */
-	size_t count;
+	struct views views;
 };
 
 /* A view, and who told it. */
@@ -48,50 +48,12 @@ struct survey {
 
 /* --- Asking --------------------------------------------------------------------------------- */
 
-static struct lock_view_party *copy_parties(const struct lock_view_party *parties, size_t count)
-{
-	struct lock_view_party *copy = calloc(count + 1, sizeof(*copy));
-
-	if (copy && count > 0)
-		memcpy(copy, parties, count * sizeof(*copy));
-	return copy;
-}
-
-static void free_view(struct lock_view *view)
-{
-	free((char *)view->name);
-	free((char *)view->key);
-	free((struct lock_view_party *)view->holders);
-	free((struct lock_view_party *)view->waiters);
-}
-
-static void take_view(const struct lock_view *view, void *context)
-{
-	struct witness *witness = context;
-	struct lock_view *views =
-		reallocarray(witness->views, witness->count + 1, sizeof(*views));
-	struct lock_view copy = *view;
-
-	if (!views) {
-		witness->out_of_memory = true;
-		return;
-	}
-	witness->views = views;
-	copy.name = strdup(view->name);
-	copy.key = strdup(view->key);
-	copy.holders = copy_parties(view->holders, view->holder_count);
-	copy.waiters = copy_parties(view->waiters, view->waiter_count);
-	views[witness->count++] = copy;
-	if (!copy.name || !copy.key || !copy.holders || !copy.waiters)
-		witness->out_of_memory = true;
-}
-
 static void *ask(void *argument)
 {
 	struct witness *witness = argument;
 
 	witness->answered = single_survey(&witness->peer.server, witness->prefix,
-		witness->patterns, witness->pattern_count, witness->idle_too, take_view, witness,
+		witness->patterns, witness->pattern_count, witness->idle_too, views_take, &witness->views,
 		witness->patience, &witness->failure);
 	return NULL;
 }
@@ -116,7 +78,7 @@ static bool fail(const struct survey *survey, struct failure *failure)
 	for (size_t i = 0; i < survey->count; i++) {
 		const struct witness *witness = &survey->witnesses[i];
 
-		if (witness->out_of_memory)
+		if (witness->views.out_of_memory)
 			return failure_set(failure, EXIT_SYSTEM, "out of memory");
 		if (witness->answered || !witness->started)
 			continue;
@@ -302,14 +264,14 @@ static bool gather(struct survey *survey)
 	size_t most = 1;
 
 	for (size_t i = 0; i < survey->count; i++)
-		most += survey->witnesses[i].count;
+		most += survey->witnesses[i].views.count;
 	survey->entries = calloc(most, sizeof(*survey->entries));
 	if (!survey->entries)
 		return false;
 	for (size_t i = 0; i < survey->count; i++)
-		for (size_t j = 0; j < survey->witnesses[i].count; j++)
+		for (size_t j = 0; j < survey->witnesses[i].views.count; j++)
 			survey->entries[survey->entry_count++] = (struct entry){
-				&survey->witnesses[i].views[j], &survey->witnesses[i]};
+				&survey->witnesses[i].views.list[j], &survey->witnesses[i]};
 	qsort(survey->entries, survey->entry_count, sizeof(*survey->entries), compare_entries);
 	return true;
 }
@@ -332,11 +294,8 @@ static bool show_all(const struct survey *survey,
 
 static void close_survey(struct survey *survey)
 {
-	for (size_t i = 0; i < survey->count; i++) {
-		for (size_t j = 0; j < survey->witnesses[i].count; j++)
-			free_view(&survey->witnesses[i].views[j]);
-		free(survey->witnesses[i].views);
-	}
+	for (size_t i = 0; i < survey->count; i++)
+		views_free(&survey->witnesses[i].views);
 	free(survey->witnesses);
 	free(survey->entries);
 }
@@ -372,6 +331,8 @@ bool quorum_survey(const struct server *server, const char *prefix, char *const 
 	}
 	ask_all(&survey);
 	good = survey.count - survey.silent >= survey.majority || fail(&survey, failure);
+	for (size_t i = 0; good && i < survey.count; i++)
+		good = !survey.witnesses[i].views.out_of_memory || fail(&survey, failure);
 	if (good && !(gather(&survey) && show_all(&survey, show, context)))
 		good = failure_set(failure, EXIT_SYSTEM, "out of memory");
 	close_survey(&survey);
