@@ -27,8 +27,6 @@ void taking_prepare(const struct options *options, const struct ancestry *ancest
 		.cooldown_ms = options->cooldown / NANOS_PER_MS,
 		.once = options->once,
 		.once_for_ms = options->once_for / NANOS_PER_MS,
-		.replicas = options->replicas,
-		.replicas_ms = options->replicas_in / NANOS_PER_MS,
 		.settle_ms = options->settle / NANOS_PER_MS,
 		.queues = options->wait != 0,
 		.replicas = options->replicas,

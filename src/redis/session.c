@@ -39,7 +39,7 @@ static bool append_words(struct connection *connection, size_t count, const char
 	return connection_append(connection, count, words, lengths);
 }
 
-static bool append_greeting(struct session *session)
+bool session_greet(struct session *session)
 {
 	const struct server *server = session->server;
 	const char *as_default[] = {"AUTH", server->password};
@@ -89,7 +89,7 @@ static enum wire start(struct session *session, struct patience patience, struct
 	session->greetings = 0;
 	session->waiting = session->owes = session->landed = session->heard = false;
 	session->refusal.code = EXIT_DONE;
-	return append_greeting(session) ? WIRE_OK : fail_memory(failure);
+	return session_greet(session) ? WIRE_OK : fail_memory(failure);
 }
 
 void session_begin(struct session *session)

@@ -215,7 +215,7 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 			answer->failure = before;
 	}
 	if (wire == WIRE_OK) {
-		answer_read(single, reply, answer);
+		answer_read(session, reply, answer);
 		reply_free(reply);
 		learn(single, answer);
 		replicas_heed(single, limit, answer);
