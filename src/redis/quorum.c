@@ -311,10 +311,14 @@ static bool is_decided(const struct quorum *quorum)
 	size_t granted = quorum_count(quorum, VOTE_GRANTED);
 
 	size_t within = quorum_count(quorum, VOTE_WITHIN);
+	size_t answered = granted + within + quorum_count(quorum, VOTE_BUSY);
 
-	return granted >= needed || within >= needed || find_refusal(quorum) ||
-	       quorum_count(quorum, VOTE_ALREADY) > 0 ||
-	       (granted + open < needed && within + open < needed);
+	if (granted >= needed || within >= needed || find_refusal(quorum) ||
+		quorum_count(quorum, VOTE_ALREADY) > 0)
+		return true;
+	/* That a majority can be reached at all is to be known as well. */
+	return granted + open < needed && within + open < needed &&
+	       (answered >= needed || open == 0);
 }
 
 /* The slow and the dead get as much time as there is where nobody competes; else what an attempt
