@@ -42,8 +42,8 @@ void views_take(const struct lock_view *view, void *context)
 	copy.holders = copy_parties(view->holders, view->holder_count);
 	copy.waiters = copy_parties(view->waiters, view->waiter_count);
 	copy.dissent = view->dissent == NULL ? NULL : strdup(view->dissent);
-	if (copy.name == NULL || copy.key == NULL || copy.holders == NULL ||
-		copy.waiters == NULL || (view->dissent != NULL && copy.dissent == NULL)) {
+	if (copy.name == NULL || copy.key == NULL || copy.holders == NULL || copy.waiters == NULL ||
+		(view->dissent != NULL && copy.dissent == NULL)) {
 		views->out_of_memory = true;
 		free_view(&copy);
 		return;

@@ -297,8 +297,7 @@ static enum wire read_bytes(struct connection *connection, struct failure *failu
 }
 
 /* WIRE_AGAIN: it is not complete. */
-static enum wire parse(
-	struct connection *connection, struct reply **reply, struct failure *failure)
+static enum wire parse(struct connection *connection, struct reply **reply, struct failure *failure)
 {
 	void *found = NULL;
 

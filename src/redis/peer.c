@@ -142,12 +142,10 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 {
 	if (!peer_takes_requests(peer))
 		return false;
-	return sent(peer, what,
-		call_append(call, peer->session.connection, in_full));
+	return sent(peer, what, call_append(call, peer->session.connection, in_full));
 }
 
-bool peer_command(
-	struct peer *peer, struct peer_due what, const char *const *words, size_t count)
+bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count)
 {
 	size_t lengths[3];
 
@@ -155,8 +153,7 @@ bool peer_command(
 		return false;
 	for (size_t i = 0; i < count; i++)
 		lengths[i] = strlen(words[i]);
-	return sent(
-		peer, what, connection_append(peer->session.connection, count, words, lengths));
+	return sent(peer, what, connection_append(peer->session.connection, count, words, lengths));
 }
 
 /* --- In ------------------------------------------------------------------------------------- */

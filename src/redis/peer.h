@@ -16,17 +16,25 @@
 struct call;
 struct reply;
 
-#define PEER_NAME 272 /* of a host and a port */
-#define PEERS_MOST 64 /* that peers_wait looks at; of more servers nobody makes a quorum */
-#define PEER_DUE  12  /* requests under way at once */
+#define PEER_NAME  272 /* of a host and a port */
+#define PEERS_MOST 64  /* that peers_wait looks at; of more servers nobody makes a quorum */
+#define PEER_DUE   12  /* requests under way at once */
 
 /* What a reply answers. */
-enum peer_kind { PEER_ACQUIRE, PEER_CONFIRM, PEER_RENEW, PEER_RELEASE, PEER_FORCE, PEER_LEASE, PEER_MESSAGE };
+enum peer_kind {
+	PEER_ACQUIRE,
+	PEER_CONFIRM,
+	PEER_RENEW,
+	PEER_RELEASE,
+	PEER_FORCE,
+	PEER_LEASE,
+	PEER_MESSAGE
+};
 
 struct peer {
-	struct server server;   /* the one endpoint; its text is name; the rest is borrowed */
-	char name[PEER_NAME];   /* HOST:PORT */
-	struct session session; /* server, connection, lookup, greetings and refusal are used */
+	struct server server;      /* the one endpoint; its text is name; the rest is borrowed */
+	char name[PEER_NAME];      /* HOST:PORT */
+	struct session session;    /* server, connection, lookup, greetings and refusal are used */
 	size_t address, addresses; /* which of the host's is tried, of how many */
 	struct peer_due {
 		enum peer_kind kind;
@@ -69,8 +77,7 @@ bool peer_is_down(const struct peer *peer);
 bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool in_full);
 
 /* A plain command of two or three words. */
-bool peer_command(
-	struct peer *peer, struct peer_due what, const char *const *words, size_t count);
+bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count);
 
 /* Sends what was put by, until the socket is full. */
 void peer_flush(struct peer *peer);

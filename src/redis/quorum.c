@@ -31,8 +31,7 @@ static void write_token(const struct quorum *quorum, unsigned attempt, char *tok
 	char *at = stpcpy(stpcpy(token, quorum->request.self.host), ":");
 
 	at = stpcpy(decimal_write(at, quorum->request.self.pid), ":");
-	decimal_write_hex(
-		decimal_write_hex(at, quorum->random[0]), quorum->random[1] + attempt);
+	decimal_write_hex(decimal_write_hex(at, quorum->random[0]), quorum->random[1] + attempt);
 }
 
 bool quorum_sync(struct quorum *quorum, struct failure *failure)
@@ -108,8 +107,8 @@ static bool send_acquire(struct quorum *quorum, size_t which, bool in_full)
 	call_add_number(&call, (int64_t)quorum->count);
 	call_add(&call, quorum->waiter);
 	call_add_number(&call, least(request->ttl_ms, TENTATIVE_MS));
-	return peer_send(&quorum->peers[which],
-		(struct peer_due){PEER_ACQUIRE, quorum->keyed}, &call, in_full);
+	return peer_send(&quorum->peers[which], (struct peer_due){PEER_ACQUIRE, quorum->keyed},
+		&call, in_full);
 }
 
 static bool send_confirm(struct quorum *quorum, size_t which, bool in_full)
@@ -122,8 +121,8 @@ static bool send_confirm(struct quorum *quorum, size_t which, bool in_full)
 	call_add_number(&call, quorum->ticket);
 	call_add(&call, quorum->text);
 	call_add(&call, quorum->waiter);
-	return peer_send(&quorum->peers[which],
-		(struct peer_due){PEER_CONFIRM, quorum->keyed}, &call, in_full);
+	return peer_send(&quorum->peers[which], (struct peer_due){PEER_CONFIRM, quorum->keyed},
+		&call, in_full);
 }
 
 /* Asks whoever was not asked yet and can be. */
@@ -156,8 +155,8 @@ static bool begin_attempt(struct quorum *quorum, struct failure *failure)
 	/* One that another process was killed in, perhaps: its connections are of no use. */
 	if (quorum->asked) {
 		quorum_reset(&quorum->lock);
-		quorum_release(&quorum->lock, NULL, (struct patience){clock_now() + SHARE_LEAST, -1},
-			&quorum->scratch);
+		quorum_release(&quorum->lock, NULL,
+			(struct patience){clock_now() + SHARE_LEAST, -1}, &quorum->scratch);
 	}
 	if (quorum->spent)
 		atomic_fetch_add(quorum->attempt, 1);
@@ -311,10 +310,14 @@ static bool is_decided(const struct quorum *quorum)
 	size_t granted = quorum_count(quorum, VOTE_GRANTED);
 
 	size_t within = quorum_count(quorum, VOTE_WITHIN);
+	size_t answered = granted + within + quorum_count(quorum, VOTE_BUSY);
 
-	return granted >= needed || within >= needed || find_refusal(quorum) ||
-	       quorum_count(quorum, VOTE_ALREADY) > 0 ||
-	       (granted + open < needed && within + open < needed);
+	if (granted >= needed || within >= needed || find_refusal(quorum) ||
+		quorum_count(quorum, VOTE_ALREADY) > 0)
+		return true;
+	/* That a majority can be reached at all is to be known as well. */
+	return granted + open < needed && within + open < needed &&
+	       (answered >= needed || open == 0);
 }
 
 /* The slow and the dead get as much time as there is where nobody competes; else what an attempt

@@ -1,7 +1,7 @@
 /*
  * A lock on a quorum of independent servers, as its own files share it: quorum.c (the backend,
- * taking), quorum_vote.c (what the servers say, and what follows from it), quorum_hold.c (extending,
- * giving back), quorum_wait.c (listening), quorum_survey.c (looking).
+ * taking), quorum_vote.c (what the servers say, and what follows from it), quorum_hold.c
+ * (extending, giving back), quorum_wait.c (listening), quorum_survey.c (looking).
  *
  * An attempt asks all servers at once, each to promise the lock to the attempt's token, and goes on
  * as soon as a majority has. Then it tells all of them the fencing token T, above the counters of
@@ -18,17 +18,15 @@
 #include "redis/peer.h"
 #include "redis/record.h"
 
-
-
 enum vote_kind {
-	VOTE_NONE,      /* not asked yet, or it cannot be reached */
+	VOTE_NONE, /* not asked yet, or it cannot be reached */
 	VOTE_ASKED,
 	VOTE_GRANTED,   /* promised */
 	VOTE_CONFIRMED, /* knows the fencing token */
 	VOTE_BUSY,
 	VOTE_WITHIN,
 	VOTE_ALREADY,
-	VOTE_NO,        /* see failure: does not count this time */
+	VOTE_NO, /* see failure: does not count this time */
 };
 
 /* What a server did with the last renewal or release. */
@@ -38,20 +36,20 @@ enum vote_word { WORD_NONE, WORD_YES, WORD_AGAIN, WORD_GONE, WORD_NO };
 struct vote {
 	enum vote_kind kind;
 	enum vote_word word;
-	bool touched;      /* something of this attempt may be left there */
-	bool had;          /* it has had the lock since the grant */
-	bool renewing;     /* a renewal is under way */
-	bool parted;       /* a release is, */
-	bool prompt;       /* and nothing was under way before it */
+	bool touched;  /* something of this attempt may be left there */
+	bool had;      /* it has had the lock since the grant */
+	bool renewing; /* a renewal is under way */
+	bool parted;   /* a release is, */
+	bool prompt;   /* and nothing was under way before it */
 	nanos dialed_at;
-	nanos sent_at;     /* before the renewal that is under way was sent */
-	nanos proved_at;   /* before the last request that it granted or extended was sent */
-	nanos replied_at;  /* to the request to acquire */
-	uint64_t fence;    /* GRANTED: a token that is above its counter and not below its clock */
+	nanos sent_at;    /* before the renewal that is under way was sent */
+	nanos proved_at;  /* before the last request that it granted or extended was sent */
+	nanos replied_at; /* to the request to acquire */
+	uint64_t fence;   /* GRANTED: a token that is above its counter and not below its clock */
 	int64_t since_us;
-	int64_t done_ms;   /* ALREADY */
+	int64_t done_ms;              /* ALREADY */
 	char holder[LOCK_TOKEN_SIZE]; /* BUSY, WITHIN */
-	bool claimed;      /* that one's grant is complete, or it is no dlock; else it only tries */
+	bool claimed; /* that one's grant is complete, or it is no dlock; else it only tries */
 	bool foreign, known;
 	struct party party;
 	int64_t held_ms, free_in_ms;
@@ -67,27 +65,27 @@ struct quorum {
 	char once[KEYS_ONCE_SIZE];
 	size_t count, majority;
 	uint64_t random[2];   /* what tokens are made of */
-	atomic_uint *attempt; /* shared by processes: a child may begin another attempt, and the token of
-				 the last one is what its parent has to give back */
+	atomic_uint *attempt; /* shared by processes: a child may begin another attempt, and the
+				 token of the last one is what its parent has to give back */
 	unsigned keyed;       /* the attempt that token and keys are for */
 	char token[LOCK_TOKEN_SIZE], waiter[LOCK_TOKEN_SIZE];
 	struct keys keys, waiter_keys;
-	bool asked;    /* something of the last attempt may be left in a server */
-	bool enrolled; /* we may stand in queues */
-	bool spent;    /* the next attempt takes a fresh token */
-	bool child;    /* these connections were asked over by another process */
+	bool asked;     /* something of the last attempt may be left in a server */
+	bool enrolled;  /* we may stand in queues */
+	bool spent;     /* the next attempt takes a fresh token */
+	bool child;     /* these connections were asked over by another process */
 	int64_t ticket; /* when the first attempt began, by our own clock, in us; 0: it did not */
 	nanos asked_at; /* before anything of this attempt was sent */
 	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
 	uint64_t fence; /* 0: not granted, as far as is known */
 	nanos granted_at;
-	nanos look_at; /* when asking again makes sense, by itself */
-	nanos listen_until; /* until then we listen; 0: not yet */
-	bool listening; /* these connections do nothing else */
-	bool foreign;  /* held by somebody who will not wake us */
-	bool lost;     /* so said a renewal */
+	nanos look_at;               /* when asking again makes sense, by itself */
+	nanos listen_until;          /* until then we listen; 0: not yet */
+	bool listening;              /* these connections do nothing else */
+	bool foreign;                /* held by somebody who will not wake us */
+	bool lost;                   /* so said a renewal */
 	struct lock_parting parting; /* of the release under way */
-	int watch, mend; /* owned; -1: none: see quorum_watch */
+	int watch, mend;             /* owned; -1: none: see quorum_watch */
 	nanos mend_after;
 	/* Sends a request once more, in full; false: it is no longer wanted. */
 	bool (*repeat)(struct quorum *quorum, size_t which, enum peer_kind kind);

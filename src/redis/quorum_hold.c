@@ -7,11 +7,12 @@
 #include "redis/script.h"
 #include "redis/single.h"
 
-#define MEND_FIRST NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
-#define DIAL_PAUSE (50 * NANOS_PER_MS)
+#define MEND_FIRST                                                                                 \
+	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
+#define DIAL_PAUSE  (50 * NANOS_PER_MS)
 #define SHARE_LEAST (10 * NANOS_PER_MS) /* for those that answer a release after the majority */
 #define FORCE_SHARE (200 * NANOS_PER_MS)
-#define SHARE_TIMES 4                   /* and so often what that took */
+#define SHARE_TIMES 4 /* and so often what that took */
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
 static bool by_token(const struct quorum *quorum)
@@ -178,8 +179,7 @@ static size_t count_pending(const struct quorum *quorum)
 
 static void tell_renewal(struct quorum *quorum, struct lock_answer *answer)
 {
-	answer->result =
-		quorum_count_word(quorum, WORD_AGAIN) > 0 ? LOCK_SET_AGAIN : LOCK_GRANTED;
+	answer->result = quorum_count_word(quorum, WORD_AGAIN) > 0 ? LOCK_SET_AGAIN : LOCK_GRANTED;
 	answer->asked_at = quorum_proved_at(quorum);
 	answer->fence = answer->generation = quorum->fence;
 }
@@ -270,8 +270,7 @@ bool quorum_send_release(
 
 static bool repeat_release(struct quorum *quorum, size_t which, enum peer_kind kind)
 {
-	return kind == PEER_RELEASE &&
-	       quorum_send_release(quorum, which, &quorum->parting, true);
+	return kind == PEER_RELEASE && quorum_send_release(quorum, which, &quorum->parting, true);
 }
 
 /* To whom it can be sent now. Nothing can have come of a request that is not sent yet, and must
@@ -352,9 +351,8 @@ static void hear_the_rest(struct quorum *quorum, nanos began)
 {
 	nanos until = clock_now() + SHARE_TIMES * (clock_now() - began) + SHARE_LEAST;
 
-	while (is_prompt_pending(quorum) &&
-		peers_wait(quorum->peers, quorum->count, (struct patience){until, -1}) ==
-			PATIENCE_READY)
+	while (is_prompt_pending(quorum) && peers_wait(quorum->peers, quorum->count,
+						    (struct patience){until, -1}) == PATIENCE_READY)
 		quorum_collect(quorum);
 }
 

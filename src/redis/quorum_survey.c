@@ -1,7 +1,7 @@
 /*
  * What the servers of a quorum know of locks, as one. Each is asked by a thread of its own, as a
- * single server is. A lock is held by whom a majority names, counting those that are silent; where a
- * server says otherwise, that is told as well.
+ * single server is. A lock is held by whom a majority names, counting those that are silent; where
+ * a server says otherwise, that is told as well.
  */
 #include "redis/quorum.h"
 
@@ -52,8 +52,8 @@ static void *ask(void *argument)
 {
 	struct witness *witness = argument;
 
-	witness->answered = single_survey(&witness->peer.server, witness->prefix,
-		witness->patterns, witness->pattern_count, witness->idle_too, views_take, &witness->views,
+	witness->answered = single_survey(&witness->peer.server, witness->prefix, witness->patterns,
+		witness->pattern_count, witness->idle_too, views_take, &witness->views,
 		witness->patience, &witness->failure);
 	return NULL;
 }
@@ -115,8 +115,7 @@ static bool is_same_holder(const struct lock_view *one, const struct lock_view *
 }
 
 /* The one that most of the entries name; NULL: nobody is named. */
-static const struct lock_view *find_holder(
-	const struct entry *entries, size_t count, size_t *times)
+static const struct lock_view *find_holder(const struct entry *entries, size_t count, size_t *times)
 {
 	const struct lock_view *best = NULL;
 

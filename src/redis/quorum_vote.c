@@ -21,7 +21,8 @@ static void refuse(struct vote *vote, const struct failure *failure)
 	vote->failure = *failure;
 }
 
-static void read_busy(struct vote *vote, const struct reply *reply, const struct lock_answer *answer)
+static void read_busy(
+	struct vote *vote, const struct reply *reply, const struct lock_answer *answer)
 {
 	struct record record;
 
@@ -33,8 +34,8 @@ static void read_busy(struct vote *vote, const struct reply *reply, const struct
 	vote->party = answer->holder;
 	vote->held_ms = answer->held_ms;
 	vote->free_in_ms = answer->free_in_ms;
-	vote->claimed =
-		vote->foreign || (record_read(&record, reply_text(reply_at(reply, 7))) && record.claimed);
+	vote->claimed = vote->foreign ||
+			(record_read(&record, reply_text(reply_at(reply, 7))) && record.claimed);
 }
 
 /* A promise is told apart from one to our own attempt that was here by another name already. */
@@ -106,8 +107,8 @@ static const struct {
 	enum vote_word word;
 } renewals[] = {{"extended", WORD_YES}, {"again", WORD_AGAIN}, {"denied", WORD_NO},
 	{"ended", WORD_NO}, {"attended", WORD_NO}},
-  releases[] = {{"released", WORD_YES}, {"gone", WORD_GONE}, {"lost", WORD_NO},
-	  {"denied", WORD_NO}, {"ended", WORD_NO}, {"attended", WORD_NO}};
+  releases[] = {{"released", WORD_YES}, {"gone", WORD_GONE}, {"lost", WORD_NO}, {"denied", WORD_NO},
+	  {"ended", WORD_NO}, {"attended", WORD_NO}};
 
 static void read_renewal(struct vote *vote, const char *text)
 {
@@ -327,9 +328,10 @@ void quorum_explain(const struct quorum *quorum, struct failure *failure)
 		*failure = *first_final;
 		return;
 	}
-	failure_set(failure, EXIT_UNREACHABLE, "only %zu of the quorum's %zu servers answer%s%s%s%s",
-		counting, quorum->count, counting == 1 ? "s" : "", first ? " (" : "",
-		first ? first->text : "", first ? ")" : "");
+	failure_set(failure, EXIT_UNREACHABLE,
+		"only %zu of the quorum's %zu servers answer%s%s%s%s", counting, quorum->count,
+		counting == 1 ? "s" : "", first ? " (" : "", first ? first->text : "",
+		first ? ")" : "");
 }
 
 /* How many say that it is this one's, and which of them to quote. */

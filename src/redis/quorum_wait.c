@@ -1,7 +1,7 @@
 /*
- * Waiting for a lock on a quorum: in the queue of every server where it was not to be had, blocked in
- * BLPOP on a list of our own. Whoever gives the lock back wakes the first in the queue of each of
- * them. Who is woken tries; nothing was handed to him, so the rest is settled by an attempt.
+ * Waiting for a lock on a quorum: in the queue of every server where it was not to be had, blocked
+ * in BLPOP on a list of our own. Whoever gives the lock back wakes the first in the queue of each
+ * of them. Who is woken tries; nothing was handed to him, so the rest is settled by an attempt.
  */
 #include "redis/quorum.h"
 
@@ -77,7 +77,8 @@ static void hear(struct quorum *quorum, nanos *until)
 
 			if (ms >= 0 && ms <= LISTEN_MS && moment < *until)
 				*until = moment + arc4random_uniform(PAUSE_MS * NANOS_PER_MS);
-			if (!is_sensible(what.kind, reply)) /* it would answer the next one at once */
+			if (!is_sensible(
+				    what.kind, reply)) /* it would answer the next one at once */
 				peer_drop(peer);
 			reply_free(reply);
 		}
@@ -114,8 +115,7 @@ void quorum_stop_listening(struct quorum *quorum)
 	quorum->listening = false;
 }
 
-enum lock_result quorum_listen(
-	struct lock *lock, struct patience patience, struct failure *failure)
+enum lock_result quorum_listen(struct lock *lock, struct patience patience, struct failure *failure)
 {
 	struct quorum *quorum = (struct quorum *)lock;
 	nanos began = clock_now();
