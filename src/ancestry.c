@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "lock.h"
+#include "process.h"
 
-#define DEPTH_MOST  64 /* ancestors; a process tree that is deeper has gone wild */
-#define START_FIELD 22 /* of /proc/PID/stat, from 1: in clock ticks after boot */
+#define DEPTH_MOST 64 /* ancestors; a process tree that is deeper has gone wild */
 
 static bool add(struct ancestry *ancestry, const char *token)
 {
@@ -106,45 +106,20 @@ static bool add_environment(struct ancestry *ancestry, pid_t pid)
 	return added;
 }
 
-/* The parent, and when the process started; 0: there is no such process. The name, the second
- * field, may hold blanks and brackets. */
-static pid_t read_parent(pid_t pid, uint64_t *start)
-{
-	char path[48], text[1024];
-	const char *at = NULL;
-	pid_t parent = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	if (fgets(text, sizeof(text), file))
-		at = strrchr(text, ')');
-	for (int field = 2; at && field < START_FIELD; field++) {
-		at = strchr(at + 1, ' ');
-		if (at && field == 3)
-			parent = (pid_t)strtol(at + 1, NULL, 10);
-	}
-	*start = at ? strtoull(at + 1, NULL, 10) : 0;
-	fclose(file);
-	return parent;
-}
-
 static bool look(struct ancestry *ancestry, const struct party *holder, const char *holder_token)
 {
-	uint64_t start;
+	struct process process;
 	pid_t pid = getppid();
 	bool added = false;
 
 	ancestry->looked = true;
 	for (int depth = 0; pid > 0 && depth < DEPTH_MOST; depth++) {
-		pid_t parent = read_parent(pid, &start);
-
+		if (!process_read(pid, &process))
+			break;
 		added |= add_environment(ancestry, pid);
-		if (holder && pid == holder->pid && start == holder->start)
+		if (holder && pid == holder->pid && process.start == holder->start)
 			added |= add(ancestry, holder_token);
-		pid = parent;
+		pid = process.parent;
 	}
 	return added;
 }

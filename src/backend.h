@@ -25,6 +25,9 @@ struct backend {
 		struct patience patience); /* may be NULL: never */
 	void (*hear)(struct lock *lock, const struct lock_parting *parting,
 		struct patience patience, struct lock_answer *answer);
+	void (*force)(struct lock *lock,
+		void (*tell)(const struct lock_answer *held, void *context), void *context,
+		struct patience patience, struct lock_answer *answer); /* may be NULL: cannot */
 	enum lock_result (*verify)(
 		struct lock *lock, struct lock_answer *answer, struct patience patience);
 	void (*reset)(struct lock *lock);

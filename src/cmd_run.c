@@ -1,14 +1,9 @@
 /* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
 #include "commands.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "ancestry.h"
-#include "duration.h"
 #include "ending.h"
 #include "front.h"
-#include "holder.h"
 #include "inherited.h"
 #include "lock.h"
 #include "lock_set.h"
@@ -18,32 +13,7 @@
 #include "program.h"
 #include "report.h"
 #include "server.h"
-#include "wait_line.h"
-
-static void prepare(const struct options *options, const struct ancestry *ancestry,
-	struct lock_request *request)
-{
-	*request = (struct lock_request){
-		.name = options->name,
-		.prefix = options->prefix,
-		.mode = options->sharers == OPTIONS_EXCLUSIVE ? LOCK_EXCLUSIVE
-			: options->sharers == OPTIONS_SHARED  ? LOCK_SHARED
-							      : LOCK_PERMITS,
-		.permits = options->sharers,
-		.ttl_ms = options->ttl / NANOS_PER_MS,
-		.at_least_ms = options->at_least / NANOS_PER_MS,
-		.cooldown_ms = options->cooldown / NANOS_PER_MS,
-		.once = options->once,
-		.once_for_ms = options->once_for / NANOS_PER_MS,
-		.settle_ms = options->settle / NANOS_PER_MS,
-		.queues = options->wait != 0,
-		.priority = options->priority,
-		.watched = wait_line_is_wanted(),
-		.outer = ancestry->tokens,
-		.held = ancestry->held,
-	};
-	party_self(&request->self, options->label);
-}
+#include "taking.h"
 
 static struct lock *open_lock(
 	const struct options *options, const struct lock_request *request, struct failure *failure)
@@ -51,54 +21,6 @@ static struct lock *open_lock(
 	if (options->also_count == 0)
 		return lock_open(options->server, request, failure);
 	return lock_set_open(options->server, request, options->also, options->also_count, failure);
-}
-
-static void say_holder(const struct lock_answer *answer, const char *what)
-{
-	char text[HOLDER_TEXT];
-
-	message_say(MESSAGE_WARNING, "%s: %s", what, holder_describe(answer, 0, text));
-}
-
-static void say_run(const struct outcome *outcome)
-{
-	char waited[DURATION_TEXT], held[DURATION_TEXT];
-
-	if (message_shows(MESSAGE_INFO))
-		message_say(MESSAGE_INFO, "waited %s, held for %s, fencing token %" PRIu64,
-			duration_format(outcome->waited, waited),
-			duration_format(outcome->held, held), outcome->answer.fence);
-}
-
-static void say_outcome(const struct outcome *outcome, const struct options *options)
-{
-	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
-
-	switch (outcome->kind) {
-	case OUTCOME_BUSY:
-		say_holder(&outcome->answer, "busy");
-		break;
-	case OUTCOME_TIMEOUT:
-		strcpy(text, "busy after ");
-		strcat(text, duration_format(options->wait, waited));
-		say_holder(&outcome->answer, text);
-		break;
-	case OUTCOME_ALREADY:
-		message_say(MESSAGE_INFO, "not run: it succeeded %s ago",
-			duration_format(outcome->answer.done_ms * NANOS_PER_MS, waited));
-		break;
-	case OUTCOME_SKIPPED:
-		message_say(MESSAGE_WARNING, "not run (--if-unreachable skip): %s",
-			outcome->failure.text);
-		break;
-	case OUTCOME_RAN:
-		say_run(outcome);
-		break;
-	default: /* all else was said when it happened */
-		if (outcome->failure.code != EXIT_DONE)
-			message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
-		break;
-	}
 }
 
 /* From the first look at COMMAND to its end. */
@@ -112,8 +34,10 @@ static void run(const struct options *options, struct outcome *outcome)
 	struct lock *lock;
 
 	inherited_take(&inherited);
+	if (options->server->password)
+		inherited_keep_secret(&inherited);
 	ancestry_open(&ancestry);
-	prepare(options, &ancestry, &request);
+	taking_prepare(options, &ancestry, &request);
 	lock = open_lock(options, &request, &failure); /* connects meanwhile, where it can */
 	if (!lock || !program_find(&program, options->argv, &failure)) {
 		outcome_fail(outcome, &failure);
@@ -156,7 +80,7 @@ int cmd_run(const struct options *options)
 		return (int)failure.code;
 	}
 	run(options, &outcome);
-	say_outcome(&outcome, options);
+	taking_say(&outcome, options);
 	report_write(&report, &outcome);
 	if (outcome.end_signal != 0)
 		ending_by_signal(outcome.end_signal);

@@ -24,6 +24,38 @@ const struct command commands[] = {
 		.run = cmd_status,
 	},
 	{
+		.word = "hold",
+		.bit = COMMAND_HOLD,
+		.usage = "NAME",
+		.summary = "hold the lock NAME for the rest of a shell script",
+		.take = operands_take_hold,
+		.run = cmd_hold,
+	},
+	{
+		.word = "acquire",
+		.bit = COMMAND_ACQUIRE,
+		.usage = "NAME",
+		.summary = "take the lock NAME, detached, and print its token",
+		.take = operands_take_acquire,
+		.run = cmd_acquire,
+	},
+	{
+		.word = "renew",
+		.bit = COMMAND_RENEW,
+		.usage = "NAME TOKEN",
+		.summary = "give a detached lock more time",
+		.take = operands_take_renew,
+		.run = cmd_renew,
+	},
+	{
+		.word = "release",
+		.bit = COMMAND_RELEASE,
+		.usage = "NAME [TOKEN|--force]",
+		.summary = "give a detached lock back, or the script's own, or break any",
+		.take = operands_take_release,
+		.run = cmd_release,
+	},
+	{
 		.word = "guard",
 		.bit = COMMAND_GUARD,
 		.usage = "STATEFILE [--] COMMAND [ARG]...",
@@ -56,7 +88,6 @@ bool command_is_reserved(const char *word)
 {
 	/* clang-format off */
 	static const char *const reserved[] = {
-		"hold", "acquire", "renew", "release",
 		"help", "version", "list", "watch", "break", "config", "completion",
 	};
 	/* clang-format on */

@@ -12,6 +12,10 @@ enum command_bit {
 	COMMAND_RUN = 1 << 0,
 	COMMAND_STATUS = 1 << 1,
 	COMMAND_GUARD = 1 << 2,
+	COMMAND_ACQUIRE = 1 << 3,
+	COMMAND_RENEW = 1 << 4,
+	COMMAND_RELEASE = 1 << 5,
+	COMMAND_HOLD = 1 << 6,
 	COMMAND_CHECK = 1 << 8,
 };
 
@@ -38,6 +42,10 @@ bool command_is_reserved(const char *word);
 int cmd_run(const struct options *options);
 int cmd_status(const struct options *options);
 int cmd_guard(const struct options *options);
+int cmd_acquire(const struct options *options);
+int cmd_renew(const struct options *options);
+int cmd_hold(const struct options *options);
+int cmd_release(const struct options *options);
 int cmd_check(const struct options *options);
 
 #endif

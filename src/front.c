@@ -12,6 +12,7 @@
 
 #include "ancestry.h"
 #include "handover.h"
+#include "hold.h"
 #include "keeper.h"
 #include "message.h"
 #include "outcome.h"
@@ -25,8 +26,6 @@
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
 #define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
-#define STAY_LIMIT    (20 * NANOS_PER_MS)  /* seeing to a handover before it is left to another */
-#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 #define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE    200
 
@@ -37,6 +36,7 @@ struct front {
 	struct watch watch;
 	struct lease *lease;
 	struct wait_line line;
+	int cancel_fd; /* what ends a wait: watch.ending_fd; with hold the caller's end, too */
 	struct failure trouble; /* why no server has answered yet */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	bool ancestry_learned;
@@ -60,26 +60,19 @@ static bool is_late(const struct front *f)
 
 static struct patience patience(const struct front *f)
 {
-	return (struct patience){patience_end(f), f->watch.ending_fd};
-}
-
-/* Whom we handed the lock to must take it; but nobody is kept waiting for that. */
-static void see_to_handover(struct front *f, struct lock_answer *answer)
-{
-	handover_verify(f->lock, answer, STAY_LIMIT);
-	if (answer->handed_count > 0)
-		handover_leave_behind(f->lock, answer, VERIFY_LIMIT);
+	return (struct patience){patience_end(f), f->cancel_fd};
 }
 
 /* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
-static void withdraw(struct front *f, nanos limit)
+static enum lock_result withdraw(struct front *f, nanos limit)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
 
 	if (!f->outstanding)
-		return;
+		return LOCK_RELEASED;
 	lock_release(f->lock, NULL, (struct patience){clock_now() + limit, -1}, &answer);
-	see_to_handover(f, &answer);
+	handover_see_to(f->lock, &answer);
+	return answer.result;
 }
 
 static void end_by_signal(struct front *f, int signal)
@@ -97,6 +90,17 @@ static int take_signal(const struct front *f)
 	return read(f->watch.ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)
 		       ? (int)info.ssi_signo
 		       : 0;
+}
+
+/* Nobody is left to hold the lock for. */
+static void end_unasked(struct front *f)
+{
+	struct failure failure;
+
+	failure_set(&failure, EXIT_SYSTEM, "process %d, which was to hold the lock, has ended",
+		(int)f->task->hold->caller.pid);
+	outcome_fail(f->outcome, &failure);
+	withdraw(f, CANCEL_LIMIT);
 }
 
 /* The wait is over without the lock: it is held by another, or no server has answered at all. */
@@ -128,7 +132,11 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 
 		if (signal != 0)
 			end_by_signal(f, signal);
-		return signal == 0;
+		else if (f->task->hold && caller_is_gone(&f->task->hold->caller))
+			end_unasked(f);
+		else
+			return true;
+		return false;
 	}
 	if (result == LOCK_ALREADY) {
 		f->outcome->kind = OUTCOME_ALREADY;
@@ -158,6 +166,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 		.lock = f->lock,
 		.terms = task->terms,
 		.program = task->program,
+		.hold = task->hold,
 		.inherited = task->inherited,
 		.name = task->name,
 		.answer_until = patience_end(f),
@@ -214,7 +223,7 @@ static void hear_parting(struct front *f, const struct keeper_task *order)
 	lock_hear(f->lock, &f->lease->parting, (struct patience){f->lease->release_until, -1},
 		&answer);
 	parting_note(f->lease, &order->terms, &answer);
-	see_to_handover(f, &answer);
+	handover_see_to(f->lock, &answer);
 }
 
 /* COMMAND ran, or could not be started; the keeper has done its work. */
@@ -238,6 +247,20 @@ static void conclude(struct front *f)
 	if (f->outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
 		WTERMSIG(lease->command_status) == f->watch.terminal_signal)
 		f->outcome->end_signal = f->watch.terminal_signal;
+}
+
+/* The same for the caller of hold, who hears of the lock by our exit code. If a signal keeps us
+ * from telling him, the keeper sees that we end without, and gives the lock back. */
+static void conclude_hold(struct front *f)
+{
+	tell_run(f);
+	watch_note_signals(&f->watch);
+	if (f->watch.ending_signal != 0) {
+		f->outcome->kind = OUTCOME_CANCELLED;
+		f->outcome->end_signal = f->watch.ending_signal;
+		return;
+	}
+	hold_conclude(f->task->hold, f->lease, lock_token(f->lock), f->outcome);
 }
 
 static const char *explain_takeover(const struct front *f)
@@ -306,7 +329,7 @@ static void take_over(struct front *f, const struct keeper_task *order)
 		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
 	}
 	f->outcome->kind = end_of_takeover(f, &answer);
-	see_to_handover(f, &answer);
+	handover_see_to(f->lock, &answer);
 }
 
 /* The request was refused, or came too late. */
@@ -318,7 +341,7 @@ static void learn_denial(struct front *f)
 	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
 		f->answered = true;
 		f->outcome->answer = *answer;
-		see_to_handover(f, &f->lease->answer);
+		handover_see_to(f->lock, &f->lease->answer);
 	}
 }
 
@@ -366,7 +389,10 @@ static bool try_once(struct front *f)
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
 		hear_parting(f, &order);
-	conclude(f);
+	if (f->task->hold)
+		conclude_hold(f);
+	else
+		conclude(f);
 	return false;
 }
 
@@ -386,22 +412,98 @@ static bool wait_for_turn(struct front *f)
 	return result == LOCK_GRANTED || may_go_on(f, result, &failure);
 }
 
-void front_run(const struct front_task *task, struct outcome *outcome)
-{
-	struct front f = {.task = task, .lock = task->lock, .outcome = outcome};
+/* --- Without a COMMAND ------------------------------------------------------------------------ */
 
+/* The lock is ours: either the caller has heard of it, or it is given back. */
+static bool deliver(struct front *f)
+{
+	const struct front_task *task = f->task;
+	struct lock_answer *answer = &f->lease->answer;
+	struct patience limit = {
+		lease_valid_until(&task->terms, answer->asked_at), f->watch.ending_fd};
+	enum lock_result result = LOCK_TIMEOUT; /* granted so late that it is as good as expired */
+
+	f->answered = true;
+	memcpy(&f->outcome->answer, answer, offsetof(struct lock_answer, handed));
+	f->outcome->waited = answer->asked_at - task->started;
+	if (clock_now() < limit.until)
+		result = task->deliver(f->lock, answer, limit);
+	if (result == LOCK_GRANTED) {
+		f->outcome->kind = OUTCOME_ACQUIRED;
+		handover_see_to(f->lock, answer);
+		return false;
+	}
+	if (withdraw(f, RELEASE_LIMIT) != LOCK_RELEASED)
+		message_say(MESSAGE_WARNING, "the lock could not be given back; it frees itself");
+	return may_go_on(f, result, &answer->failure);
+}
+
+/* One request, and its answer. As try_once. */
+static bool try_detached(struct front *f)
+{
+	struct lock_answer *answer = &f->lease->answer;
+	struct failure failure = {0};
+	enum lock_result result = lock_ask(f->lock, patience(f), &failure);
+
+	if (result != LOCK_GRANTED)
+		return may_go_on(f, result, &failure);
+	f->outstanding = true;
+	lock_answer(f->lock, patience(f), answer);
+	switch (answer->result) {
+	case LOCK_GRANTED:
+		return deliver(f);
+	case LOCK_WITHIN:
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_DEADLOCK,
+			"waiting would deadlock: a dlock around this one holds it");
+		break;
+	case LOCK_BUSY:
+		f->answered = true;
+		f->outcome->answer = *answer;
+		handover_see_to(f->lock, answer);
+		if (found_outer(f))
+			return try_detached(f);
+		break;
+	default:
+		break;
+	}
+	return may_go_on(f, answer->result, &answer->failure);
+}
+
+static void go_through(
+	const struct front_task *task, bool (*try)(struct front *f), struct outcome *outcome)
+{
+	struct front f = {.task = task,
+		.lock = task->lock,
+		.outcome = outcome,
+		.trouble = {EXIT_UNREACHABLE, "no answer from the server"}};
 	struct failure failure;
 
-	failure_set(&f.trouble, EXIT_UNREACHABLE, "no answer from the server");
 	if (!watch_open(&f.watch, task->inherited)) {
 		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
 		outcome_fail(outcome, &failure);
 		return;
 	}
 	f.lease = f.watch.lease;
-	wait_line_open(&f.line, task->name, f.watch.ending_fd);
-	while (try_once(&f) && wait_for_turn(&f))
+	f.cancel_fd = f.watch.ending_fd;
+	if (task->hold && (f.cancel_fd = hold_cancel_fd(task->hold, f.cancel_fd)) < 0) {
+		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	wait_line_open(&f.line, task->name, f.cancel_fd);
+	while (try(&f) && wait_for_turn(&f))
 		continue;
 	if (outcome->answer.result != LOCK_GRANTED)
 		outcome->waited = clock_now() - task->started;
+}
+
+void front_run(const struct front_task *task, struct outcome *outcome)
+{
+	go_through(task, try_once, outcome);
+}
+
+void front_acquire(const struct front_task *task, struct outcome *outcome)
+{
+	go_through(task, try_detached, outcome);
 }

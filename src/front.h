@@ -11,17 +11,19 @@
 #include "lease.h"
 
 struct ancestry;
+struct hold;
 struct inherited;
 struct outcome;
 struct program;
 
 /* All borrowed. */
 struct front_task {
-	struct lock *lock; /* opened, nothing sent yet */
+	struct lock *lock;         /* opened, nothing sent yet */
 	struct ancestry *ancestry; /* opened; what is learnt goes into the lock's request */
 	const struct party *self;
 	struct lease_terms terms;
-	const struct program *program;
+	const struct program *program; /* NULL with hold */
+	struct hold *hold;             /* the lock is for this caller, not for a COMMAND; or NULL */
 	const struct inherited *inherited;
 	const char *name;
 	nanos started; /* `wait` counts from here */
@@ -29,9 +31,19 @@ struct front_task {
 	int stop_signal;
 	bool close_early;
 	bool warn_when_lost;
+
+	/* Of front_acquire, which takes no notice of what is COMMAND's. Tells the caller what he
+	 * got: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with granted->failure.
+	 */
+	enum lock_result (*deliver)(
+		struct lock *lock, struct lock_answer *granted, struct patience patience);
 };
 
 /* Runs COMMAND under the lock, from the first request to the end, and says how it went. */
 void front_run(const struct front_task *task, struct outcome *outcome);
+
+/* Takes a detached lock: from the first request to the moment at which the caller has heard of it,
+ * or it was given back. Nothing is left running. */
+void front_acquire(const struct front_task *task, struct outcome *outcome);
 
 #endif

@@ -9,6 +9,8 @@
 
 #define PAUSE_FIRST   1 /* ms */
 #define PAUSE_LONGEST 100
+#define STAY_LIMIT    (20 * NANOS_PER_MS) /* before it is left to another */
+#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 
 void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
 {
@@ -38,4 +40,11 @@ void handover_leave_behind(struct lock *lock, struct lock_answer *answer, nanos 
 	inherited_close();
 	handover_verify(lock, answer, limit);
 	_exit(0);
+}
+
+void handover_see_to(struct lock *lock, struct lock_answer *answer)
+{
+	handover_verify(lock, answer, STAY_LIMIT);
+	if (answer->handed_count > 0)
+		handover_leave_behind(lock, answer, VERIFY_LIMIT);
 }

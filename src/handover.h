@@ -17,4 +17,7 @@ void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
  * end. Where there is no process to be had the receivers' own timers must do. */
 void handover_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit);
 
+/* The first for a moment, then the second: nobody is kept waiting for a handover. */
+void handover_see_to(struct lock *lock, struct lock_answer *answer);
+
 #endif

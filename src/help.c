@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "options_table.h"
 #include "output.h"
+#include "tls_program.h"
 
 #define TEXT_COLUMN 32 /* where the description of an option begins */
 
@@ -64,7 +65,8 @@ bool help_show(const struct command *command, struct failure *failure)
 	show_options(command);
 	printf("\nA DURATION is 90 or 2.5 (seconds), 250ms, 1m30s, 2h, 7d. The server is named\n"
 	       "by -S, by DLOCK_SERVER or in the configuration; its URL is\n"
-	       "redis://[user[:password]@]host[:port][/db] or unix:///path[?db=N].\n"
+	       "redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
+	       "unix:///path[?db=N].\n"
 	       "Everything else, exit codes first: man dlock\n");
 	return output_finish(failure);
 }
@@ -72,6 +74,6 @@ bool help_show(const struct command *command, struct failure *failure)
 bool help_show_version(const struct command *command, struct failure *failure)
 {
 	(void)command;
-	printf("dlock %s\n", PACKAGE_VERSION);
+	printf("dlock %s\nTLS: %s\n", PACKAGE_VERSION, tls_program_is_there() ? "yes" : "no");
 	return output_finish(failure);
 }

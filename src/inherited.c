@@ -63,6 +63,17 @@ void inherited_take(struct inherited *inherited)
 	sigaction(SIGPIPE, &ignore, &inherited->on_pipe);
 	sigaction(SIGCHLD, &standard, &inherited->on_child);
 	inherited->terminal = has_terminal();
+	inherited->secret = false;
+}
+
+void inherited_keep_secret(struct inherited *inherited)
+{
+	struct rlimit none;
+
+	if (getrlimit(RLIMIT_CORE, &inherited->core) != 0)
+		return;
+	none = (struct rlimit){0, inherited->core.rlim_max};
+	inherited->secret = setrlimit(RLIMIT_CORE, &none) == 0;
 }
 
 bool inherited_is_shared(const struct inherited *inherited, int sig, int code)
@@ -87,6 +98,8 @@ void inherited_return(const struct inherited *inherited)
 {
 	sigaction(SIGPIPE, &inherited->on_pipe, NULL);
 	sigaction(SIGCHLD, &inherited->on_child, NULL);
+	if (inherited->secret)
+		setrlimit(RLIMIT_CORE, &inherited->core);
 	sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
 }
 

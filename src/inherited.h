@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 
 struct inherited {
 	sigset_t mask;
@@ -14,6 +15,8 @@ struct inherited {
 	sigset_t ending;    /* of HUP INT QUIT TERM USR1 USR2 ALRM: those that were not ignored */
 	sigset_t forwarded; /* ending, and WINCH CONT, as far as not ignored */
 	bool terminal;      /* there is a controlling terminal */
+	bool secret;        /* dlock leaves no core file; COMMAND may, up to */
+	struct rlimit core;
 };
 
 /* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed
@@ -22,11 +25,14 @@ struct inherited {
  * blocked: from now on they arrive as data. A signal that was ignored (nohup) stays ignored. */
 void inherited_take(struct inherited *inherited);
 
+/* For a dlock that knows a password: however it dies, from now on it leaves no core file. */
+void inherited_keep_secret(struct inherited *inherited);
+
 /* Whether COMMAND, in our process group on a terminal, has a signal already that came to us with
  * this si_code: the terminal sends its signals to the whole group. */
 bool inherited_is_shared(const struct inherited *inherited, int sig, int code);
 
-/* Between fork and exec, in COMMAND's process: dispositions and mask as they were.
+/* Between fork and exec, in COMMAND's process: dispositions, mask and limit as they were.
  * Async-signal-safe. */
 void inherited_return(const struct inherited *inherited);
 

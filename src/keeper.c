@@ -1,14 +1,14 @@
 #include "keeper.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ancestry.h"
+#include "decimal.h"
 #include "handover.h"
+#include "hold.h"
 #include "inherited.h"
 #include "news.h"
 #include "parting.h"
@@ -63,17 +63,20 @@ static _Noreturn void leave(struct supervision *s)
 	nanos limit = clock_now() + RELEASE_LIMIT;
 	bool ours;
 
-	if (s->tree.command > 0)
+	if (s->tree.command > 0 || s->task->hold)
 		parting = parting_terms(s->lease, &s->task->terms, own_status(s));
 	if (!s->lingering)
 		s->lease->held = clock_now() - s->lease->granted_at;
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
+	doorbell_close(&s->bell);
 	ours = give_back(s, &parting, limit, &answer);
 	parting_note(s->lease, &s->task->terms, &answer);
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
+	if (s->task->hold)
+		hold_end(s, answer.result);
 	if (ours && answer.handed_count > 0) {
 		/* The front may leave; this is no longer its business. Not below another dlock:
 		 * that would take us for a descendant which keeps the lock. */
@@ -155,9 +158,9 @@ static void export_nested(const struct supervision *s)
 	const char *token = within ? answer->holder_token : lock_token(s->lock);
 	uint64_t number =
 		within ? ancestry_fence(s->task->name, token, answer->fence) : answer->fence;
-	char fence[24];
+	char fence[DECIMAL_SIZE];
 
-	snprintf(fence, sizeof(fence), "%" PRIu64, number);
+	decimal_write_unsigned(fence, number);
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
@@ -168,7 +171,7 @@ static void export_nested(const struct supervision *s)
 /* While the answer is on its way; the fence is filled in when it has come. */
 static void prepare_environment(const struct supervision *s)
 {
-	if (s->task->nested)
+	if (s->task->nested || s->task->hold)
 		return;
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
@@ -182,8 +185,7 @@ static void export_answer(const struct supervision *s)
 	if (s->task->nested)
 		export_nested(s);
 	else
-		snprintf(getenv("DLOCK_FENCE"), sizeof(FENCE_ROOM), "%" PRIu64,
-			s->lease->answer.fence);
+		decimal_write_unsigned(getenv("DLOCK_FENCE"), s->lease->answer.fence);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
 }
@@ -213,12 +215,17 @@ pid_t keeper_start(const struct keeper_task *task)
 
 	if (pid != 0)
 		return pid;
-	setpgid(0, 0);
+	/* hold outlives a script that may have the terminal: no Ctrl-C, and no hangup. */
+	if (!task->hold || setsid() < 0)
+		setpgid(0, 0);
 	if (!supervision_open(&s, task, front))
 		refuse(&s);
 	prepare_environment(&s);
 	obtain(&s);
-	run_command(&s);
+	if (task->hold)
+		hold_begin(&s);
+	else
+		run_command(&s);
 	supervision_run(&s);
 	leave(&s);
 }

@@ -15,6 +15,7 @@
 
 #include "lease.h"
 
+struct hold;
 struct inherited;
 struct program;
 
@@ -23,7 +24,8 @@ struct keeper_task {
 	struct lock *lock; /* lock_ask has sent the request */
 	struct lease *lease;
 	struct lease_terms terms;
-	const struct program *program;
+	const struct program *program; /* NULL with hold */
+	struct hold *hold;             /* NULL: there is a COMMAND to run */
 	const struct inherited *inherited;
 	const char *name;
 	nanos answer_until; /* how long the answer may take */

@@ -52,7 +52,8 @@ enum lease_phase {
 	LEASE_HELD,      /* COMMAND runs */
 	LEASE_STOPPING,  /* the keeper has sent the stop signal */
 	LEASE_KILLING,   /* the keeper has sent SIGKILL */
-	LEASE_LINGERING, /* COMMAND ended, its descendants keep the lock; the front may leave */
+	LEASE_LINGERING, /* COMMAND ended, its descendants keep the lock; or hold: the caller has
+			  * it; the front may leave */
 	LEASE_RELEASING, /* the tree is gone, or -o: the lock is being given back */
 	LEASE_PARTED,    /* the keeper has sent the release: the front hears the answer */
 	LEASE_ENDED,     /* the tree is gone and the lock given back, as far as that went */
@@ -70,9 +71,10 @@ enum lease_stop { STOP_NONE, STOP_LOST, STOP_UNPROVED, STOP_FRONT_GONE, STOP_MAX
 struct lease {
 	_Atomic(enum lease_phase) phase;
 	_Atomic nanos valid_until;
-	atomic_bool lost;            /* proven: somebody else has, or had, the lock */
-	atomic_int reclaimed;        /* how often it was set again */
-	atomic_bool command_over;    /* COMMAND has ended, command_status is there */
+	atomic_bool lost;         /* proven: somebody else has, or had, the lock */
+	atomic_int reclaimed;     /* how often it was set again */
+	atomic_bool command_over; /* COMMAND has ended, command_status is there */
+	atomic_bool told; /* hold: the caller is about to hear that he has the lock; the front's */
 	atomic_bool command_stopped; /* by a stop signal: Ctrl-Z */
 
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */

@@ -4,6 +4,7 @@
 
 #include "backend.h"
 #include "redis/single.h"
+#include "redis/tls.h"
 #include "server.h"
 
 /* Which lock service speaks what a URL's scheme stands for; NULL: none does yet. */
@@ -18,7 +19,7 @@ static const struct backend *find_backend(const struct server *server, struct fa
 {
 	const struct backend *backend = backends[server->scheme];
 
-	if (server->tls) {
+	if (server->tls && !tls_layer) {
 		failure_set(failure, EXIT_USAGE, "cannot use %s: this dlock was built without TLS",
 			server->text);
 		return NULL;
@@ -82,6 +83,18 @@ void lock_hear(struct lock *lock, const struct lock_parting *parting, struct pat
 	struct lock_answer *answer)
 {
 	lock->backend->hear(lock, parting, patience, answer);
+}
+
+void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer)
+{
+	if (lock->backend->force) {
+		lock->backend->force(lock, tell, context, patience, answer);
+		return;
+	}
+	answer->result = LOCK_FAILED;
+	answer->handed_count = 0;
+	failure_set(&answer->failure, EXIT_USAGE, "this lock service knows no way to break a lock");
 }
 
 enum lock_result lock_verify(

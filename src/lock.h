@@ -37,6 +37,9 @@ struct lock_request {
 	const char *once;    /* so does one on record under this ID; NULL: none */
 	int64_t once_for_ms; /* for how long ours is put on record under it */
 	int64_t settle_ms;   /* take nothing from a server that has been up for less than that */
+	bool detached;       /* nobody stays with it: it lives for its TTL, and to renew or release
+			      * it takes no more than its token (below), whose lock, mode and TTL
+			      * the server then knows */
 	bool queues;         /* busy: take a place in the queue (else -n) */
 	int priority;        /* a point counts as a minute of waiting */
 	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
@@ -129,12 +132,16 @@ void lock_learn(struct lock *lock, const struct lock_answer *answer);
 enum lock_result lock_listen(struct lock *lock, struct patience patience, struct failure *failure);
 
 /* Extends the lease by a TTL from now on: LOCK_GRANTED, LOCK_SET_AGAIN, LOCK_LOST, LOCK_TIMEOUT,
- * LOCK_CANCELLED, or LOCK_FAILED. One bounded try; reconnects where the connection is gone. */
+ * LOCK_CANCELLED, or LOCK_FAILED. One bounded try; reconnects where the connection is gone.
+ * By the token of a detached lock: LOCK_GRANTED, or LOCK_LOST with a failure that says why, and
+ * nothing was changed; request.ttl_ms 0 is the TTL that it was acquired with. */
 void lock_renew(struct lock *lock, struct patience patience, struct lock_answer *answer);
 
 /* Gives the lock, a request under way and the place in the queue back, whichever there is, and
  * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. parting may be NULL:
- * nothing of it. One bounded try after another until patience ends. */
+ * nothing of it. One bounded try after another until patience ends. By the token of a detached
+ * lock: LOCK_RELEASED, or LOCK_LOST as for lock_renew; a server that refuses from the start is not
+ * tried again. */
 void lock_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
 
@@ -148,6 +155,13 @@ void lock_release(struct lock *lock, const struct lock_parting *parting, struct 
 bool lock_part(struct lock *lock, const struct lock_parting *parting, struct patience patience);
 void lock_hear(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
+
+/* Breaks the lock, whoever holds it, another Redis client too: it is free then, or its next
+ * waiter's, and nobody who held it can set it again. LOCK_RELEASED: tell has been called for each
+ * of those who held it, with an answer that holder_describe() can put into words. LOCK_GONE: it was
+ * free. Else as above; sent only once, so without an answer nobody knows whether it was broken. */
+void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer);
 
 /* Whether those whom answer->handed names have taken what they were handed; what nobody took is
  * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as

@@ -6,6 +6,7 @@
 #include "options.h"
 #include "outcome.h"
 #include "report.h"
+#include "tls_program.h"
 
 /* Nothing could be tried. Where even the report cannot be written, the first failure is the one to
  * hear of. */
@@ -31,6 +32,8 @@ int main(int argc, char **argv)
 	bool read = options_read(&options, argc, argv, &done, &failure);
 
 	message_open(options.verbosity, options.syslog);
+	if (read && !done && tls_program_is_needed(&options))
+		read = tls_program_become(argv, &options, &failure);
 	if (!read) {
 		code = fail(&options, &failure);
 	} else if (!done) {

@@ -16,6 +16,8 @@ static struct {
 	int level;
 	bool to_syslog;
 	const char *name;
+	bool (*write)(const char *line, size_t length, void *context);
+	void *context;
 } message = {.level = MESSAGE_WARNING};
 
 void message_open(int level, bool to_syslog)
@@ -32,15 +34,24 @@ void message_name(const char *name)
 	message.name = name;
 }
 
+void message_divert(bool (*write)(const char *line, size_t length, void *context), void *context)
+{
+	message.write = write;
+	message.context = context;
+}
+
 bool message_shows(enum message_level level)
 {
 	return (int)level <= message.level;
 }
 
-static void write_line(const char *line, size_t length)
+static bool write_line(const char *line, size_t length)
 {
+	if (message.write)
+		return message.write(line, length, message.context);
 	while (write(STDERR_FILENO, line, length) == -1 && errno == EINTR)
 		;
+	return true;
 }
 
 void message_say(enum message_level level, const char *format, ...)
@@ -51,6 +62,7 @@ void message_say(enum message_level level, const char *format, ...)
 	char *text = line + sizeof(own) - 1;
 	size_t room = LINE_SIZE - sizeof(own); /* leaves one byte for the newline */
 	size_t length;
+	bool written;
 	int used = 0;
 	int saved_errno = errno;
 	va_list arguments;
@@ -66,10 +78,10 @@ void message_say(enum message_level level, const char *format, ...)
 	text_clean(text);
 	length = strlen(line);
 	line[length] = '\n';
-	write_line(line, length + 1);
+	written = write_line(line, length + 1);
 	line[length] = '\0';
 	/* Last, as it may wait for a syslogd that hangs. */
-	if (message.to_syslog)
+	if (!written || message.to_syslog)
 		syslog(priorities[level], "%s", text);
 	errno = saved_errno;
 }

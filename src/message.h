@@ -7,6 +7,7 @@
 #define DLOCK_MESSAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum message_level {
 	MESSAGE_ERROR = 0,   /* why dlock ends; silent with -qq */
@@ -20,6 +21,10 @@ void message_open(int level, bool to_syslog);
 
 /* The lock NAME that the following lines name; borrowed, may be NULL for none. */
 void message_name(const char *name);
+
+/* From now on lines go to `write` instead of stderr; those that it could not write (false) go to
+ * syslog, at least. Once, before there is a second thread; it is then called by any. */
+void message_divert(bool (*write)(const char *line, size_t length, void *context), void *context);
 
 bool message_shows(enum message_level level);
 

@@ -10,6 +10,7 @@
 #include "name.h"
 #include "options.h"
 #include "options_table.h"
+#include "token.h"
 
 #define HOST_SIZE 256 /* HOST_NAME_MAX is 64 on Linux */
 
@@ -51,20 +52,10 @@ static bool settle_name(struct options *options, const char **name, struct failu
 
 static bool take_name(struct options *options, struct failure *failure)
 {
-	const char *name;
-
 	if (options->operand_count == 0)
 		return failure_set(failure, EXIT_USAGE, "no lock NAME given; see dlock --help");
-	name = *options->operands++;
+	options->name = *options->operands++;
 	options->operand_count--;
-	/* dlock -n 9: flock's way to lock a file descriptor of a script. */
-	if (options->operand_count == 0 && options->shell_string == NULL && *name != '\0' &&
-		name[strspn(name, "0123456789")] == '\0')
-		return failure_set(failure, EXIT_USAGE,
-			"'%.100s' is no file descriptor but a lock NAME, without a COMMAND; "
-			"for the rest of a script there is dlock hold",
-			name);
-	options->name = name;
 	for (size_t i = 0; i < options->also_count; i++)
 		if (!settle_name(options, &options->also[i], failure))
 			return false;
@@ -142,9 +133,24 @@ static bool take_command(struct options *options)
 	return options->operand_count > 0;
 }
 
+/* dlock -n 9: flock's way to lock a file descriptor of a script. */
+static bool check_descriptor(const struct options *options, struct failure *failure)
+{
+	const char *name = options->operand_count == 1 ? options->operands[0] : "";
+
+	if (options->shell_string != NULL || *name == '\0' ||
+		name[strspn(name, "0123456789")] != '\0')
+		return true;
+	return failure_set(failure, EXIT_USAGE,
+		"'%.100s' is no file descriptor but a lock NAME, without a COMMAND; "
+		"for the rest of a script there is dlock hold",
+		name);
+}
+
 bool operands_take_run(struct options *options, struct failure *failure)
 {
-	if (!take_name(options, failure) || !take_shell_string(options, failure))
+	if (!check_descriptor(options, failure) || !take_name(options, failure) ||
+		!take_shell_string(options, failure))
 		return false;
 	if (options->shell_string != NULL) {
 		if (!take_shell(options, failure))
@@ -156,6 +162,66 @@ bool operands_take_run(struct options *options, struct failure *failure)
 	if (options->label == NULL)
 		options->label = base_name(options->argv[0]);
 	return true;
+}
+
+static bool take_nothing_more(const struct options *options, struct failure *failure)
+{
+	return options->operand_count == 0 ||
+	       failure_set(failure, EXIT_USAGE, "nothing may follow here: '%.100s'",
+		       options->operands[0]);
+}
+
+bool operands_take_acquire(struct options *options, struct failure *failure)
+{
+	if (!take_name(options, failure) || !take_nothing_more(options, failure))
+		return false;
+	if (options->label == NULL)
+		options->label = options->command->word;
+	return true;
+}
+
+bool operands_take_hold(struct options *options, struct failure *failure)
+{
+	return take_name(options, failure) && take_nothing_more(options, failure);
+}
+
+static bool take_token(struct options *options, struct failure *failure)
+{
+	const char *operand = *options->operands++;
+	const char *fault;
+
+	options->operand_count--;
+	if (strcmp(operand, "-") == 0) {
+		char *token = options_keep(options, malloc(LOCK_TOKEN_SIZE));
+
+		options->token = token;
+		if (token == NULL)
+			return failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return token_read(STDIN_FILENO, token, failure);
+	}
+	options->token = operand;
+	fault = token_fault(operand);
+	return fault == NULL ||
+	       failure_set(failure, EXIT_USAGE, "the TOKEN %s: '%.150s'", fault, operand);
+}
+
+bool operands_take_renew(struct options *options, struct failure *failure)
+{
+	if (!take_name(options, failure))
+		return false;
+	if (options->operand_count == 0)
+		return failure_set(failure, EXIT_USAGE, "no TOKEN given for the lock NAME '%.100s'",
+			options->name);
+	return take_token(options, failure) && take_nothing_more(options, failure);
+}
+
+bool operands_take_release(struct options *options, struct failure *failure)
+{
+	if (!take_name(options, failure))
+		return false;
+	if (options->operand_count > 0 && !options->force && !take_token(options, failure))
+		return false;
+	return take_nothing_more(options, failure);
 }
 
 static bool take_fence(struct options *options, struct failure *failure)

@@ -2,11 +2,9 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <bsd/stdlib.h>
 #include <bsd/string.h>
@@ -14,13 +12,14 @@
 #include "arguments.h"
 #include "commands.h"
 #include "config_file.h"
+#include "config_notice.h"
 #include "duration.h"
 #include "failure.h"
 #include "message.h"
 #include "options_table.h"
 #include "password.h"
 #include "server.h"
-#include "url.h"
+#include "tls_program.h"
 
 #ifndef SYSCONFDIR
 #define SYSCONFDIR "/etc"
@@ -40,9 +39,7 @@ struct reading {
 	struct failure *failure;
 	struct arguments arguments;
 	enum origin grace_from, ttl_from, server_from;
-	const char *user_file;                   /* the one that is being read; NULL: another one */
-	const char *system_server, *user_server; /* as the two files name it; NULL: not at all */
-	const char *open_file;  /* the last that was found to give a password away */
+	struct config_notice notice;
 	char place[PLACE_SIZE]; /* the line of a file that last set one of the two */
 	bool profile_found;
 };
@@ -58,56 +55,6 @@ static bool set_presets(struct reading *reading)
 			return false;
 	}
 	return true;
-}
-
-static void warn(struct reading *reading, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-/* Memory that is short is said elsewhere. */
-static void warn(struct reading *reading, const char *format, ...)
-{
-	struct options *options = reading->options;
-	va_list arguments;
-	char *text;
-
-	va_start(arguments, format);
-	if (vasprintf(&text, format, arguments) == -1)
-		text = NULL;
-	va_end(arguments);
-	text = options_keep(options, text);
-	if (text != NULL && options->warning_count < OPTIONS_WARNINGS)
-		options->warnings[options->warning_count++] = text;
-}
-
-/* A password in a file that others may read. Its group may be meant to. */
-static void check_secrecy(struct reading *reading, const struct config_entry *entry)
-{
-	struct stat status;
-	size_t from, length;
-
-	if (!url_find_password(entry->value, &from, &length) || length == 0 ||
-		stat(entry->path, &status) != 0 || (status.st_mode & S_IROTH) == 0 ||
-		(reading->open_file != NULL && strcmp(reading->open_file, entry->path) == 0))
-		return;
-	reading->open_file = options_keep(reading->options, strdup(entry->path));
-	warn(reading,
-		"%s:%d: any user may read this password (mode %04o): chmod o-r, or a "
-		"password-file",
-		entry->path, entry->line, (unsigned)status.st_mode & 07777);
-}
-
-/* Who names the server: the host's file, or the user's own. */
-static void note_server(
-	struct reading *reading, const struct config_entry *entry, const char *value, bool chosen)
-{
-	check_secrecy(reading, entry);
-	if (!chosen)
-		return;
-	reading->server_from = FROM_FILE;
-	if (reading->user_file != NULL)
-		reading->user_server = value;
-	else
-		reading->system_server = value;
 }
 
 /* Notes where the two come from that have to agree with each other; false for all others. */
@@ -142,7 +89,7 @@ static bool take_entry(const struct config_entry *entry, void *context, struct f
 	reading->profile_found |= chosen;
 	chosen |= *entry->section == '\0';
 	if (row->field == offsetof(struct options, server))
-		note_server(reading, entry, value, chosen);
+		config_notice_server(&reading->notice, reading->options, entry, value, chosen);
 	if (chosen && note_origin(reading, row, FROM_FILE))
 		snprintf(reading->place, sizeof(reading->place), "%s:%d: ", entry->path,
 			entry->line);
@@ -168,7 +115,7 @@ static bool read_user_file(struct reading *reading)
 	if (base == NULL || *base != '/' || strlcpy(path, base, sizeof(path)) >= sizeof(path) ||
 		strlcat(path, below, sizeof(path)) >= sizeof(path))
 		return true;
-	reading->user_file = options_keep(reading->options, strdup(path));
+	reading->notice.user_file = options_keep(reading->options, strdup(path));
 	return config_file_read(path, false, true, take_entry, reading, reading->failure);
 }
 
@@ -222,10 +169,8 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	bool done = row->set(row, argument->text, reading->options, failure);
 
 	note_origin(reading, row, FROM_ARGUMENTS);
-	if (row->field == offsetof(struct options, server) && argument->text != NULL) {
+	if (row->field == offsetof(struct options, server))
 		reading->server_from = FROM_ARGUMENTS;
-		server_scrub(argument->text);
-	}
 	return done ||
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
@@ -282,6 +227,7 @@ static bool take_arguments(struct reading *reading)
 		if (!take_argument(reading, &arguments->options[i]))
 			return false;
 	}
+	reading->options->ttl_given = reading->ttl_from == FROM_ARGUMENTS;
 	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
 		return failure_set(reading->failure, EXIT_USAGE,
 			"--once-for says how long a success is kept for --once ID, which is not "
@@ -299,6 +245,8 @@ static bool settle_grace(struct reading *reading)
 	nanos most = options->ttl / 3 < GRACE_MOST ? options->ttl / 3 : GRACE_MOST;
 	bool in_file = reading->grace_from != FROM_ARGUMENTS && reading->ttl_from != FROM_ARGUMENTS;
 
+	if (options->command->bit & (COMMAND_ACQUIRE | COMMAND_RENEW))
+		return true; /* there is nothing to stop */
 	if (reading->grace_from == FROM_PRESET)
 		options->grace = most;
 	if (options->grace <= most)
@@ -318,17 +266,15 @@ static bool settle_server(struct reading *reading)
 
 	if ((takers & options->command->bit) == 0)
 		return true;
+	if (options->command->bit == COMMAND_RELEASE && options->token == NULL && !options->force)
+		return true; /* a keeper is asked, no server */
 	if (options->server == NULL)
 		return failure_set(reading->failure, EXIT_CONFIG,
 			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
 			"%s",
 			options->config != NULL ? options->config : SYSTEM_FILE);
-	/* Somebody who locks elsewhere than all others of this host may not know that he does. */
-	if (reading->server_from == FROM_FILE && reading->system_server != NULL &&
-		reading->user_server != NULL &&
-		strcmp(reading->system_server, reading->user_server) != 0)
-		warn(reading, "%s: its server is used, %s, not that of %s", reading->user_file,
-			options->server->text, SYSTEM_FILE);
+	if (reading->server_from < FROM_ENVIRONMENT)
+		config_notice_choice(&reading->notice, options, SYSTEM_FILE);
 	if (options->server->password != NULL)
 		return true;
 	options->server->password = password_find(options->password_file, reading->failure);
@@ -356,6 +302,21 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	       settle_server(reading);
 }
 
+/* Passwords out of what ps shows; unless another program is still to read them. */
+static void scrub(const struct reading *reading, bool good)
+{
+	const struct arguments *arguments = &reading->arguments;
+
+	if (good && tls_program_is_needed(reading->options))
+		return;
+	for (size_t i = 0; i < arguments->option_count; i++) {
+		const struct argument *argument = &arguments->options[i];
+
+		if (argument->row->field == offsetof(struct options, server) && argument->text)
+			server_scrub(argument->text);
+	}
+}
+
 bool options_read(
 	struct options *options, int argc, char **argv, bool *done, struct failure *failure)
 {
@@ -369,6 +330,7 @@ bool options_read(
 	*failure = (struct failure){.code = EXIT_DONE};
 	*done = false;
 	good = read_all(&reading, argc, argv, done);
+	scrub(&reading, good);
 	arguments_close(&reading.arguments);
 	return good;
 }

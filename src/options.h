@@ -69,6 +69,15 @@ struct options {
 	const char *state_file;
 	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
 
+	/* hold */
+	int pid; /* 0: the shell that called us */
+	bool print;
+
+	/* renew, release */
+	const char *token; /* NULL: none */
+	bool ttl_given;    /* -t: ttl is more than a preset */
+	bool force;
+
 	/* status */
 	bool json;
 	bool openmetrics;
@@ -93,7 +102,8 @@ struct options {
 
 /* Reads argv, environment and configuration. On -h and -V prints to stdout and sets *done. False
  * with failure (EXIT_USAGE, EXIT_CONFIG, EXIT_SYSTEM); what was read till then counts. A password
- * in argv is overwritten in place; the copy in options->server is the only one left. */
+ * in argv is overwritten in place, so that the copy in options->server is the only one left; but not
+ * where tls_program_is_needed(). */
 bool options_read(
 	struct options *options, int argc, char **argv, bool *done, struct failure *failure);
 

@@ -12,8 +12,13 @@
 #define RUN    COMMAND_RUN
 #define STATUS COMMAND_STATUS
 #define GUARD  COMMAND_GUARD
+#define HOLD   COMMAND_HOLD
+#define TAKES  (RUN | HOLD | COMMAND_ACQUIRE)
+#define RENEW  COMMAND_RENEW
+#define GIVES  COMMAND_RELEASE
+#define NAMES  (TAKES | RENEW | GIVES)
 #define CHECK  COMMAND_CHECK
-#define SERVED (RUN | STATUS | CHECK)
+#define SERVED (NAMES | STATUS | CHECK)
 #define ALL    (SERVED | GUARD)
 
 #define YEAR (365 * 24 * 3600 * NANOS_PER_SEC)
@@ -32,14 +37,14 @@ const struct option_row option_rows[] = {
 	/* What to wait for, and how long. */
 	{.letters = "n", .names = {"nonblock", "nb", "nonblocking"},
 		.help = "do not wait for the lock",
-		.commands = RUN, .configurable = true, .set = option_set_zero, FIELD(wait)},
+		.commands = TAKES, .configurable = true, .set = option_set_zero, FIELD(wait)},
 	{.letters = "w", .names = {"wait", "timeout"}, .argument = "DURATION",
 		.help = "wait at most that long; 0 is -n", .otherwise = "for ever",
-		.commands = RUN, .configurable = true,
+		.commands = TAKES, .configurable = true,
 		.set = option_set_duration, .most = INT64_MAX, FIELD(wait)},
 	{.letters = "E", .names = {"conflict-exit-code"}, .argument = "NUMBER",
 		.help = "exit code when the lock was not to be had", .preset = "1",
-		.commands = RUN, .configurable = true,
+		.commands = TAKES, .configurable = true,
 		.set = option_set_number, .most = 255, FIELD(conflict_exit)},
 
 	/* Whether to run at all. */
@@ -62,26 +67,26 @@ const struct option_row option_rows[] = {
 	/* The lock. */
 	{.letters = "xe", .names = {"exclusive"},
 		.help = "an exclusive lock: the default",
-		.commands = RUN, .configurable = true,
+		.commands = TAKES, .configurable = true,
 		.set = option_set_constant, .least = OPTIONS_EXCLUSIVE, FIELD(sharers)},
 	{.letters = "s", .names = {"shared"},
 		.help = "a shared lock: others may share it too",
-		.commands = RUN, .configurable = true,
+		.commands = TAKES, .configurable = true,
 		.set = option_set_constant, .least = OPTIONS_SHARED, FIELD(sharers)},
 	{.names = {"permits"}, .argument = "NUMBER",
 		.help = "a semaphore: as many may hold the lock at a time",
-		.commands = RUN, .configurable = true,
+		.commands = TAKES, .configurable = true,
 		.set = option_set_number, .least = 1, .most = 1000000, FIELD(sharers)},
 	{.names = {"priority"}, .argument = "NUMBER",
 		.help = "goes ahead: a point counts as a minute of waiting", .preset = "0",
-		.commands = RUN, .configurable = true,
+		.commands = TAKES, .configurable = true,
 		.set = option_set_number, .least = -1000, .most = 1000, FIELD(priority)},
 	{.names = {"also"}, .argument = "NAME",
 		.help = "take this lock too, all or none; any number of times",
 		.commands = RUN, .configurable = true, .set = option_set_also},
 	{.letters = "t", .names = {"ttl"}, .argument = "DURATION",
 		.help = "how long the lock outlives a dead host", .preset = "60s",
-		.commands = RUN | CHECK, .configurable = true,
+		.commands = TAKES | RENEW | CHECK, .configurable = true,
 		.set = option_set_duration, .least = NANOS_PER_SEC, .most = INT64_MAX, FIELD(ttl)},
 	{.letters = "S", .names = {"server"}, .argument = "URL",
 		.help = "the lock server",
@@ -95,18 +100,18 @@ const struct option_row option_rows[] = {
 		.commands = SERVED, .configurable = true, .set = option_set_prefix, FIELD(prefix)},
 	{.names = {"at-least"}, .argument = "DURATION",
 		.help = "keep the lock that long from its grant, though COMMAND ends sooner",
-		.commands = RUN, .configurable = true,
+		.commands = TAKES, .configurable = true,
 		.set = option_set_duration, .most = YEAR, FIELD(at_least)},
 	{.names = {"settle"}, .argument = "DURATION",
 		.help = "take no lock from a server that has been up for less than that",
-		.commands = RUN | CHECK, .configurable = true,
+		.commands = TAKES | CHECK, .configurable = true,
 		.set = option_set_duration, .most = YEAR, FIELD(settle)},
 	{.names = {"per-host"},
 		.help = "the lock is this host's own: NAME becomes HOST/NAME",
-		.commands = RUN, .configurable = true, .set = option_set_flag, FIELD(per_host)},
+		.commands = NAMES, .configurable = true, .set = option_set_flag, FIELD(per_host)},
 	{.names = {"label"}, .argument = "TEXT",
 		.help = "what status shows for this holder", .otherwise = "COMMAND's base name",
-		.commands = RUN, .configurable = true, .set = option_set_text, FIELD(label)},
+		.commands = TAKES, .configurable = true, .set = option_set_text, FIELD(label)},
 
 	/* COMMAND. */
 	{.letters = "c", .names = {"command"}, .argument = "STRING",
@@ -122,17 +127,30 @@ const struct option_row option_rows[] = {
 		.set = option_set_duration, .most = INT64_MAX, FIELD(max_run)},
 	{.names = {"stop-signal"}, .argument = "SIGNAL",
 		.help = "how COMMAND is asked to stop", .preset = "TERM",
-		.commands = RUN, .configurable = true, .completion = COMPLETE_SIGNAL,
+		.commands = RUN | HOLD, .configurable = true, .completion = COMPLETE_SIGNAL,
 		.set = option_set_signal, FIELD(stop_signal)},
 	{.names = {"grace"}, .argument = "DURATION",
 		.help = "from the stop signal to SIGKILL",
 		.otherwise = "10s or a third of the TTL, the smaller",
-		.commands = RUN, .configurable = true,
+		.commands = RUN | HOLD, .configurable = true,
 		.set = option_set_duration, .most = INT64_MAX, FIELD(grace)},
 	{.names = {"on-lost"}, .argument = "stop|warn",
 		.help = "what to do when the lock cannot be proved any longer", .preset = "stop",
-		.commands = RUN, .configurable = true, .completion = COMPLETE_CHOICE,
+		.commands = RUN | HOLD, .configurable = true, .completion = COMPLETE_CHOICE,
 		.set = option_set_choice, .choices = on_lost_choices, FIELD(on_lost)},
+
+	/* The rest of a script. */
+	{.names = {"pid"}, .argument = "PID",
+		.help = "the process that holds the lock", .otherwise = "the shell that calls dlock",
+		.commands = HOLD, .set = option_set_number, .least = 1, .most = INT_MAX, FIELD(pid)},
+	{.names = {"print"},
+		.help = "print DLOCK_NAME, DLOCK_TOKEN and DLOCK_FENCE as a shell reads them",
+		.commands = HOLD, .set = option_set_flag, FIELD(print)},
+
+	/* Somebody else's lock. */
+	{.names = {"force"},
+		.help = "break the lock, whoever holds it",
+		.commands = GIVES, .set = option_set_flag, FIELD(force)},
 
 	/* The resource's side. */
 	{.names = {"fence"}, .argument = "NUMBER",

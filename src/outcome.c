@@ -10,6 +10,8 @@ static const struct {
 	int exit;
 } kinds[] = {
 	[OUTCOME_RAN] = {"ran", OF_COMMAND},
+	[OUTCOME_ACQUIRED] = {"acquired", EXIT_DONE},
+	[OUTCOME_HELD] = {"held", EXIT_DONE},
 	[OUTCOME_BUSY] = {"busy", OF_CONFLICT},
 	[OUTCOME_TIMEOUT] = {"timeout", OF_CONFLICT},
 	[OUTCOME_ALREADY] = {"already", EXIT_DONE},

@@ -7,6 +7,8 @@
 
 enum outcome_kind {
 	OUTCOME_RAN,       /* COMMAND ran to its end */
+	OUTCOME_ACQUIRED,  /* `acquire` got the lock */
+	OUTCOME_HELD,      /* so did `hold` */
 	OUTCOME_BUSY,      /* not free, with -n */
 	OUTCOME_TIMEOUT,   /* -w ran out */
 	OUTCOME_ALREADY,   /* --cooldown, --once: a success is on record */

@@ -18,8 +18,8 @@ struct lock_parting parting_terms(
 static void note_loss(struct lease *lease)
 {
 	if (!atomic_exchange(&lease->lost, true))
-		message_say(MESSAGE_ERROR, "the lock was lost while COMMAND ran: somebody else "
-					   "took it, or it was ended");
+		message_say(MESSAGE_ERROR, "the lock was lost before it was given back: "
+					   "somebody else took it, or it was ended");
 }
 
 static void note_failure(

@@ -6,12 +6,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cgroup.h"
+#include "other_tree.h"
+#include "process.h"
 
 #define DESCENDANTS_MOST 32768 /* in one sweep; what lies beyond is met by the next */
 
@@ -21,41 +23,6 @@ struct descendant {
 
 /* Every sweep uses it; untouched it takes no memory. */
 static struct descendant found[DESCENDANTS_MOST];
-
-/* Reads a small file of /proc whole; the length, or -1. */
-static ssize_t read_file(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t length = 0;
-
-	if (fd < 0)
-		return -1;
-	while (length < size - 1) {
-		ssize_t n = read(fd, text + length, size - 1 - length);
-
-		if (n <= 0)
-			break;
-		length += (size_t)n;
-	}
-	close(fd);
-	text[length] = '\0';
-	return (ssize_t)length;
-}
-
-/* The parent's pid: field 4 of /proc/PID/stat, counted behind the last ')', since field 2 is the
- * program's name and may hold anything. -1: gone. */
-static pid_t parent_of(pid_t pid)
-{
-	char path[48], text[1024];
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (read_file(path, text, sizeof(text)) <= 0)
-		return -1;
-
-	const char *end = strrchr(text, ')');
-
-	return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : -1;
-}
 
 static bool is_stranger(const struct process_tree *tree, pid_t pid)
 {
@@ -132,6 +99,13 @@ static size_t find_descendants(const struct process_tree *tree, pid_t root)
 	return count;
 }
 
+/* What may not be signalled may still be killed by its cgroup. */
+static void insist(int result, pid_t pid, int pidfd, int sig)
+{
+	if (result < 0 && errno == EPERM && sig == SIGKILL)
+		cgroup_kill(pid, pidfd);
+}
+
 /* Somebody else's child: between our look at the list and this call it may have ended and its pid
  * may have been given to a stranger; but a pidfd stays with one process. If its parent has died
  * meanwhile, of this very signal perhaps, it is the root's child now. */
@@ -142,10 +116,11 @@ static void signal_grandchild(const struct descendant *descendant, pid_t root, i
 	if (fd < 0)
 		return;
 
-	pid_t parent = parent_of(descendant->pid);
+	struct process process;
 
-	if (parent == descendant->parent || parent == root)
-		pidfd_send_signal(fd, sig, NULL, 0);
+	if (process_read(descendant->pid, &process) &&
+		(process.parent == descendant->parent || process.parent == root))
+		insist(pidfd_send_signal(fd, sig, NULL, 0), descendant->pid, fd, sig);
 	close(fd);
 }
 
@@ -155,7 +130,7 @@ static void signal_descendants(const struct process_tree *tree, pid_t root, int 
 
 	for (size_t i = 0; i < count; i++)
 		if (found[i].parent == getpid())
-			kill(found[i].pid, sig);
+			insist(kill(found[i].pid, sig), found[i].pid, -1, sig);
 		else
 			signal_grandchild(&found[i], root, sig);
 }
@@ -177,6 +152,10 @@ void tree_reap(struct process_tree *tree)
 	int status;
 	pid_t pid;
 
+	if (tree->other) {
+		other_tree_look(tree->other, &tree->over, &tree->reaped, &tree->empty);
+		return;
+	}
 	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
 		if (WIFEXITED(status) || WIFSIGNALED(status))
 			tree->reaped++;
@@ -195,6 +174,10 @@ void tree_reap(struct process_tree *tree)
 
 void tree_signal(const struct process_tree *tree, int sig)
 {
+	if (tree->other) {
+		other_tree_signal(tree->other, sig);
+		return;
+	}
 	signal_descendants(tree, getpid(), sig);
 }
 
@@ -203,10 +186,22 @@ void tree_signal_below(pid_t root, int sig)
 	signal_descendants(NULL, root, sig);
 }
 
+size_t tree_children(pid_t parent, pid_t *pids, size_t most)
+{
+	size_t count = add_children(NULL, parent, 0);
+
+	for (size_t i = 0; i < count && i < most; i++)
+		pids[i] = found[i].pid;
+	return count < most ? count : most;
+}
+
 size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most)
 {
-	size_t count = find_descendants(tree, getpid());
+	size_t count;
 
+	if (tree->other)
+		return other_tree_list(tree->other, pids, most);
+	count = find_descendants(tree, getpid());
 	if (count > most)
 		count = most;
 	for (size_t i = 0; i < count; i++)

@@ -3,7 +3,8 @@
  * Linux 3.4): an orphan below becomes our own child, whatever setsid or double fork it went
  * through.
  *
- * No function here allocates, takes a lock or waits: the kill deadline depends on nothing else.
+ * No function here allocates, takes a lock or waits: the kill deadline depends on nothing else. (But
+ * for SIGKILL to what may not be signalled: see cgroup.h.)
  * One thread, the one that started COMMAND or took its tree over.
  */
 #ifndef DLOCK_PROCESS_TREE_H
@@ -15,6 +16,8 @@
 
 #define TREE_STRANGERS 64
 
+struct other_tree;
+
 struct process_tree {
 	pid_t command;                   /* our child whose status counts; 0: none */
 	bool over;                       /* it has ended; status is there */
@@ -24,6 +27,8 @@ struct process_tree {
 	bool empty;                      /* nothing is left: known after tree_reap */
 	pid_t strangers[TREE_STRANGERS]; /* children that were here before; not ours to stop */
 	size_t stranger_count;
+	struct other_tree *other; /* borrowed; NULL, unless this is the tree of another process, not
+				   * ours: then the functions below are about that (other_tree.h) */
 };
 
 /* Makes this process the reaper of all that descends from it, and sets children that it already
@@ -44,6 +49,9 @@ void tree_signal(const struct process_tree *tree, int sig);
 
 /* The same for the descendants of another process, which is not signalled itself. */
 void tree_signal_below(pid_t root, int sig);
+
+/* The first `most` children of any process; returns how many. */
+size_t tree_children(pid_t parent, pid_t *pids, size_t most);
 
 /* The first `most` descendants' pids; returns how many. */
 size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most);

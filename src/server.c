@@ -275,6 +275,7 @@ static bool read_parameter(const struct reading *reading, char *name)
 
 static bool read_query(const struct reading *reading)
 {
+	const struct server *server = reading->server;
 	char *rest = reading->url.query;
 	char *parameter;
 
@@ -282,7 +283,7 @@ static bool read_query(const struct reading *reading)
 		if (!read_parameter(reading, parameter))
 			return false;
 	}
-	return true;
+	return !server->key || server->cert || fault(reading, "a key= without cert=");
 }
 
 /* --- All of it ----------------------------------------------------------------------------- */
@@ -300,7 +301,7 @@ static bool read_scheme(struct reading *reading)
 	return fault(reading, "an unknown scheme");
 }
 
-/* The URL as messages may show it: the password, and only that, is left out. */
+/* The URL as messages may show it, but for what show_less() takes away: without the password. */
 static bool keep_text(const struct reading *reading)
 {
 	const char *text = reading->text;
@@ -318,6 +319,14 @@ static bool keep_text(const struct reading *reading)
 	return true;
 }
 
+/* What a URL with TLS has behind the '?' says nothing of where the server is, and much else. */
+static bool show_less(const struct reading *reading)
+{
+	if (reading->server->tls)
+		reading->server->text[strcspn(reading->server->text, "?")] = '\0';
+	return true;
+}
+
 static bool read_url(struct reading *reading)
 {
 	char *copy = strdup(reading->text);
@@ -327,7 +336,7 @@ static bool read_url(struct reading *reading)
 		return out_of_memory(reading);
 	if (found != NULL)
 		return fault(reading, found);
-	return read_scheme(reading) && keep_text(reading) &&
+	return read_scheme(reading) && keep_text(reading) && show_less(reading) &&
 	       keep(reading, reading->url.user, &reading->server->user) &&
 	       keep(reading, reading->url.password, &reading->server->password) &&
 	       (reading->server->scheme == SERVER_UNIX

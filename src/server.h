@@ -31,7 +31,8 @@ struct server {
 	int db;
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;
-	char *text; /* owned; the URL as messages may show it: without the password */
+	char *text; /* owned; the URL as messages may show it: without the password, and what TLS
+		       has behind a '?' */
 };
 
 /* Reads a URL. NULL with failure EXIT_USAGE (the value quoted, password left out) when it is

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "duration.h"
+#include "caller.h"
 #include "inherited.h"
 #include "keeper.h"
 #include "message.h"
@@ -17,6 +18,8 @@
 #include "survivors.h"
 
 #define RENEWAL_RETRY NANOS_PER_SEC /* when no thread was to be had */
+#define LOOK_EVERY    (20 * NANOS_PER_MS)
+#define HOLDERS_LEAVE (2 * NANOS_PER_SEC) /* a release is tried for so long */
 
 static void set_phase(struct supervision *s, enum lease_phase phase)
 {
@@ -29,7 +32,12 @@ bool supervision_open(struct supervision *s, const struct keeper_task *task, pid
 	sigset_t quiet;
 
 	*s = (struct supervision){
-		.task = task, .lock = task->lock, .lease = task->lease, .front = front};
+		.task = task,
+		.lock = task->lock,
+		.lease = task->lease,
+		.front = front,
+		.bell = {.fd = -1},
+	};
 	tree_open(&s->tree);
 	sigaddset(&heeded, SIGCHLD);
 	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -114,11 +122,20 @@ static void linger(struct supervision *s)
 	news_ring(s->task->news_fd);
 }
 
+/* The keeper of a `dlock hold` in COMMAND ends a little after it: that is not worth a word, and
+ * when we return its lock is to be free, too. */
+static bool holders_leave(struct supervision *s)
+{
+	if (s->linger_at == 0)
+		s->linger_at = clock_now() + HOLDERS_LEAVE;
+	return clock_now() < s->linger_at && survivors_are_holders(&s->tree);
+}
+
 /* ---- the loop ---- */
 
 static bool is_over(const struct supervision *s)
 {
-	if (s->tree.empty || s->given_up)
+	if (s->tree.empty || s->given_up || s->given_back)
 		return true;
 	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
 }
@@ -137,7 +154,8 @@ static void look_after_tree(struct supervision *s)
 		if (s->tree.stopped)
 			news_ring(s->task->news_fd);
 	}
-	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering)
+	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering &&
+		!holders_leave(s))
 		linger(s);
 }
 
@@ -156,6 +174,13 @@ static void forward(struct supervision *s, int sig)
 		kill(s->tree.command, sig);
 }
 
+/* Whoever ends a keeper of hold wants the lock back, not the caller's end. A stop goes on. */
+static void heed_request(struct supervision *s, int sig)
+{
+	if (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT)
+		s->given_back = s->stop == STOP_NONE;
+}
+
 static void heed_signals(struct supervision *s)
 {
 	struct signalfd_siginfo info;
@@ -164,12 +189,20 @@ static void heed_signals(struct supervision *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		if (info.ssi_signo == SIGCHLD)
 			child = true;
+		else if (s->task->hold)
+			heed_request(s, (int)info.ssi_signo);
 		else
 			forward(s, (int)info.ssi_signo);
 	if (!child)
 		return;
 	look_after_tree(s);
 	go_on_stopping(s);
+}
+
+/* Whom the lock is for. */
+static const char *whom(const struct supervision *s)
+{
+	return s->task->hold ? "its caller" : "COMMAND";
 }
 
 /* Whether a loss of the lock would be news. It outranks that --max-run was up. */
@@ -185,20 +218,46 @@ static void heed_loss(struct supervision *s)
 		return;
 	s->warned = true;
 	if (s->task->warn_when_lost) {
-		message_say(MESSAGE_WARNING, "the lock was lost; COMMAND goes on (--on-lost warn)");
+		message_say(
+			MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)", whom(s));
 		return;
 	}
 	message_say(MESSAGE_ERROR,
-		"the lock was lost: somebody else took it, or it was ended; stopping COMMAND");
+		"the lock was lost: somebody else took it, or it was ended; stopping %s", whom(s));
 	stop(s, STOP_LOST);
+}
+
+/* hold's front ends when the caller is told. If not, he does not know that he has the lock. */
+static void heed_messenger(struct supervision *s)
+{
+	if (s->front_fd < 0 || !supervision_front_is_gone(s))
+		return;
+	close(s->front_fd);
+	s->front_fd = -1;
+	if (!atomic_load(&s->lease->told) && s->stop == STOP_NONE)
+		s->given_back = true;
 }
 
 static void heed_front(struct supervision *s)
 {
+	if (s->task->hold) {
+		heed_messenger(s);
+		return;
+	}
 	if (s->lingering || s->stop != STOP_NONE || !supervision_front_is_gone(s))
 		return;
 	message_say(MESSAGE_ERROR, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
 	stop(s, STOP_FRONT_GONE);
+}
+
+static void heed_caller(struct supervision *s)
+{
+	if (!s->tree.other)
+		return;
+	if (s->stop == STOP_NONE && doorbell_heed(&s->bell))
+		s->given_back = true;
+	look_after_tree(s);
+	go_on_stopping(s);
 }
 
 static void start_renewal(struct supervision *s)
@@ -218,10 +277,11 @@ static void heed_validity(struct supervision *s, nanos now)
 	if (s->task->warn_when_lost) {
 		s->warned = true;
 		message_say(MESSAGE_WARNING,
-			"the lock cannot be proved any longer; COMMAND goes on (--on-lost warn)");
+			"the lock cannot be proved any longer; %s goes on (--on-lost warn)",
+			whom(s));
 		return;
 	}
-	message_say(MESSAGE_ERROR, "the lock cannot be proved any longer; stopping COMMAND");
+	message_say(MESSAGE_ERROR, "the lock cannot be proved any longer; stopping %s", whom(s));
 	stop(s, STOP_UNPROVED);
 }
 
@@ -261,6 +321,8 @@ static void heed_time(struct supervision *s)
 
 	if (!s->renewal && now >= s->renewal_due)
 		start_renewal(s);
+	if (s->linger_at != 0 && !s->lingering && now >= s->linger_at)
+		look_after_tree(s);
 	heed_validity(s, now);
 	heed_overrun(s, now);
 	go_on_stopping(s);
@@ -280,8 +342,12 @@ static nanos next_due(const struct supervision *s)
 	if (may_be_lost(s))
 		due = earlier(
 			due, lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)));
+	if (s->linger_at != 0 && !s->lingering && s->stop == STOP_NONE)
+		due = earlier(due, s->linger_at);
 	if (s->stop == STOP_NONE)
 		return earlier(due, overrun_at(s));
+	if (s->tree.other) /* nobody tells us of the end of a process that is not ours */
+		due = earlier(due, clock_now() + LOOK_EVERY);
 	return earlier(due, stopping_due(&s->stopping, kill_limit(s)));
 }
 
@@ -293,6 +359,8 @@ static void wait_for_news(struct supervision *s)
 		{.fd = s->lost_fd, .events = POLLIN},
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
 		{.fd = s->renewal ? -1 : lock_watch_fd(s->lock), .events = POLLIN},
+		{.fd = s->tree.other && !s->tree.over ? s->other.root->fd : -1, .events = POLLIN},
+		{.fd = s->stop == STOP_NONE ? s->bell.fd : -1, .events = POLLIN},
 	};
 	uint64_t times;
 
@@ -310,6 +378,7 @@ void supervision_run(struct supervision *s)
 	while (!is_over(s)) {
 		wait_for_news(s);
 		heed_signals(s);
+		heed_caller(s);
 		heed_loss(s);
 		heed_front(s);
 		heed_time(s);

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "doorbell.h"
 #include "lease.h"
+#include "other_tree.h"
 #include "process_tree.h"
 #include "stopping.h"
 
@@ -22,6 +24,7 @@ struct supervision {
 	struct lock *lock;
 	struct lease *lease;
 	struct process_tree tree;
+	struct other_tree other; /* hold: tree.other */
 	struct renewal *renewal; /* NULL: the lock is still the main thread's */
 	pid_t front;
 	int front_fd, signal_fd, lost_fd, timer;
@@ -30,8 +33,11 @@ struct supervision {
 	struct stopping stopping;
 	enum lease_stop stop; /* why */
 	bool lingering;
-	bool warned;   /* --on-lost warn: the one warning was given */
-	bool given_up; /* what is left cannot be stopped */
+	nanos linger_at; /* when it will, if only keepers of hold are left; 0: COMMAND runs */
+	bool warned;     /* --on-lost warn: the one warning was given */
+	struct doorbell_keeper bell; /* hold: who asks for the release */
+	bool given_back;             /* hold: somebody did, the caller goes on */
+	bool given_up;               /* what is left cannot be stopped */
 };
 
 /* Opens what watching needs, in the keeper, whose front has the given pid. False with errno. */

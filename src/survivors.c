@@ -1,7 +1,9 @@
 #include "survivors.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "process.h"
 #include "process_tree.h"
 
 #define PID_TEXT 13 /* "4194304, " and then some */
@@ -17,4 +19,18 @@ void survivors_say(struct lease *lease, const struct process_tree *tree, enum me
 		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%d", i ? ", " : "",
 			(int)lease->survivors[i]);
 	message_say(level, "%s %s", lead, text);
+}
+
+bool survivors_are_holders(const struct process_tree *tree)
+{
+	pid_t pids[LEASE_SURVIVORS + 1];
+	size_t count = tree_list(tree, pids, LEASE_SURVIVORS + 1);
+	char program[PROCESS_PROGRAM];
+
+	for (size_t i = 0; i < count; i++) {
+		process_program(pids[i], program);
+		if (strcmp(program, HOLDER_PROGRAM) != 0)
+			return false;
+	}
+	return count <= LEASE_SURVIVORS;
 }

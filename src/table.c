@@ -77,6 +77,8 @@ static void fill_row(
 	strlcpy(row->cells[HOLDER], UNKNOWN, CELL_SIZE);
 	if (holder != NULL)
 		write_party(row->cells[HOLDER], &holder->party);
+	if (holder != NULL && holder->detached)
+		strlcat(row->cells[HOLDER], " (detached)", CELL_SIZE);
 	write_span(row->cells[HELD], holder == NULL ? -1 : holder->ms);
 	write_span(row->cells[TTL], holder == NULL ? view->ttl_ms : holder->ttl_ms);
 	strlcpy(row->cells[FENCE], UNKNOWN, CELL_SIZE);

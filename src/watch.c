@@ -102,8 +102,10 @@ void watch_note_signals(struct watch *watch)
 {
 	struct signalfd_siginfo info;
 
-	while (read(watch->ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+	while (read(watch->ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		watch->ending_signal = (int)info.ssi_signo;
 		note_terminal_signal(watch, &info);
+	}
 }
 
 /* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0.
@@ -117,6 +119,7 @@ static int heed_signals(struct watch *watch, bool *continued)
 			kill_keeper(watch);
 			return (int)info.ssi_signo;
 		}
+		watch->ending_signal = (int)info.ssi_signo;
 		forward(watch, &info);
 	}
 	while (read(watch->other_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {

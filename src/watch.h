@@ -26,6 +26,7 @@ struct watch {
 	int keeper_fd, news_fd, timer;
 	int ending_fd;       /* signals that end a wait, as data; all are passed on to COMMAND */
 	int other_fd;        /* the other signals that are passed on */
+	int ending_signal;   /* the last of ending_fd's that came after the grant; 0: none */
 	int terminal_signal; /* INT or QUIT that the terminal sent to COMMAND and us; 0: none */
 	nanos asking_since;  /* no later than this, or so little that the slack covers it, counts a
 				grant */

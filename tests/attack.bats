@@ -73,8 +73,8 @@ swallowed() {
 	hole "$name"
 	rule "$name" "$1=$2"
 	start "first$name" env DLOCK_SERVER="unix://$PWD/$name.socket" \
-		dlock -qq -t 2 -w 8 "$name" oracle "$PWD/$name" 1000000000
-	start "second$name" dlock -qq -t 2 -w 14 "$name" oracle "$PWD/$name" 1
+		dlock -qq -t 2 -w 8 "$name" oracle x "$PWD/$name" 1000000000
+	start "second$name" dlock -qq -t 2 -w 14 "$name" oracle x "$PWD/$name" 1
 }
 
 # How much a short run, and one that is renewed twice, say and hear: UP DOWN.
@@ -511,6 +511,42 @@ as_nobody() {
 	kill -KILL "$riser"
 }
 
+# as_nobody in a cgroup that was delegated to that user, as `Delegate=yes` of systemd does.
+delegated() {
+	mkdir tree
+	mount -t cgroup2 none tree
+	mkdir "tree/dlock-test.$$"
+	chown -R 65534 "tree/dlock-test.$$"
+	echo $BASHPID >"tree/dlock-test.$$/cgroup.procs"
+	as_nobody "$@"
+	echo $BASHPID >tree/cgroup.procs
+}
+
+not_delegated_any_more() {
+	rmdir "tree/dlock-test.$$" || return 1
+	umount tree
+}
+
+@test "a descendant that may not be signalled, in a cgroup of ours: killed with the others" {
+	delegated -t 3 x sh -c './riser & wait'
+	server_stop
+	finish one
+	server_continue
+	assert is_gone "$riser"
+	assert_equal "$status" 80
+	refute grep -q 'could not stop' one.err
+	not_delegated_any_more
+}
+
+@test "front killed, a descendant in a cgroup of ours may not be signalled: killed, and released" {
+	delegated -t 60 --grace 0.2 x sh -c './riser & wait'
+	kill -KILL $one_pid
+	wait_until is_gone "$riser"
+	wait_until is_free x
+	finish one
+	wait_until not_delegated_any_more
+}
+
 @test "front killed, a descendant may not be signalled: the lock is renewed as long as it lives" {
 	as_nobody -t 2 --grace 0.2 x sh -c './riser & wait'
 	local token
@@ -619,6 +655,58 @@ ctrl_z() { # SECONDS THIEF
 		call("DEL", "lock:x")
 		shell.leave()
 	END
+}
+
+# A job in the background that the terminal stops: by its own reading, or by writing under `stty tostop`.
+stopped_by_terminal() { # SETTING COMMAND ANSWER
+	python "$SERVER/socket" "$@" <<-'END'
+		import subprocess, sys, time
+		from terminal import Shell, check, process_state, wait_until
+
+		socket, setting, action, answer = sys.argv[1:5]
+
+		def call(*words):
+		    return subprocess.run(["redis-cli", "-s", socket, *words], capture_output=True,
+		                          text=True).stdout.strip()
+
+		def text(path):
+		    try:
+		        return open(path).read().strip()
+		    except FileNotFoundError:
+		        return ""
+
+		shell = Shell()
+		shell.run(setting)
+		shell.send(f"dlock -t 2 x sh -c 'echo $$ >command; until [ -e begin ]; do sleep 0.05; done;"
+		           f" {action}; exit 7' &\n")
+		wait_until(lambda: text("command"), "COMMAND")
+		command = int(text("command"))
+		token = call("GET", "lock:x")
+		open("begin", "w").close()
+		wait_until(lambda: process_state(command) == "T", "COMMAND's stop")
+		until = time.monotonic() + 3
+		while time.monotonic() < until:
+		    check(call("GET", "lock:x") == token, "the lock while COMMAND is stopped")
+		    check(process_state(command) == "T", process_state(command))
+		    time.sleep(0.05)
+		shell.send("fg\n")
+		if "read" in action:
+		    shell.send(answer + "\n")
+		shell.expect("said " + answer)
+		shell.expect(shell.PROMPT)
+		status = shell.run("echo code $?").strip()
+		check(status == "code 7", status)
+		check(call("GET", "lock:x") == "", call("GET", "lock:x"))
+		shell.leave()
+	END
+}
+
+@test "COMMAND reads from the terminal in the background (SIGTTIN): stopped past the TTL, the lock stays, fg goes on" {
+	stopped_by_terminal true 'read -r line; echo "said" $line' hello
+}
+
+@test "COMMAND writes to it in the background (SIGTTOU): the same" {
+	stopped_by_terminal 'stty tostop' 'echo "said" $((6 * 7))' 42
 }
 
 @test "Ctrl-Z and fg within the TTL: the lock stays" { ctrl_z 0.5 none; }

@@ -322,7 +322,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	redis-cli -s "$own" ACL SETUSER lock -evalsha >/dev/null
 	say a acquire "failed 77 .*rights.*'evalsha'"
 	redis-cli -s "$own" ACL SETUSER lock +evalsha -hset >/dev/null
-	say a acquire 'failed 77 .*scripts call'
+	say a acquire 'failed 77 .*scripts call.*\+HSET is missing'
 	redis-cli -s "$own" ACL SETUSER lock +hset resetkeys '~other:*' >/dev/null
 	say a acquire 'failed 77 .*(rights|keys)'
 	quit a b

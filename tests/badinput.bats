@@ -79,8 +79,11 @@ no_findings() {
 		bad 64 "dlock run.*" -n $word touch ran
 		bad 64 "dlock run.*" $word -c 'touch ran'
 	done
-	for word in hold acquire renew release guard check; do
+	for word in hold acquire guard check; do
 		bad 64 '' $word touch ran
+	done
+	for word in renew release; do
+		bad 1 'token' $word touch ran
 	done
 	no_findings
 }

@@ -49,20 +49,38 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	local version
 	version=$(sed -n 's/^PACKAGE_VERSION = //p' "$builddir/Makefile")
 	try dlock --version
-	assert_equal "$status $out" "0 dlock $version"
+	assert_equal "$status ${out%%$'\n'*}" "0 dlock $version"
+	assert_match "$out" $'\nTLS: (yes|no)$'
 }
 
 @test "the program is a hardened one" {
 	! sanitized || skip "a sanitizer's build is for tests"
 	grep -q '^DLOCK_LDFLAGS.*-pie' "$builddir/Makefile" || skip "configured without hardening"
-	readelf -hW "$builddir/src/dlock" >header
-	readelf -lW "$builddir/src/dlock" >segments
+	local program
+	for program in dlock dlock-tls; do
+		[[ -e $builddir/src/$program ]] || continue
+		readelf -hW "$builddir/src/$program" >header
+		readelf -lW "$builddir/src/$program" >segments
+		readelf -dW "$builddir/src/$program" >dynamic
+		assert grep -qE 'Type: +DYN' header
+		assert grep -qE 'GNU_RELRO' segments
+		assert grep -qE 'BIND_NOW|NOW' dynamic
+		refute grep -qE 'GNU_STACK.*RWE' segments
+		refute grep -qE 'RUNPATH|RPATH' dynamic
+	done
+}
+
+@test "TLS is in the program for it, and in no other" {
 	readelf -dW "$builddir/src/dlock" >dynamic
-	assert grep -qE 'Type: +DYN' header
-	assert grep -qE 'GNU_RELRO' segments
-	assert grep -qE 'BIND_NOW|NOW' dynamic
-	refute grep -qE 'GNU_STACK.*RWE' segments
-	refute grep -qE 'RUNPATH|RPATH' dynamic
+	refute grep -qE 'libssl|libcrypto' dynamic
+	try dlock -V
+	if grep -q '^OPENSSL_LIBS = .' "$builddir/Makefile"; then
+		assert_match "$out" 'TLS: yes$'
+		readelf -dW "$builddir/src/dlock-tls" >dynamic
+		assert grep -q libssl dynamic
+	else
+		assert_match "$out" 'TLS: no$'
+	fi
 }
 
 @test "make install installs a dlock that runs, and its manual" {

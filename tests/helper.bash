@@ -48,7 +48,8 @@ loading_dlock() {
 	local program
 	export LOADING=$BATS_FILE_TMPDIR/loading
 	program=$(realpath "$BIN/dlock")
-	readelf -lW "$program" | grep -q INTERP || program=$(realpath "${TEST_BIN:?}/dlock")
+	readelf -lW "$program" | grep -q INTERP ||
+		program=$(realpath -m "${TEST_BIN:-$BATS_TEST_DIRNAME/aux}/dlock")
 	mkdir -p "$LOADING"
 	ln -s "$program" "$LOADING/dlock"
 }
@@ -172,7 +173,11 @@ test_end() {
 
 # Every process that this test started, by a mark in its environment.
 marked_pids() {
-	env -u TEST_MARK grep -lzsxF "TEST_MARK=$TEST_MARK" /proc/[0-9]*/environ | cut -d/ -f3
+	local mark=$TEST_MARK
+	(
+		unset TEST_MARK # those who look are not to be found
+		grep -lzsxF "TEST_MARK=$mark" /proc/[0-9]*/environ | cut -d/ -f3
+	)
 }
 
 nothing_runs() { [[ -z $(marked_pids) ]]; }

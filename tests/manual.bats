@@ -218,3 +218,65 @@ options_of() {
 	try dlock guard --fence 1 site.fence ./publish
 	expect_failure 82 'site.fence'
 }
+
+@test "example: the steps of a pipeline" {
+	stub migrate 'echo "$DLOCK_FENCE" >fence; dlock -n staging true || echo busy'
+	export CI_JOB_ID=4711
+	run_example 11
+	expect 0
+	local token fence
+	read -r token fence <staging.lock
+	assert owner_is staging "$token"
+	run_example 12
+	assert_equal "$status $out" $'0 migrate \nbusy'
+	assert_file fence "$fence"
+	run_example 13
+	expect 0
+	assert is_free staging
+	run_example 12
+	assert_equal "$status $out" '1 '
+}
+
+@test "example: a lock is broken" {
+	dlock acquire staging >staging.lock
+	run_example 14
+	assert_equal "$status" 0
+	assert_match "$out" 'staging .*\(detached\)'
+	assert_match "$err" '^dlock: staging: broken: held by '
+	assert is_free staging
+}
+
+@test "example: a limit of rate" {
+	stub call 'echo "$DLOCK_FENCE" >>calls'
+	example sh 15
+	local i
+	for i in {1..6}; do
+		try sh -eu example
+		expect 0 'call '
+	done
+	# Fences are the moments of the grants, in us.
+	(($(sed -n 6p calls) - $(sed -n 1p calls) > 999000)) || fail "$(<calls)"
+	wait_until is_free api
+}
+
+@test "example: the rest of a script" {
+	stub collect 'dlock status -q nightly && echo held'
+	stub report
+	run_example 16
+	expect 0 $'collect \nheld\nreport '
+	wait_until is_free nightly
+
+	hold other nightly
+	run_example 16
+	assert_equal "$status $out" '1 '
+	assert_match "$err" '^dlock: nightly: busy: held by '
+	let_go other
+}
+
+@test "example: a part of a script" {
+	stub publish 'dlock status -q publish && echo held'
+	stub announce 'dlock status -q publish || echo free'
+	run_example 17
+	assert_equal "$status" 0
+	assert_match "$out" $'^publish --fence [0-9]{16}\nheld\nannounce \nfree$'
+}

@@ -71,6 +71,15 @@ all_caught() {
 	all_caught set-again-always set-again-never release-always wall-clock
 }
 
+@test "whose a lock without a process is: anybody's token, a fence that stays when it is broken" {
+	all_caught token-of-anybody force-keeps-fence
+}
+
+@test "hold: for whom, until when, on whose word, and what it keeps and stops" {
+	all_caught hold-for-the-runner hold-for-the-subshell hold-untold hold-answers-early
+	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/mutants/*; do

@@ -188,6 +188,29 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	assert_order b c a d
 }
 
+@test "the message of the handoff is delayed past the claim: the next goes ahead, then back at the old place" {
+	hold one x
+	start wire python3 "$BATS_TEST_DIRNAME/aux/proxy.py" "$PWD/proxy.socket" "$SERVER/socket" "$PWD/turns"
+	wait_until test -S proxy.socket
+	enqueue a -S "unix://$PWD/proxy.socket"
+	enqueue b
+	start c dlock x sh -c 'echo c >>order; until [ -e done ]; do sleep 0.02; done'
+	wait_until queued 3
+	enqueue d
+	kill -STOP "$wire_pid"
+	let_go one
+	finish_all b
+	wait_until order_is b c
+	kill -CONT "$wire_pid"
+	wait_until queued 2 # d, and a again
+	assert_equal "$(cli ZRANK "$(queue_of x)" "$(token_of "$a_pid")")" 0
+	: >done
+	finish_all a c d
+	assert_order b c a d
+	kill "$wire_pid"
+	finish wire
+}
+
 @test "killed at random, many times over: everyone else runs, nobody overlaps" {
 	cat >step <<-'END'
 		#!/bin/bash
@@ -367,11 +390,12 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	assert_equal "$(cli KEYS '*')" "$(meta_of x)"
 }
 
-@test "waiting costs the server at most 0.3 commands per waiter and second" {
-	hold one x -t 120
+# costs_little OPTION: ten wait for x, which is held; all with OPTION.
+costs_little() {
+	hold one x -t 120 $1
 	local i before after
 	for i in {1..10}; do
-		start "w$i" dlock -w 600 x true
+		start "w$i" dlock -w 600 $1 x true
 	done
 	wait_until queued 10
 	for i in {1..10}; do
@@ -388,6 +412,14 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 		finish "w$i"
 	done
 	let_go one
+}
+
+@test "waiting costs the server at most 0.3 commands per waiter and second" {
+	costs_little -x
+}
+
+@test "so does waiting for a permit" {
+	costs_little --permits=1
 }
 
 commands_so_far() { cli INFO stats | sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p'; }
@@ -408,6 +440,22 @@ release_cost() {
 		"$c" '' me x 0 1 1 1 1 >released
 	echo $(($(commands_so_far) - before))
 	assert_equal "$(tr '\n' ' ' <released)" 'released waiter1 '
+}
+
+@test "many waiters drain in order, without an error" {
+	# The long suite, half a minute: QUEUE_MANY=1000 bats -f many tests/queue.bats
+	local many=${QUEUE_MANY:-150} number waiters=()
+	BATS_TEST_TIMEOUT=$((many * TEST_PATIENCE))
+	hold one x
+	for ((number = 0; number < many; number++)); do
+		dlock x sh -c "echo $number >>order" 2>>errors 3>&- 4>&- &
+		waiters+=($!)
+		wait_until -t 30 queued $((number + 1))
+	done
+	let_go one
+	wait_until -t $((many)) all_gone "${waiters[@]}"
+	assert_equal "$(<errors)" '' 'messages'
+	seq 0 $((many - 1)) | diff order -
 }
 
 @test "a release costs the server the same with 2 and with 1,000 waiters" {

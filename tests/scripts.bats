@@ -773,7 +773,7 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 	cli ACL SETUSER half on nopass '~*' '+@all' -set >/dev/null
 	cli() { redis-cli -s "$SERVER/socket" --user half --pass '' --no-auth-warning "$@"; }
 	take x a
-	assert_match "${reply[0]}" "can't run this command"
+	assert_match "${reply[0]}" "can't run this command|no permissions to run the 'set' command"
 	assert_equal "$(cli EXISTS lock:x)" 0
 	give x a
 	says gone
@@ -885,4 +885,38 @@ messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK 
 	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1)" c
 	give x c
 	give x a fence=$f gen=$f
+}
+
+# --- Circles ---------------------------------------------------------------------------------------
+
+# look LOCK WAITER TICKET OUTER_LOCK OUTER_TOKEN: WAITER, who runs under OUTER, looks for a circle.
+look() { lua circle "$1" "$2" "$3" '' '' proof "lock:{lock:$4}:waits:$5" "$5"; }
+
+# Holders A1 of a and B1 of b; below A1 first waits for b, below B1 second waits for a. All look.
+circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
+	take a A1
+	take b B1
+	take b first lease=60000
+	take a second lease=60000
+	look b first "$1" a A1
+	says none
+	look a second "$2" b B1
+	second_says=${reply[0]}
+	look b first "$1" a A1
+	first_says=${reply[0]}
+}
+
+@test "a circle, and all confirm it at the same moment: the one that came last leaves, and no other" {
+	circle_of_two 1000 2000
+	assert_equal "$first_says $second_says" 'older circle'
+	cli FLUSHALL >/dev/null
+	circle_of_two 2000 1000
+	assert_equal "$first_says $second_says" 'circle older'
+	cli FLUSHALL >/dev/null
+}
+
+@test "a circle whose waiters came in the same microsecond: still only one leaves" {
+	circle_of_two 1000 1000
+	assert_equal "$first_says $second_says" 'older circle'
+	cli FLUSHALL >/dev/null
 }

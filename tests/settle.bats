@@ -62,13 +62,15 @@ up_for() { (($(up) >= $1)); }
 	server_end "$SERVER"
 	server_again "$SERVER"
 	hold one x -s
-	try dlock -n -s --settle 3 x touch ran
+	# However long that took.
+	local settle=$(($(up) + 4))
+	try dlock -n -s --settle $settle x touch ran
 	assert_equal "$status" 1
-	start two dlock -s --settle 3 x touch ran
-	hold three y -s
-	wait_until up_for 2
-	refute_file ran
-	let_go three
+	start two dlock -s --settle $settle x touch ran
+	until up_for $((settle - 1)); do
+		[[ ! -e ran ]] || up_for $settle || fail 'joined too early' || return 1
+		sleep 0.05
+	done
 	wait_until test -e ran
 	assert is_held x
 	finish two

@@ -87,7 +87,8 @@ local function busy()
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
--- An environment may travel to another host or survive a boot; a token alone proves nothing then.
+-- An environment may travel to another host or survive a boot; a token alone proves nothing then. Nor
+-- does that of a detached lock: nobody renews it for those who run below it.
 local function is_near(token)
   local who = '\t' .. (call('GET', companion('who:', token)) or ''):gsub('^[^|]*|[^|]*|', '') .. '\t'
   for _, field in ipairs({'host', 'boot'}) do
@@ -95,7 +96,7 @@ local function is_near(token)
       return false
     end
   end
-  return true
+  return not who:find('\tdetached=1\t', 1, true)
 end
 
 local function holds(token)

@@ -4,6 +4,9 @@
 # Each script becomes "const struct script script_NAME" (redis/script.h): the prelude and the
 # script as they are sent, without comments and indentation, and their SHA-1, by which the server
 # knows them. Nothing is computed at run time.
+#
+# One that says "Stands before OTHER.lua and ANOTHER.lua" becomes script_NAME_OTHER and
+# script_NAME_ANOTHER: the prelude, itself, and the other.
 set -eu
 
 prelude=$1
@@ -14,13 +17,30 @@ strip() {
 	sed -e 's/^[[:blank:]]*//' -e '/^--/d' -e '/^$/d' "$@"
 }
 
-printf '/* Made by embed.sh. */\n#include "redis/script.h"\n'
-for script; do
-	name=$(basename "$script" .lua)
-	sha=$(strip "$prelude" "$script" | sha1sum | cut -c1-40)
+# embed NAME FILE...
+embed() {
+	name=$1
+	shift
+	sha=$(strip "$@" | sha1sum | cut -c1-40)
 	printf '\nstatic const char %s_text[] =\n' "$name"
-	strip "$prelude" "$script" | sed -e 's/[\\"]/\\&/g' -e 's/.*/\t"&\\n"/'
+	strip "$@" | sed -e 's/[\\"]/\\&/g' -e 's/.*/\t"&\\n"/'
 	printf '\t;\n\nconst struct script script_%s = {\n' "$name"
 	printf '\t.sha = "%s",\n\t.text = %s_text,\n\t.length = sizeof(%s_text) - 1,\n};\n' \
 		"$sha" "$name" "$name"
+}
+
+printf '/* Made by embed.sh. */\n#include "redis/script.h"\n'
+for script; do
+	own=$(basename "$script" .lua)
+	others=$(sed -n 's/^-- Stands before \(.*\)\.lua and \(.*\)\.lua.*/\1 \2/p' "$script")
+	if [ -z "$others" ]; then
+		embed "$own" "$prelude" "$script"
+		continue
+	fi
+	for second; do
+		other=$(basename "$second" .lua)
+		case " $others " in
+		*" $other "*) embed "${own}_$other" "$prelude" "$script" "$second" ;;
+		esac
+	done
 done

@@ -12,6 +12,8 @@
 #include "decimal.h"
 #include "failure.h"
 #include "redis/dial.h"
+#include "redis/tls.h"
+#include "server.h"
 
 #define OUT_FIRST  2048
 #define REPLY_MOST (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
@@ -25,7 +27,8 @@ typedef int list_length;
 #endif
 
 struct connection {
-	int fd; /* owned */
+	int fd;          /* owned */
+	struct tls *tls; /* owned; NULL: without */
 	const char *peer;
 	redisReader *reader; /* owned */
 	redisReplyObjectFunctions functions;
@@ -35,6 +38,7 @@ struct connection {
 	size_t unparsed; /* bytes since the last whole reply */
 	bool heard;      /* something came from there */
 	bool secure_port;
+	bool is_local; /* a unix socket */
 };
 
 /* A list of replies as hiredis makes it, unless a hostile server asks for too much. */
@@ -60,8 +64,22 @@ static bool create_reader(struct connection *connection)
 	return true;
 }
 
-enum wire connection_open(struct connection **out, const struct endpoint *endpoint,
-	const char *peer, struct lookup **lookup, struct patience patience, struct failure *failure)
+static struct connection *create(int fd, const char *peer, struct failure *failure)
+{
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	if (connection)
+		*connection = (struct connection){.fd = fd, .peer = peer};
+	if (connection && create_reader(connection))
+		return connection;
+	free(connection);
+	failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return NULL;
+}
+
+enum wire connection_open(struct connection **out, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
+	struct patience patience, struct failure *failure)
 {
 	struct connection *connection;
 	int fd;
@@ -69,25 +87,35 @@ enum wire connection_open(struct connection **out, const struct endpoint *endpoi
 
 	if (result != WIRE_OK)
 		return result;
-	connection = calloc(1, sizeof(*connection));
-	if (connection)
-		*connection = (struct connection){.fd = fd, .peer = peer};
-	if (connection && create_reader(connection)) {
-		*out = connection;
-		return WIRE_OK;
+	connection = create(fd, peer, failure);
+	if (!connection) {
+		close(fd);
+		return WIRE_FAILED;
 	}
-	free(connection);
-	close(fd);
-	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return WIRE_FAILED;
+	connection->is_local = endpoint->port == 0;
+	if (server->tls)
+		result = tls_layer->open(
+			&connection->tls, fd, server, endpoint->host, peer, patience, failure);
+	if (result == WIRE_OK)
+		*out = connection;
+	else
+		connection_close(connection);
+	return result;
 }
 
 void connection_close(struct connection *connection)
 {
+	if (connection->tls)
+		tls_layer->close(connection->tls);
 	close(connection->fd);
 	redisReaderFree(connection->reader);
 	free(connection->out);
 	free(connection);
+}
+
+bool connection_is_stale(const struct connection *connection)
+{
+	return connection->tls && tls_layer->is_stale(connection->tls);
 }
 
 int connection_fd(const struct connection *connection)
@@ -146,12 +174,28 @@ bool connection_append(struct connection *connection, size_t count, const char *
 	return true;
 }
 
+static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
+{
+	if (connection->tls)
+		return tls_layer->send(connection->tls, data, size);
+	return send(connection->fd, data, size, MSG_NOSIGNAL);
+}
+
+/* Until the socket is ready for what the last try could not do. */
+static enum patience_end await(
+	const struct connection *connection, struct patience patience, short events)
+{
+	if (connection->tls)
+		events = tls_layer->events(connection->tls);
+	return patience_wait(patience, connection->fd, events);
+}
+
 enum wire connection_flush(
 	struct connection *connection, struct patience patience, struct failure *failure)
 {
 	while (connection->out_sent < connection->out_length) {
-		ssize_t sent = send(connection->fd, connection->out + connection->out_sent,
-			connection->out_length - connection->out_sent, MSG_NOSIGNAL);
+		ssize_t sent = send_bytes(connection, connection->out + connection->out_sent,
+			connection->out_length - connection->out_sent);
 
 		if (sent >= 0) {
 			connection->out_sent += (size_t)sent;
@@ -159,7 +203,7 @@ enum wire connection_flush(
 		}
 		if (errno != EAGAIN && errno != EINTR)
 			break;
-		switch (patience_wait(patience, connection->fd, POLLOUT)) {
+		switch (await(connection, patience, POLLOUT)) {
 		case PATIENCE_OVER:
 			failure_set(failure, EXIT_UNREACHABLE, "%s takes no more bytes",
 				connection->peer);
@@ -186,15 +230,26 @@ static enum wire fail_nonsense(const struct connection *connection, struct failu
 static enum wire fail_closed(
 	const struct connection *connection, int error, struct failure *failure)
 {
-	failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s", connection->peer,
-		error ? ": " : "", error ? strerror(error) : "");
+	if (connection->tls)
+		return tls_layer->explain(connection->tls, failure);
+	failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s%s", connection->peer,
+		error ? ": " : "", error ? strerror(error) : "",
+		connection->heard || connection->is_local ? ""
+							  : " (where it wants TLS: rediss://)");
 	return WIRE_CLOSED;
+}
+
+static ssize_t receive_bytes(struct connection *connection, char *data, size_t size)
+{
+	if (connection->tls)
+		return tls_layer->receive(connection->tls, data, size);
+	return recv(connection->fd, data, size, 0);
 }
 
 static enum wire read_bytes(struct connection *connection, struct failure *failure)
 {
 	char bytes[4096];
-	ssize_t count = recv(connection->fd, bytes, sizeof(bytes), 0);
+	ssize_t count = receive_bytes(connection, bytes, sizeof(bytes));
 
 	if (count < 0 && (errno == EAGAIN || errno == EINTR))
 		return WIRE_OK;
@@ -213,6 +268,14 @@ static enum wire read_bytes(struct connection *connection, struct failure *failu
 	return WIRE_OK;
 }
 
+/* What TLS has taken from the socket already, poll(2) does not know of. */
+static enum patience_end await_bytes(const struct connection *connection, struct patience patience)
+{
+	if (connection->tls && tls_layer->is_ready(connection->tls))
+		return PATIENCE_READY;
+	return await(connection, patience, POLLIN);
+}
+
 enum wire connection_read(struct connection *connection, struct reply **reply,
 	struct patience patience, struct failure *failure)
 {
@@ -227,7 +290,7 @@ enum wire connection_read(struct connection *connection, struct reply **reply,
 			*reply = found;
 			return WIRE_OK;
 		}
-		switch (patience_wait(patience, connection->fd, POLLIN)) {
+		switch (await_bytes(connection, patience)) {
 		case PATIENCE_READY:
 			result = read_bytes(connection, failure);
 			break;

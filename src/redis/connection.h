@@ -18,12 +18,14 @@ struct endpoint;
 struct failure;
 struct lookup;
 struct reply;
+struct server;
 
-/* Connects. `peer` is the server's name in messages, borrowed for the connection's life; *lookup
- * as in resolve(). connection_close() with *connection after WIRE_OK. */
-enum wire connection_open(struct connection **connection, const struct endpoint *endpoint,
-	const char *peer, struct lookup **lookup, struct patience patience,
-	struct failure *failure);
+/* Connects to an endpoint of a server, by TLS where that says so. `peer` is its name in messages; it
+ * and the server are borrowed for the connection's life; *lookup as in resolve().
+ * connection_close() with *connection after WIRE_OK. */
+enum wire connection_open(struct connection **connection, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
+	struct patience patience, struct failure *failure);
 void connection_close(struct connection *connection);
 
 /* Puts a command into the buffer; text of any bytes. False: out of memory. */
@@ -39,6 +41,10 @@ enum wire connection_flush(
  * is not of Redis. Either way it is of no further use. */
 enum wire connection_read(struct connection *connection, struct reply **reply,
 	struct patience patience, struct failure *failure);
+
+/* Whether another process, which has it by fork(2), has used it: with TLS it is of no use then to
+ * this one, and every call says WIRE_CLOSED at once. Without TLS never. */
+bool connection_is_stale(const struct connection *connection);
 
 /* For poll(2). */
 int connection_fd(const struct connection *connection);

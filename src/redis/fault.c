@@ -1,6 +1,7 @@
 #include "redis/fault.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "failure.h"
@@ -26,12 +27,18 @@ static const struct form {
 		"has no password set, but one was given"},
 	{"ERR", "no password is set", FAULT_FINAL, EXIT_REFUSED,
 		"has no password set, but one was given"},
+	{"NOPERM", "to access", FAULT_FINAL, EXIT_REFUSED,
+		"does not give this user all keys under the prefix (~PREFIX*)"},
 	{"NOPERM", NULL, FAULT_FINAL, EXIT_REFUSED,
 		"does not give this user the rights that a lock takes"},
-	{"", "can't run this command", FAULT_FINAL, EXIT_REFUSED,
+	{"", "can't run this command", FAULT_NO_RIGHT, EXIT_REFUSED,
+		"does not let this user run a command that the lock's scripts call"},
+	{"", "no permissions to run", FAULT_NO_RIGHT, EXIT_REFUSED,
 		"does not let this user run a command that the lock's scripts call"},
 	{"", "can't access at least one of the keys", FAULT_FINAL, EXIT_REFUSED,
-		"does not give this user all keys under the prefix"},
+		"does not give this user all keys under the prefix (~PREFIX*)"},
+	{"", "o permissions to access", FAULT_FINAL, EXIT_REFUSED,
+		"does not give this user all keys under the prefix (~PREFIX*)"},
 	{"DENIED", NULL, FAULT_FINAL, EXIT_REFUSED, "takes no connections from other hosts"},
 
 	{"LOADING", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "is still loading its data"},
@@ -56,12 +63,16 @@ static const struct form {
 	{"", NULL, FAULT_FINAL, EXIT_PROTOCOL, "gave an answer that makes no sense here"},
 };
 
-/* An error inside a script, without what Redis before 7 puts in front of it:
- * "ERR Error running script (call to f_SHA): @user_script:12: WRONGTYPE Operation ...". */
+/* An error inside a script, without what Redis puts in front of it. Before 7: "ERR Error running
+ * script (call to f_SHA): @user_script:12: WRONGTYPE Operation ..."; from 7.2 on, for missing
+ * rights: "ERR ACL failure in script: User ...". */
 static const char *skip_wrapping(const char *text)
 {
+	static const char rights[] = "ERR ACL failure in script: ";
 	const char *place = strstr(text, "@user_script:");
 
+	if (strncmp(text, rights, sizeof(rights) - 1) == 0)
+		return text + sizeof(rights) - 1;
 	if (strncmp(text, "ERR Error running script", 24) != 0 || !place)
 		return text;
 	place += strlen("@user_script:");
@@ -74,6 +85,15 @@ static int length_of_message(const char *text)
 	const char *script = strstr(text, " script: ");
 
 	return (int)(script ? script - text : (long)strcspn(text, "\r\n"));
+}
+
+int fault_line(const char *text)
+{
+	const char *line = NULL;
+
+	for (const char *next = text; (next = strstr(next, "@user_script:")) != NULL;)
+		line = next += strlen("@user_script:");
+	return line ? atoi(line) : 0;
 }
 
 static bool fits(const struct form *form, const char *text)

@@ -10,10 +10,14 @@ enum fault_kind {
 	FAULT_MOVED_AWAY, /* the same, but another server may answer at this address by then */
 	FAULT_NO_SCRIPT,  /* EVALSHA: send it in full */
 	FAULT_WRONG_TYPE, /* a key holds something else than a lock */
+	FAULT_NO_RIGHT,   /* a script may not run one of its commands: see fault_line() */
 };
 
 /* Reads the text of an error reply of `peer` into a failure for people: who, what, and the
  * server's own words. */
 enum fault_kind fault_read(const char *text, const char *peer, struct failure *failure);
+
+/* The line of the script in which an error came up, counted from 1; 0: none is named. */
+int fault_line(const char *text);
 
 #endif

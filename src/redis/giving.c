@@ -9,11 +9,43 @@
 
 #define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
 
+bool single_by_token(const struct single *single)
+{
+	return single->request.detached && single->request.token;
+}
+
+bool single_read_denial(const struct reply *reply, struct lock_answer *answer)
+{
+	static const struct {
+		const char *word, *reason;
+	} denials[] = {
+		{"denied", "not held with this token: it is wrong, or has expired"},
+		{"ended", "the lock was given back with this token before"},
+		{"attended", "the token is that of a holder who still runs and gives the lock back "
+			     "himself; --force breaks it"},
+	};
+	const char *word = reply_text(reply_at(reply, 0));
+
+	for (size_t i = 0; word && i < sizeof(denials) / sizeof(denials[0]); i++) {
+		if (strcmp(word, denials[i].word) != 0)
+			continue;
+		answer->result = LOCK_LOST;
+		failure_set(&answer->failure, EXIT_BUSY, "%s", denials[i].reason);
+		return true;
+	}
+	return false;
+}
+
 static void begin_release(
 	struct single *single, struct call *call, const struct lock_parting *parting)
 {
 	const struct lock_request *request = &single->request;
 
+	if (single_by_token(single)) {
+		call_begin(call, &script_detached_release, &single->keys, single->token);
+		call_add(call, "");
+		return;
+	}
 	call_begin(call, &script_release, &single->keys, single->token);
 	call_add(call, single->mode);
 	call_add_number(call, parting->keep_ms);
@@ -28,7 +60,8 @@ static void begin_release(
 }
 
 /* False: it is no answer to a release. */
-static bool read_release(const struct reply *reply, struct lock_answer *answer)
+static bool read_release(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
 	static const struct {
 		const char *word;
@@ -43,7 +76,14 @@ static bool read_release(const struct reply *reply, struct lock_answer *answer)
 		single_read_handed(reply_at(reply, 1), answer);
 		return true;
 	}
-	return false;
+	if (!single_by_token(single) || !single_read_denial(reply, answer))
+		return false;
+	/* On the connection before this one the same release may have landed. */
+	if (single->session.dials > 1 && strcmp(word, "ended") == 0) {
+		answer->result = LOCK_RELEASED;
+		single_read_handed(reply_at(reply, 1), answer);
+	}
+	return true;
 }
 
 /*
@@ -70,7 +110,7 @@ static enum wire release_behind(struct single *single, struct call *call, struct
 		wire = connection_read(session->connection, &reply, limit, &answer->failure);
 		if (wire != WIRE_OK)
 			break;
-		found = read_release(reply, answer);
+		found = read_release(single, reply, answer);
 		reply_free(reply);
 	}
 	session->waiting = false;
@@ -96,7 +136,7 @@ static enum wire release_once(struct single *single, const struct lock_parting *
 	wire = session_call(session, &call, &reply, patience, &answer->failure);
 	if (wire != WIRE_OK)
 		return wire;
-	if (!read_release(reply, answer)) {
+	if (!read_release(single, reply, answer)) {
 		failure_set(&answer->failure, EXIT_PROTOCOL,
 			"%s gave an answer that makes no sense here", session->server->text);
 		wire = WIRE_FAILED;
@@ -123,7 +163,8 @@ bool single_part(struct lock *lock, const struct lock_parting *parting, struct p
 	struct failure unheard;
 	struct call call;
 
-	if (!session->connection || session->waiting || session->dials != single->asked_on)
+	if (!session->connection || session->waiting || session->dials != single->asked_on ||
+		session->server->tls)
 		return false;
 	begin_release(single, &call, parting);
 	return session_send(session, &call, patience, &unheard) == WIRE_OK;
@@ -144,7 +185,7 @@ void single_hear(struct lock *lock, const struct lock_parting *parting, struct p
 	session->waiting = true;
 	if (session->connection &&
 		session_receive(session, &call, &reply, patience, &answer->failure) == WIRE_OK) {
-		heard = read_release(reply, answer);
+		heard = read_release(single, reply, answer);
 		reply_free(reply);
 	}
 	if (heard)
@@ -173,6 +214,8 @@ void single_release(struct lock *lock, const struct lock_parting *parting, struc
 		answer->result =
 			wire == WIRE_TIMEOUT ? LOCK_TIMEOUT : single_result(wire, patience);
 		if (wire == WIRE_CANCELLED || wire == WIRE_FAILED)
+			return;
+		if (single_by_token(single) && single->session.dials == 0)
 			return;
 		if (!single_pause(patience, &answer->result))
 			return;

@@ -1,6 +1,5 @@
 #include "redis/keys.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,41 +55,35 @@ static size_t find_number(const char *key, char number[static TAG_DIGITS])
 	}
 }
 
-/* Where the strings go, one behind the other. */
-struct room {
-	char *at;
-	size_t left;
-};
-
-static char *__attribute__((format(printf, 2, 3))) put(struct room *room, const char *format, ...)
+/* Puts the parts, up to NULL, and a NUL at *at, which moves on; returns where they begin. Without
+ * printf(3), whose code is spread over so many pages that a run would feel it. */
+static char *put(char **at, const char *const *part)
 {
-	char *start = room->at;
-	size_t used;
-	va_list arguments;
+	char *start = *at;
 
-	va_start(arguments, format);
-	used = (size_t)vsnprintf(start, room->left, format, arguments) + 1;
-	va_end(arguments);
-	room->at += used;
-	room->left -= used;
+	for (; *part; part++)
+		*at = stpcpy(*at, *part);
+	++*at;
 	return start;
 }
+
+#define PUT(...) put(&at, (const char *const[]){__VA_ARGS__, NULL})
 
 bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token)
 {
 	char number[TAG_DIGITS];
-	/* Nine strings; the longest is the prefix, a tag (of the two or a number), a word, the
-	 * token and the name. */
+	/* Nine strings and a tag; the longest is the prefix, a tag (of the two or a number), a
+	 * word, the token and the name. */
 	size_t longest = 2 * (strlen(prefix) + strlen(name)) + strlen(token) + TAG_DIGITS + 16;
-	struct room room = {.at = malloc(9 * longest), .left = 9 * longest};
+	char *at = malloc(10 * longest);
 	const char *tag;
 	size_t tag_length;
 	bool whole;
 
-	*keys = (struct keys){.memory = room.at};
-	if (!room.at)
+	*keys = (struct keys){.memory = at};
+	if (!at)
 		return false;
-	keys->lock = put(&room, "%s%s", prefix, name);
+	keys->lock = PUT(prefix, name);
 	tag = find_tag(keys->lock, &tag_length);
 	whole = tag == keys->lock;
 	if (whole && strchr(tag, '}')) {
@@ -98,15 +91,20 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 		tag = number;
 		whole = false;
 	}
-	keys->head = put(&room, "%s{%.*s}:", prefix, (int)tag_length, tag);
+	if (tag[tag_length] != '\0') {
+		tag = memcpy(at, tag, tag_length);
+		at[tag_length] = '\0';
+		at += tag_length + 1;
+	}
+	keys->head = PUT(prefix, "{", tag, "}:");
 	/* Names with one tag would else share their companions. */
-	keys->tail = put(&room, "%s%s", whole ? "" : ":", whole ? "" : name);
-	keys->meta = put(&room, "%smeta%s", keys->head, keys->tail);
-	keys->holders = put(&room, "%sholders%s", keys->head, keys->tail);
-	keys->queue = put(&room, "%squeue%s", keys->head, keys->tail);
-	keys->who = put(&room, "%swho:%s%s", keys->head, token, keys->tail);
-	keys->wake = put(&room, "%swake:%s%s", keys->head, token, keys->tail);
-	keys->waits = put(&room, "%swaits:%s%s", keys->head, token, keys->tail);
+	keys->tail = whole ? PUT("") : PUT(":", name);
+	keys->meta = PUT(keys->head, "meta", keys->tail);
+	keys->holders = PUT(keys->head, "holders", keys->tail);
+	keys->queue = PUT(keys->head, "queue", keys->tail);
+	keys->who = PUT(keys->head, "who:", token, keys->tail);
+	keys->wake = PUT(keys->head, "wake:", token, keys->tail);
+	keys->waits = PUT(keys->head, "waits:", token, keys->tail);
 	return true;
 }
 

@@ -26,7 +26,12 @@ void record_text(const struct lock_request *request, char text[static RECORD_TEX
 	party_write(&request->self, text);
 	length = strlen(text);
 	if (request->priority != 0)
-		snprintf(text + length, RECORD_TEXT - length, "\tprio=%d", request->priority);
+		length += (size_t)snprintf(
+			text + length, RECORD_TEXT - length, "\tprio=%d", request->priority);
+	if (request->detached)
+		snprintf(text + length, RECORD_TEXT - length,
+			"\tdetached=1\tttl=%" PRId64 "\tleast=%" PRId64, request->ttl_ms,
+			request->at_least_ms);
 }
 
 void record_write(

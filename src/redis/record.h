@@ -11,7 +11,7 @@
 #include "lock.h"
 
 #define RECORD_MODE 16
-#define RECORD_TEXT (PARTY_TEXT + 32)
+#define RECORD_TEXT (PARTY_TEXT + 96)
 #define RECORD_SIZE (RECORD_MODE + 24 + RECORD_TEXT)
 
 struct record {
@@ -26,7 +26,8 @@ struct record {
 /* "x", "s" or "pK". */
 void record_mode(const struct lock_request *request, char mode[static RECORD_MODE]);
 
-/* TEXT for a request. */
+/* TEXT for a request: who asks; of a detached lock also what is needed to extend it and to give it
+ * back by its token alone (see detached.lua). */
 void record_text(const struct lock_request *request, char text[static RECORD_TEXT]);
 
 /* The whole record of a holder. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -47,8 +48,10 @@ static void *look_up(void *argument)
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 
 #ifdef DLOCK_STATIC
-	/* Other modules of nsswitch.conf would bring a libc of their own with them. */
-	__nss_configure_lookup("hosts", "files dns");
+	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not where
+	 * there is a dynamic linker, as in dlock-tls. */
+	if (getauxval(AT_BASE) == 0)
+		__nss_configure_lookup("hosts", "files dns");
 #endif
 	lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->result);
 	lookup->system_error = errno;

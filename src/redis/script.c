@@ -1,10 +1,30 @@
 #include "redis/script.h"
 
+#include <bsd/string.h>
 #include <string.h>
 
 #include "decimal.h"
 #include "redis/connection.h"
 #include "redis/keys.h"
+
+bool script_command_at(const struct script *script, int line, char command[static 24])
+{
+	static const char calls[] = "call('";
+	const char *text = script->text;
+	const char *name;
+
+	for (; line > 1 && text; line--) {
+		text = strchr(text, '\n');
+		text = text ? text + 1 : NULL;
+	}
+	name = text && line == 1 ? strstr(text, calls) : NULL;
+	if (!name || name > strchrnul(text, '\n'))
+		return false;
+	name += sizeof(calls) - 1;
+	strlcpy(command, name, 24);
+	command[strcspn(command, "'")] = '\0';
+	return true;
+}
 
 void call_add(struct call *call, const char *text)
 {

@@ -15,9 +15,13 @@ struct script {
 	size_t length;
 };
 
+/* What a line of a script, counted from 1, calls first: a command of Redis, cut to fit. False:
+ * none. */
+bool script_command_at(const struct script *script, int line, char command[static 24]);
+
 /* Made from src/lua at build time by embed.sh; each says there what it takes and answers. */
 extern const struct script script_acquire, script_release, script_renew, script_verify,
-	script_inspect, script_circle;
+	script_inspect, script_circle, script_force, script_detached_renew, script_detached_release;
 
 #define CALL_WORDS   80
 #define CALL_NUMBERS 12

@@ -51,8 +51,9 @@ static bool append_greeting(struct session *session)
 /* Connects, and leaves the greeting in the buffer. */
 static enum wire start(struct session *session, struct patience patience, struct failure *failure)
 {
-	enum wire result = connection_open(&session->connection, &session->server->endpoints[0],
-		session->server->text, &session->lookup, patience, failure);
+	enum wire result = connection_open(&session->connection, session->server,
+		&session->server->endpoints[0], session->server->text, &session->lookup, patience,
+		failure);
 
 	if (result != WIRE_OK) {
 		session->connection = NULL;
@@ -162,6 +163,15 @@ enum wire session_send(struct session *session, struct call *call, struct patien
 	return end(session, result);
 }
 
+/* Redis 7.0 says only where, from 7.2 on also which. */
+static void name_right(const struct call *call, const char *text, struct failure *failure)
+{
+	char command[24];
+
+	if (script_command_at(call->script, fault_line(text), command))
+		failure_set(failure, failure->code, "%s: +%s is missing", failure->text, command);
+}
+
 /* An error reply to the request. *again: it was sent in full, wait for that. */
 static enum wire heed_error(struct session *session, struct call *call, const char *text,
 	bool *again, struct patience patience, struct failure *failure)
@@ -187,6 +197,9 @@ static enum wire heed_error(struct session *session, struct call *call, const ch
 			"the key '%s' holds something else than a lock: it is somebody else's, and "
 			"is left alone",
 			session->key);
+		return WIRE_FAILED;
+	case FAULT_NO_RIGHT:
+		name_right(call, text, failure);
 		return WIRE_FAILED;
 	case FAULT_FINAL:
 		break;

@@ -220,17 +220,20 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 static void single_learn(struct lock *lock, const struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
+	struct session *session = &single->session;
 
 	learn(single, answer);
 	switch (answer->result) {
 	case LOCK_GRANTED: /* the child goes on with it, up to lock_part */
 	case LOCK_BUSY:
 	case LOCK_ALREADY:
-		single->session.waiting = false;
-		single->session.greetings = 0;
+		session->waiting = false;
+		session->greetings = 0;
+		if (session->connection && connection_is_stale(session->connection))
+			session_drop(session);
 		break;
 	default:
-		session_drop(&single->session);
+		session_drop(session);
 		break;
 	}
 }
@@ -238,7 +241,7 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 /* --- Renew ---------------------------------------------------------------------------------- */
 
 static enum lock_result read_renewal(
-	const struct single *single, const struct reply *reply, struct failure *failure)
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
 	static const struct {
 		const char *word;
@@ -246,13 +249,32 @@ static enum lock_result read_renewal(
 	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
 	const char *word = reply_text(reply_at(reply, 0));
 
+	if (single_by_token(single) && single_read_denial(reply, answer))
+		return LOCK_LOST;
 	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcmp(word, words[i].word) == 0)
 			return words[i].result;
 	}
-	failure_set(failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
+	failure_set(&answer->failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
 		single->session.server->text);
 	return LOCK_FAILED;
+}
+
+/* who: room for the record that goes with it. */
+static void begin_renewal(struct single *single, struct call *call, char who[static RECORD_SIZE])
+{
+	if (single_by_token(single)) {
+		call_begin(call, &script_detached_renew, &single->keys, single->token);
+		call_add_number(call, single->request.ttl_ms);
+		return;
+	}
+	record_write(who, single->mode, single->since_us, single->text);
+	call_begin(call, &script_renew, &single->keys, single->token);
+	call_add(call, single->mode);
+	call_add_number(call, ttl_ms(single));
+	call_add_number(call, (int64_t)single->fence);
+	call_add_number(call, (int64_t)single->generation);
+	call_add(call, who);
 }
 
 static void single_renew(struct lock *lock, struct patience patience, struct lock_answer *answer)
@@ -264,18 +286,12 @@ static void single_renew(struct lock *lock, struct patience patience, struct loc
 	enum wire wire;
 
 	single_clear(answer);
-	record_write(who, single->mode, single->since_us, single->text);
-	call_begin(&call, &script_renew, &single->keys, single->token);
-	call_add(&call, single->mode);
-	call_add_number(&call, ttl_ms(single));
-	call_add_number(&call, (int64_t)single->fence);
-	call_add_number(&call, (int64_t)single->generation);
-	call_add(&call, who);
+	begin_renewal(single, &call, who);
 	wire = session_call(&single->session, &call, &reply, patience, &answer->failure);
 	answer->result = single_result(wire, patience);
 	if (wire != WIRE_OK)
 		return;
-	answer->result = read_renewal(single, reply, &answer->failure);
+	answer->result = read_renewal(single, reply, answer);
 	reply_free(reply);
 	answer->asked_at = single->session.sent_at;
 	answer->fence = single->fence;
@@ -354,6 +370,7 @@ const struct backend single_backend = {
 	.release = single_release,
 	.part = single_part,
 	.hear = single_hear,
+	.force = single_force,
 	.verify = single_verify,
 	.reset = single_reset,
 	.watch_fd = single_watch_fd,

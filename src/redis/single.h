@@ -1,6 +1,6 @@
 /* A lock on one Redis server, as its own files share it: single.c (the backend, taking and
- * extending), answer.c (what the server says to that), giving.c (giving back, verifying), waiting.c
- * (listening), survey.c (looking). */
+ * extending), answer.c (what the server says to that), giving.c (giving back, verifying), force.c
+ * (breaking), waiting.c (listening), survey.c (looking). */
 #ifndef DLOCK_REDIS_SINGLE_H
 #define DLOCK_REDIS_SINGLE_H
 
@@ -31,6 +31,8 @@ struct waiting {
 	nanos listen_until; /* when BLPOP ends by itself */
 	nanos lease_until;  /* how long the server takes us for alive */
 	int64_t told_ms;    /* look then, says a message; -1: there was none */
+	unsigned looks;     /* how many there were */
+	bool for_room;      /* this one is also for room beside sharers */
 	bool moved;         /* what the look has found so far asks for a new request */
 	nanos look_at;      /* when the lock may come free by expiry; NANOS_NEVER: not by itself */
 	int rank;
@@ -40,7 +42,7 @@ struct waiting {
 	nanos known_until; /* the holder's last known expiry */
 	nanos span;        /* the longest it was ever seen to have */
 	struct circle circle;
-	nanos dropped_at;  /* when the connection was lost; 0: it was not */
+	nanos dropped_at; /* when the connection was lost; 0: it was not */
 };
 
 struct single {
@@ -93,6 +95,13 @@ void answer_read(
 
 /* --- giving.c --- */
 
+/* Whether a token is all that is known: what was acquired detached, by another process. */
+bool single_by_token(const struct single *single);
+
+/* False: it is none of the answers of detached.lua, by which nothing was changed. Else LOCK_LOST,
+ * with the reason. */
+bool single_read_denial(const struct reply *reply, struct lock_answer *answer);
+
 void single_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
 bool single_part(struct lock *lock, const struct lock_parting *parting, struct patience patience);
@@ -100,6 +109,11 @@ void single_hear(struct lock *lock, const struct lock_parting *parting, struct p
 	struct lock_answer *answer);
 enum lock_result single_verify(
 	struct lock *lock, struct lock_answer *answer, struct patience patience);
+
+/* --- force.c --- */
+
+void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer);
 
 /* --- waiting.c --- */
 

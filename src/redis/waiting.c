@@ -17,6 +17,7 @@
 #include "redis/fault.h"
 #include "server.h"
 
+#define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
 #define LISTEN_MS     20000 /* at most, between two looks */
 #define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
 #define FOREIGN_MS    1000  /* a foreign client tells nobody when it gives its lock back */
@@ -146,13 +147,28 @@ static bool polls(const struct waiting *waiting)
 	return waiting->rank == 0 && waiting->foreign;
 }
 
+/* Whoever gives a share back says so; but where all that are ahead of us are dead, he told a dead
+ * one. To find out takes a whole request, so only those who are next do it now and then, the others
+ * seldom. */
+static bool looks_for_room(struct single *single)
+{
+	struct waiting *waiting = &single->waiting;
+
+	if (single->request.mode == LOCK_EXCLUSIVE)
+		return false;
+	return clock_now() >= waiting->look_at ||
+	       ++waiting->looks % (waiting->rank <= 1 ? 2 : ROOM_EVERY) == 0;
+}
+
 static enum wire look(struct single *single, struct patience patience, struct failure *failure)
 {
 	const struct keys *keys = &single->keys;
-	/* Who holds it concerns only those who may be next. */
-	bool near = single->waiting.rank == 0 || single->request.mode != LOCK_EXCLUSIVE;
+	bool near;
 	bool done = true;
 
+	single->waiting.for_room = looks_for_room(single);
+	/* Who holds it concerns only those who may be next. */
+	near = single->waiting.rank == 0 || single->waiting.for_room;
 	if (near)
 		done = append(single, 2, "GET", keys->lock, NULL);
 	if (!polls(&single->waiting))
@@ -206,9 +222,8 @@ static enum wire heed_holder(struct single *single, const struct reply *reply)
 	const char *holder = reply_text(reply);
 	bool shared = holder && strncmp(holder, "dlock:", 6) == 0;
 
-	/* Beside sharers there may be room by now, if those ahead are dead. */
 	if (shared)
-		waiting->moved = single->request.mode != LOCK_EXCLUSIVE;
+		waiting->moved = waiting->for_room;
 	else
 		waiting->moved =
 			!holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
@@ -264,9 +279,10 @@ static enum wire heed_message(struct single *single, const struct reply *reply,
 	if (!message)
 		return look(single, patience, failure);
 	waiting->lease_until = 0; /* whoever sent it has shortened it */
-	if (strncmp(message, "look ", 5) == 0)
+	if (strncmp(message, "look ", 5) == 0) {
 		waiting->told_ms = strtoll(message + 5, NULL, 10);
-	else if (strncmp(message, "prove ", 6) == 0)
+		waiting->looks = ROOM_EVERY - 1; /* whoever says that knows more */
+	} else if (strncmp(message, "prove ", 6) == 0)
 		circle_note_proof(single, message + 6);
 	else
 		waiting->moved = true;
@@ -313,12 +329,24 @@ static enum wire read_reply(
 	return wire;
 }
 
+/* By TLS the connection was spent on the request, whose answer a child has read. Where it does not
+ * come back the next request is to see to that, or to hear of the signal that ended this. */
+static enum wire reopen(struct single *single, struct patience patience, struct failure *failure)
+{
+	enum wire wire =
+		session_open(&single->session, patience_within(patience, SINGLE_TRY), failure);
+
+	/* It may be a server that has lost its memory by now, as behind any new connection. */
+	single->waiting.dropped_at = clock_now();
+	return wire == WIRE_OK || wire == WIRE_FAILED ? wire : WIRE_CLOSED;
+}
+
 enum lock_result single_listen(struct lock *lock, struct patience patience, struct failure *failure)
 {
 	struct single *single = (struct single *)lock;
 	struct waiting *waiting = &single->waiting;
 	struct session *session = &single->session;
-	enum wire wire = session->connection ? WIRE_OK : WIRE_CLOSED;
+	enum wire wire = session->connection ? WIRE_OK : reopen(single, patience, failure);
 
 	while (wire == WIRE_OK) {
 		if (waiting->stage != WAITING_REST) {

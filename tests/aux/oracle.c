@@ -2,19 +2,21 @@
  * A COMMAND that notices what a lock failed to prevent. The kernel is the judge, not the lock: each
  * command, and what descends from it, holds an flock(2) on one local file for as long as it lives.
  *
- *	oracle FILE BUSY_MS [LINGER_MS]
+ *	oracle MODE FILE BUSY_MS [LINGER_MS]
  *
- * A flock that is not free: somebody else's command still lives, an overlap. A fence that is not
- * above the one in FILE: tokens did not grow. Either is a line in FILE.violations. Otherwise
- * DLOCK_FENCE is written into FILE, BUSY_MS pass at most, at random, and with LINGER_MS a
- * descendant in a session of its own lives on for as long at most, deaf to every polite signal.
- * Each good run is a line in FILE.log.
+ * MODE is x, s for a shared lock, or pK for one of K permits, each of which is a file of its own. A
+ * flock that is not free: somebody else's command still lives, an overlap. A fence that is not
+ * above the one in FILE: tokens did not grow. Either is a line in FILE.violations. Otherwise x writes
+ * DLOCK_FENCE into FILE, BUSY_MS pass at most, at random, and with LINGER_MS a descendant in a
+ * session of its own lives on for as long at most, deaf to every polite signal. Each good run is a
+ * line in FILE.log.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,31 +73,61 @@ static void leave_descendant(long linger_ms)
 	_exit(0);
 }
 
-int main(int argc, char **argv)
+/* One of K files that nobody has; the descriptor stays open. */
+static bool take_permit(const char *file, int most)
+{
+	for (int i = 0; i < most; i++) {
+		char path[4096];
+		int fd;
+
+		snprintf(path, sizeof(path), "%s.permit%d", file, i);
+		fd = open(path, O_RDWR | O_CREAT, 0644);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		close(fd);
+	}
+	return false;
+}
+
+/* Whether the fence is above the last that was written; x writes its own. Of permits any may be
+ * granted while others are held, so theirs come in no order here. */
+static bool check_fence(const char *file, int fd, char mode, const char *fence)
 {
 	char text[32] = "";
+
+	if (mode == 'p')
+		return true;
+	if (pread(fd, text, sizeof(text) - 1, 0) < 0)
+		abort();
+	if (strtoull(fence, NULL, 10) <= strtoull(text, NULL, 10)) {
+		note(file, "violations", "fence %s after %s\n", fence, text);
+		return false;
+	}
+	snprintf(text, sizeof(text), "%-20s\n", fence);
+	if (mode == 'x' && pwrite(fd, text, strlen(text), 0) < 0)
+		abort();
+	return true;
+}
+
+int main(int argc, char **argv)
+{
 	const char *fence = getenv("DLOCK_FENCE");
-	int fd = argc > 2 ? open(argv[1], O_RDWR | O_CREAT, 0644) : -1;
+	char mode = argc > 3 ? argv[1][0] : '\0';
+	int fd = argc > 3 ? open(argv[2], O_RDWR | O_CREAT, 0644) : -1;
 
 	if (fd < 0 || !fence)
 		return 99;
 	srandom((unsigned)(now_ms() ^ getpid()));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		note(argv[1], "violations", "overlap, fence %s\n", fence);
+	if (mode == 'p' ? !take_permit(argv[2], atoi(argv[1] + 1))
+			: flock(fd, (mode == 's' ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0) {
+		note(argv[2], "violations", "overlap, %s, fence %s\n", argv[1], fence);
 		return 98;
 	}
-	if (pread(fd, text, sizeof(text) - 1, 0) < 0)
-		return 99;
-	if (strtoull(fence, NULL, 10) <= strtoull(text, NULL, 10)) {
-		note(argv[1], "violations", "fence %s after %s\n", fence, text);
+	if (!check_fence(argv[2], fd, mode, fence))
 		return 97;
-	}
-	snprintf(text, sizeof(text), "%-20s\n", fence);
-	if (pwrite(fd, text, strlen(text), 0) < 0)
-		return 99;
-	if (argc > 3)
-		leave_descendant(atol(argv[3]));
-	pass(atol(argv[2]));
-	note(argv[1], "log", "fence %s\n", fence);
+	if (argc > 4)
+		leave_descendant(atol(argv[4]));
+	pass(atol(argv[3]));
+	note(argv[2], "log", "%s fence %s\n", argv[1], fence);
 	return 0;
 }

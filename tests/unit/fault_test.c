@@ -1,4 +1,4 @@
-/* fault.c: the texts are those of Redis 5, 6.2 and 7.0. */
+/* fault.c: the texts are those of Redis 5, 6.2, 7.0 and 8. */
 #include "redis/fault.h"
 
 #include <stdio.h>
@@ -41,9 +41,22 @@ static const struct {
 		FAULT_FINAL, EXIT_REFUSED, "one was given"},
 	{"NOPERM User x has no permissions to run the 'evalsha' command", FAULT_FINAL, EXIT_REFUSED,
 		"'evalsha'"},
+	{"NOPERM this user has no permissions to access one of the keys used as arguments",
+		FAULT_FINAL, EXIT_REFUSED, "~PREFIX*"},
+	{"NOPERM No permissions to access a key", FAULT_FINAL, EXIT_REFUSED, "~PREFIX*"},
 	{"ERR The user executing the script can't run this command or subcommand script: f1, on "
 	 "@user_script:30.",
-		FAULT_FINAL, EXIT_REFUSED, "scripts call"},
+		FAULT_NO_RIGHT, EXIT_REFUSED, "scripts call"},
+	{"ERR Error running script (call to f_f1): @user_script:30: @user_script: 30: The user "
+	 "executing the script can't run this command or subcommand",
+		FAULT_NO_RIGHT, EXIT_REFUSED, "scripts call"},
+	{"ERR ACL failure in script: User half has no permissions to run the 'set' command script: "
+	 "f1, on @user_script:30.",
+		FAULT_NO_RIGHT, EXIT_REFUSED,
+		"(User half has no permissions to run the 'set' command)"},
+	{"ERR ACL failure in script: No permissions to access a key script: f1, on "
+	 "@user_script:30.",
+		FAULT_FINAL, EXIT_REFUSED, "~PREFIX*"},
 	{"ERR The user executing the script can't access at least one of the keys mentioned in the "
 	 "command "
 	 "arguments script: f1, on @user_script:30.",

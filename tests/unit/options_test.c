@@ -31,16 +31,14 @@ static const struct {
 	{{"-n", "9"}, "dlock hold"},
 	{{"9"}, "dlock hold"},
 	{{"list", "true"}, "dlock run list"},
-	{{"-S", URL, "hold", "x"}, "dlock run hold"},
+	{{"-S", URL, "hold", "x", "true"}, "'true'"},
+	{{"-S", URL, "hold"}, "no lock NAME"},
 	{{"help"}, "dlock run help"},
 	{{"version"}, "dlock run version"},
 	{{"watch"}, "dlock run watch"},
 	{{"break", "x"}, "dlock run break"},
 	{{"config"}, "dlock run config"},
 	{{"completion"}, "dlock run completion"},
-	{{"acquire", "x"}, "dlock run acquire"},
-	{{"renew", "x"}, "dlock run renew"},
-	{{"release", "x"}, "dlock run release"},
 	{{"check", "x"}, "takes options only"},
 	{{"-u", "9"}, "dlock release"},
 	{{"--unlock", "9"}, "dlock release"},
@@ -107,6 +105,19 @@ static const struct {
 	{{"-S", URL, "-c", "a", "x", "b"}, "nothing may follow: 'b'"},
 	{{"-S", URL, "-c", "a", "x", "-c", "b"}, "twice"},
 	{{"-S", URL, "--json", "x", "true"}, "--json is no option of dlock run"},
+	{{"-S", URL, "acquire", "x", "true"}, "nothing may follow here: 'true'"},
+	{{"-S", URL, "acquire", "--cooldown", "1h", "x"},
+		"--cooldown is no option of dlock acquire"},
+	{{"-S", URL, "acquire", "x", "--report", "f"}, "--report is no option of dlock acquire"},
+	{{"-S", URL, "acquire", "a\nb"}, "control character"},
+	{{"-S", URL, "renew", "x"}, "no TOKEN given"},
+	{{"-S", URL, "renew", "x", ""}, "the TOKEN is empty"},
+	{{"-S", URL, "renew", "x", "a 1"}, "the TOKEN holds a blank"},
+	{{"-S", URL, "renew", "x", "a", "1"}, "nothing may follow here: '1'"},
+	{{"-S", URL, "renew", "-n", "x", "a"}, "--nonblock is no option of dlock renew"},
+	{{"-S", URL, "release", "-t", "9", "x", "a"}, "--ttl is no option of dlock release"},
+	{{"-S", URL, "release", "--force", "x", "a"}, "nothing may follow here: 'a'"},
+	{{"-S", URL, "--force", "x", "true"}, "--force is no option of dlock run"},
 	{{"-S", URL, "status", "-n"}, "--nonblock is no option of dlock status"},
 	{{"-S", URL, "-w", "1", "status"}, "--wait is no option of dlock status"},
 	{{"-S", URL, "status", "a", "b\n"}, "control character"},
@@ -372,6 +383,29 @@ static void test_status(void)
 	options_close(&options);
 }
 
+static void test_detached(void)
+{
+	struct options options;
+	struct failure failure;
+
+	ok(READ(&options, &failure, "-S", URL, "acquire", "9", "-t", "2"), "a number is a NAME");
+	same(options.name, "9", "the name");
+	same(options.label, "acquire", "the label, where none is given");
+	options_close(&options);
+	ok(READ(&options, &failure, "-S", URL, "renew", "x", "h:1:a") && !options.ttl_given,
+		"renew without -t");
+	same(options.token, "h:1:a", "the token");
+	options_close(&options);
+	ok(READ(&options, &failure, "-S", URL, "renew", "x", "h:1:a", "-t", "60") &&
+			options.ttl_given,
+		"and with the one that is the preset");
+	options_close(&options);
+	ok(READ(&options, &failure, "-S", URL, "release", "x", "--force") && options.force &&
+			options.token == NULL,
+		"--force needs no token");
+	options_close(&options);
+}
+
 static void test_guard(void)
 {
 	struct options options;
@@ -451,6 +485,7 @@ int main(void)
 	test_signals();
 	test_per_host();
 	test_status();
+	test_detached();
 	test_guard();
 	test_scrub();
 	test_table();

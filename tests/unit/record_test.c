@@ -86,6 +86,16 @@ static void test_record(void)
 	ok(record_read(&record, "x|5|label=a\tdetached=1") && !record.claimed && record.detached &&
 			record.mode == LOCK_EXCLUSIVE && strcmp(record.party.label, "a") == 0,
 		"a waiter's record, and a key that came later");
+	request = (struct lock_request){.detached = true,
+		.priority = -1000,
+		.ttl_ms = INT64_MAX,
+		.at_least_ms = INT64_MAX,
+		.self = request.self};
+	memset(request.self.label, 'l', sizeof(request.self.label) - 1);
+	record_text(&request, text);
+	ok(strstr(text, "\tprio=-1000\tdetached=1\tttl=9223372036854775807"
+			"\tleast=9223372036854775807") != NULL,
+		"a detached holder's text");
 	ok(record_read(&record, "S|9|") && record.claimed && record.mode == LOCK_SHARED,
 		"with no text");
 }

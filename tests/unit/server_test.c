@@ -203,12 +203,16 @@ static void test_tls(void)
 
 	if (!ok(server != NULL, "a URL with everything of TLS"))
 		return;
+	same(server->text, "rediss://h", "of which little is shown");
 	same(server->cacert, "/a&b", "cacert");
 	same(server->cert, "c", "cert");
 	same(server->key, "k", "key");
 	same(server->sni, "n@x", "the later sni");
 	ok(server->insecure, "insecure");
 	server_free(server);
+	server = server_parse("rediss://h?key=k", &failure);
+	ok(server == NULL && failure.code == EXIT_USAGE && strstr(failure.text, "key=") != NULL,
+		"a key without certificate");
 	server = server_parse("rediss://h?insecure=0", &failure);
 	ok(server != NULL && !server->insecure, "insecure=0");
 	server_free(server);

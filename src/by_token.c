@@ -1,0 +1,62 @@
+#include "by_token.h"
+
+#include <signal.h>
+
+#include "lock.h"
+#include "message.h"
+#include "options.h"
+#include "server.h"
+
+#define LIMIT (5 * NANOS_PER_SEC)
+
+static int fail(const struct failure *failure)
+{
+	message_say(MESSAGE_ERROR, "%s", failure->text);
+	return (int)failure->code;
+}
+
+static int end(const struct lock_answer *answer, const struct options *options)
+{
+	struct failure failure;
+
+	switch (answer->result) {
+	case LOCK_GRANTED:
+	case LOCK_RELEASED:
+		return EXIT_DONE;
+	case LOCK_GONE:
+		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to break");
+		return fail(&failure);
+	case LOCK_LOST:
+	case LOCK_FAILED:
+		return fail(&answer->failure);
+	default:
+		failure_set(&failure, EXIT_UNREACHABLE, "no answer from %s", options->server->text);
+		return fail(&failure);
+	}
+}
+
+int by_token(const struct options *options,
+	void (*step)(struct lock *lock, const struct options *options, struct patience patience,
+		struct lock_answer *answer))
+{
+	static struct lock_answer answer; /* large */
+	struct patience patience = {clock_after(options->started, LIMIT), -1};
+	struct lock_request request = {
+		.name = options->name,
+		.prefix = options->prefix,
+		.token = options->token,
+		.detached = true,
+		.ttl_ms = options->ttl_given ? options->ttl / NANOS_PER_MS : 0,
+	};
+	struct failure failure;
+	struct lock *lock;
+
+	signal(SIGPIPE, SIG_IGN); /* hiredis sends without MSG_NOSIGNAL */
+	lock = lock_open(options->server, &request, &failure);
+	if (!lock)
+		return fail(&failure);
+	message_say(MESSAGE_INFO, "asking %s", options->server->text);
+	step(lock, options, patience, &answer);
+	lock_close(lock);
+	return end(&answer, options);
+}

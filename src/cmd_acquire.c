@@ -1,0 +1,124 @@
+/* dlock acquire NAME: the lock NAME, detached, for its token on standard output. */
+#include "commands.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ancestry.h"
+#include "ending.h"
+#include "front.h"
+#include "inherited.h"
+#include "lock.h"
+#include "message.h"
+#include "options.h"
+#include "outcome.h"
+#include "server.h"
+#include "taking.h"
+
+/* Before standard streams that are closed are filled. */
+static bool is_writable(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+/* NFS finds a full disk when a descriptor is closed, any one of the file's. */
+static bool is_kept(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	return copy >= 0 && close(copy) == 0;
+}
+
+/* A reader may be slow, or stopped: a signal ends that as it ends the wait. */
+static enum lock_result write_out(
+	const char *text, size_t length, struct patience patience, struct failure *failure)
+{
+	while (length > 0) {
+		enum patience_end end = patience_wait(patience, STDOUT_FILENO, POLLOUT);
+		ssize_t written;
+
+		if (end != PATIENCE_READY)
+			return end == PATIENCE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
+		written = write(STDOUT_FILENO, text, length);
+		if (written < 0 && errno != EAGAIN && errno != EINTR)
+			break;
+		text += written > 0 ? written : 0;
+		length -= written > 0 ? (size_t)written : 0;
+	}
+	if (length == 0 && is_kept(STDOUT_FILENO))
+		return LOCK_GRANTED;
+	failure_set(failure, EXIT_SYSTEM, "cannot print the token: %s; the lock is given back",
+		strerror(errno));
+	return LOCK_FAILED;
+}
+
+/* Struct front_task's. */
+static enum lock_result print_token(
+	struct lock *lock, struct lock_answer *granted, struct patience patience)
+{
+	char line[LOCK_TOKEN_SIZE + 24];
+	struct patience now = {0, patience.cancel_fd};
+
+	/* A signal that came before the token was out has nobody left to give the lock back. */
+	if (patience_wait(now, -1, 0) == PATIENCE_CANCELLED)
+		return LOCK_CANCELLED;
+	snprintf(line, sizeof(line), "%s %" PRIu64 "\n", lock_token(lock), granted->fence);
+	return write_out(line, strlen(line), patience, &granted->failure);
+}
+
+static void acquire(const struct options *options, struct outcome *outcome)
+{
+	struct ancestry ancestry;
+	struct lock_request request;
+	struct inherited inherited;
+	struct failure failure;
+	struct lock *lock;
+
+	inherited_take(&inherited);
+	ancestry_open(&ancestry);
+	taking_prepare(options, &ancestry, &request);
+	request.detached = true;
+	lock = lock_open(options->server, &request, &failure);
+	if (!lock) {
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	message_say(MESSAGE_INFO, "asking %s", options->server->text);
+	front_acquire(
+		&(struct front_task){
+			.lock = lock,
+			.ancestry = &ancestry,
+			.self = &request.self,
+			.terms = {.ttl = options->ttl},
+			.inherited = &inherited,
+			.name = options->name,
+			.started = options->started,
+			.wait = options->wait,
+			.deliver = print_token,
+		},
+		outcome);
+	lock_close(lock);
+}
+
+int cmd_acquire(const struct options *options)
+{
+	static struct outcome outcome;
+
+	if (!is_writable(STDOUT_FILENO)) {
+		message_say(MESSAGE_ERROR,
+			"cannot print the token: standard output is not open for writing");
+		return EXIT_SYSTEM;
+	}
+	acquire(options, &outcome);
+	taking_say(&outcome, options);
+	if (outcome.end_signal != 0)
+		ending_by_signal(outcome.end_signal);
+	return outcome_exit(&outcome, options->conflict_exit);
+}

@@ -1,0 +1,167 @@
+#include "other_tree.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "caller.h"
+#include "process.h"
+#include "process_tree.h"
+
+#define MEMBERS_MOST 8192
+#define ROUNDS_MOST  20 /* of stopping all; 1 ms apart */
+
+struct member {
+	pid_t pid;
+	uint64_t start;
+	bool gone;
+	bool stopped; /* we have sent SIGSTOP */
+};
+
+/* There is one such tree in a process; untouched it takes no memory. */
+static struct member members[MEMBERS_MOST];
+static pid_t children[MEMBERS_MOST];
+
+/* Its pidfd, while it lives; else -1. The pidfd first: what is read then is of the same process. */
+static int open_member(const struct member *member)
+{
+	int fd = pidfd_open(member->pid, 0);
+	struct pollfd end = {.fd = fd, .events = POLLIN};
+	struct process process;
+
+	if (fd < 0)
+		return -1;
+	if (process_read(member->pid, &process) && process.start == member->start &&
+		poll(&end, 1, 0) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static bool is_known(const struct other_tree *tree, pid_t pid, uint64_t start)
+{
+	for (size_t i = 0; i < tree->count; i++)
+		if (members[i].pid == pid && members[i].start == start)
+			return true;
+	return false;
+}
+
+static void note(struct other_tree *tree, pid_t pid, uint64_t start)
+{
+	if (tree->count < MEMBERS_MOST && !is_known(tree, pid, start))
+		members[tree->count++] = (struct member){.pid = pid, .start = start};
+}
+
+/* We may be among them: where the caller is the first process of a container, all orphans are its
+ * children. */
+static void note_children(struct other_tree *tree, pid_t parent)
+{
+	size_t count = tree_children(parent, children, MEMBERS_MOST);
+	struct process process;
+
+	for (size_t i = 0; i < count; i++)
+		if (children[i] != getpid() && process_read(children[i], &process) &&
+			process.parent == parent)
+			note(tree, children[i], process.start);
+}
+
+/* Notes who has ended and who has come since. True: somebody has come. */
+static bool gather(struct other_tree *tree)
+{
+	size_t before = tree->count;
+
+	if (tree->count == 0)
+		note(tree, tree->root->pid, tree->root->start);
+	for (size_t i = 0; i < tree->count; i++) {
+		int fd = members[i].gone ? -1 : open_member(&members[i]);
+
+		if (fd >= 0) {
+			note_children(tree, members[i].pid);
+			close(fd);
+		} else if (!members[i].gone) {
+			members[i].gone = true;
+			tree->gone++;
+		}
+	}
+	return tree->count > before;
+}
+
+static void send(const struct member *member, int sig)
+{
+	int fd = member->gone ? -1 : open_member(member);
+
+	if (fd < 0)
+		return;
+	pidfd_send_signal(fd, sig, NULL, 0);
+	close(fd);
+}
+
+/* Sends SIGSTOP to whoever runs and has not got it yet. Whether all stand still. */
+static bool halt(const struct other_tree *tree)
+{
+	struct process process;
+	bool all = true;
+
+	for (size_t i = 0; i < tree->count; i++) {
+		struct member *member = &members[i];
+
+		if (member->gone || !process_read(member->pid, &process) || process.state == 'T' ||
+			process.state == 't' || process.state == 'Z')
+			continue;
+		all = false;
+		if (!member->stopped)
+			send(member, SIGSTOP);
+		member->stopped = true;
+	}
+	return all;
+}
+
+/* Until nobody runs and nobody is new: who stands still forks nobody. */
+static void freeze(struct other_tree *tree)
+{
+	for (int round = 0; round < ROUNDS_MOST; round++) {
+		bool halted = !gather(tree);
+
+		if (halt(tree) && halted)
+			return;
+		poll(NULL, 0, round > 0);
+	}
+}
+
+void other_tree_signal(struct other_tree *tree, int sig)
+{
+	if (sig == SIGKILL) {
+		freeze(tree);
+		for (size_t i = tree->count; i-- > 0;)
+			send(&members[i], sig);
+		return;
+	}
+	gather(tree);
+	for (size_t next = 0; next < tree->count; gather(tree))
+		for (; next < tree->count; next++)
+			send(&members[next], sig);
+}
+
+void other_tree_look(struct other_tree *tree, bool *over, unsigned *ended, bool *empty)
+{
+	*over = caller_is_gone(tree->root);
+	if (tree->count == 0) {
+		*empty = *over;
+		return;
+	}
+	gather(tree);
+	*ended = (unsigned)tree->gone;
+	*empty = tree->gone == tree->count;
+}
+
+size_t other_tree_list(const struct other_tree *tree, pid_t *pids, size_t most)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < tree->count && count < most; i++)
+		if (!members[i].gone)
+			pids[count++] = members[i].pid;
+	return count;
+}

@@ -1,0 +1,3 @@
+#include "redis/tls.h"
+
+const struct tls_layer *const tls_layer = NULL;

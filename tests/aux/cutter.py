@@ -1,0 +1,41 @@
+"""Between dlock and its server: cutter.py LISTEN_SOCKET SERVER_SOCKET WORD
+
+Passes everything on, but the first answer that holds WORD: that one is lost, and the connection with
+it. What was asked for has happened all the same.
+"""
+
+import os
+import socket
+import sys
+import threading
+
+path, server, word = sys.argv[1:]
+cut = threading.Event()
+
+
+def pass_on(source, sink, answers):
+    try:
+        while data := source.recv(65536):
+            if answers and word.encode() in data and not cut.is_set():
+                cut.set()
+                break
+            sink.sendall(data)
+    except OSError:
+        pass
+    for one in (source, sink):
+        try:
+            one.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(path + ".new")
+listener.listen(100)
+os.rename(path + ".new", path)
+while True:
+    client, _ = listener.accept()
+    upstream = socket.socket(socket.AF_UNIX)
+    upstream.connect(server)
+    for source, sink, answers in ((client, upstream, False), (upstream, client, True)):
+        threading.Thread(target=pass_on, args=(source, sink, answers), daemon=True).start()
