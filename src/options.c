@@ -281,6 +281,17 @@ static bool settle_server(struct reading *reading)
 	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
 }
 
+/* A token or a password may lie where it can be read only once. */
+static bool take_rest(struct reading *reading)
+{
+	struct options *options = reading->options;
+
+	if (tls_program_is_needed(options))
+		return true;
+	return options->command->take(options, reading->failure) && settle_grace(reading) &&
+	       settle_server(reading);
+}
+
 static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 {
 	struct options *options = reading->options;
@@ -297,9 +308,7 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	options->operands = arguments->operands;
 	options->operand_count = arguments->operand_count;
 	return set_presets(reading) && take_early_arguments(reading) && read_files(reading) &&
-	       read_environment(reading) && take_arguments(reading) &&
-	       options->command->take(options, reading->failure) && settle_grace(reading) &&
-	       settle_server(reading);
+	       read_environment(reading) && take_arguments(reading) && take_rest(reading);
 }
 
 /* Passwords out of what ps shows; unless another program is still to read them. */

@@ -90,10 +90,12 @@ static bool heed_key(struct survey *survey, const char *key)
 	if (!name && survey->idle_too)
 		name = keys_lock_name(key, "meta", survey->prefix, &length);
 	if (!name) {
+		/* A server that was asked for this prefix may answer anything. */
+		if (strncmp(key, survey->prefix, prefix_length) != 0)
+			return true;
 		name = key + prefix_length;
 		length = strlen(name);
-		if (strncmp(key, survey->prefix, prefix_length) != 0 || length == 0 ||
-			name_is_companion(name))
+		if (length == 0 || name_is_companion(name))
 			return true;
 	}
 	return keep_name(survey, name, length);
@@ -228,7 +230,8 @@ static void read_holders(struct parties *holders, const struct reply *list, int6
 
 		if (!record_read(&record, reply_text(reply_at(list, i + 1))))
 			record = (struct record){.claimed = true, .moment = now_us};
-		parties_add(holders, &record, now_us, reply_integer(reply_at(list, i)));
+		parties_add(holders, &record, now_us,
+			reply_within(reply_at(list, i), -1, SINGLE_MS_MOST));
 	}
 }
 
@@ -265,7 +268,7 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 	const struct reply *reply, void (*show)(const struct lock_view *view, void *context),
 	void *context)
 {
-	int64_t now_us = reply_integer(reply_at(reply, 0));
+	int64_t now_us = reply_within(reply_at(reply, 0), 0, SINGLE_US_MOST);
 	const char *kind = reply_text(reply_at(reply, 1));
 	struct parties holders, waiters = {0};
 	struct lock_view view = {
@@ -273,7 +276,7 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 		.key = keys->lock,
 		.mode = read_mode(kind),
 		.foreign = kind && strcmp(kind, "foreign") == 0,
-		.ttl_ms = reply_integer(reply_at(reply, 2)),
+		.ttl_ms = reply_within(reply_at(reply, 2), -1, SINGLE_MS_MOST),
 		.fence = (uint64_t)reply_integer(reply_at(reply, 3)),
 	};
 	bool good;
