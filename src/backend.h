@@ -38,6 +38,16 @@ struct backend {
 		size_t pattern_count, bool idle_too,
 		void (*show)(const struct lock_view *view, void *context), void *context,
 		struct patience patience, struct failure *failure);
+	/* What lock_look() keeps between two looks, as lock_survey() would see it; all may be NULL:
+	 * then each look is a survey. */
+	void *(*look_open)(const struct server *server, const char *prefix, char *const *patterns,
+		size_t pattern_count, struct failure *failure);
+	bool (*look)(void *state, void (*show)(const struct lock_view *view, void *context),
+		void *context, struct patience patience, struct failure *failure);
+	void (*look_close)(void *state);
+	bool (*examine)(const struct server *server, const struct lock_request *request,
+		void (*take)(const struct lock_finding *finding, void *context), void *context,
+		struct failure *failure);
 };
 
 /* Every backend's struct lock begins with this. */

@@ -82,6 +82,8 @@ static void acquire(const struct options *options, struct outcome *outcome)
 	struct lock *lock;
 
 	inherited_take(&inherited);
+	if (options->server->password)
+		inherited_keep_secret(&inherited);
 	ancestry_open(&ancestry);
 	taking_prepare(options, &ancestry, &request);
 	request.detached = true;

@@ -55,6 +55,8 @@ static void hold(const struct options *options, struct outcome *outcome)
 	struct lock *lock = NULL;
 
 	inherited_take(&inherited);
+	if (options->server->password)
+		inherited_keep_secret(&inherited);
 	ancestry_open(&ancestry);
 	if (find_caller(options, &hold.caller, &failure)) {
 		prepare(options, &ancestry, &hold.caller, &request);

@@ -64,6 +64,14 @@ const struct command commands[] = {
 		.take = operands_take_guard,
 		.run = cmd_guard,
 	},
+	{
+		.word = "check",
+		.bit = COMMAND_CHECK,
+		.usage = "",
+		.summary = "say whether the server is fit to hold locks",
+		.take = operands_take_none,
+		.run = cmd_check,
+	},
 	{.word = NULL},
 };
 
@@ -80,7 +88,6 @@ bool command_is_reserved(const char *word)
 {
 	/* clang-format off */
 	static const char *const reserved[] = {
-		"check",
 		"help", "version", "list", "watch", "break", "config", "completion",
 	};
 	/* clang-format on */

@@ -16,6 +16,7 @@ enum command_bit {
 	COMMAND_RENEW = 1 << 4,
 	COMMAND_RELEASE = 1 << 5,
 	COMMAND_HOLD = 1 << 6,
+	COMMAND_CHECK = 1 << 8,
 };
 
 struct command {
@@ -45,5 +46,6 @@ int cmd_acquire(const struct options *options);
 int cmd_renew(const struct options *options);
 int cmd_hold(const struct options *options);
 int cmd_release(const struct options *options);
+int cmd_check(const struct options *options);
 
 #endif

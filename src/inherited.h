@@ -15,8 +15,8 @@ struct inherited {
 	sigset_t ending;    /* of HUP INT QUIT TERM USR1 USR2 ALRM: those that were not ignored */
 	sigset_t forwarded; /* ending, and WINCH CONT, as far as not ignored */
 	bool terminal;      /* there is a controlling terminal */
-	bool secret;        /* dlock leaves no core file; COMMAND may, up to */
-	struct rlimit core;
+	bool secret;        /* dlock leaves no core file; COMMAND may, */
+	struct rlimit core; /* up to this */
 };
 
 /* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed

@@ -1,5 +1,7 @@
 #include "lock.h"
 
+#include <stdlib.h>
+
 #include "backend.h"
 #include "redis/single.h"
 #include "redis/tls.h"
@@ -130,4 +132,67 @@ bool lock_survey(const struct server *server, const char *prefix, char *const *p
 
 	return backend && backend->survey(server, prefix, patterns, pattern_count, idle_too, show,
 				  context, patience, failure);
+}
+
+struct lock_lookout {
+	const struct backend *backend;
+	const struct server *server;
+	const char *prefix;
+	char *const *patterns;
+	size_t pattern_count;
+	void *state; /* owned, the backend's; NULL: it keeps none */
+};
+
+struct lock_lookout *lock_lookout_open(const struct server *server, const char *prefix,
+	char *const *patterns, size_t pattern_count, struct failure *failure)
+{
+	const struct backend *backend = find_backend(server, failure);
+	struct lock_lookout *lookout = backend ? malloc(sizeof(*lookout)) : NULL;
+
+	if (!lookout) {
+		if (backend)
+			failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	*lookout = (struct lock_lookout){backend, server, prefix, patterns, pattern_count, NULL};
+	if (!backend->look_open)
+		return lookout;
+	lookout->state = backend->look_open(server, prefix, patterns, pattern_count, failure);
+	if (lookout->state)
+		return lookout;
+	free(lookout);
+	return NULL;
+}
+
+bool lock_look(struct lock_lookout *lookout,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure)
+{
+	const struct backend *backend = lookout->backend;
+
+	if (lookout->state)
+		return backend->look(lookout->state, show, context, patience, failure);
+	return backend->survey(lookout->server, lookout->prefix, lookout->patterns,
+		lookout->pattern_count, false, show, context, patience, failure);
+}
+
+void lock_lookout_close(struct lock_lookout *lookout)
+{
+	if (lookout->state)
+		lookout->backend->look_close(lookout->state);
+	free(lookout);
+}
+
+bool lock_examine(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	/* Those of a quorum are looked at one by one, and each as one that is alone. */
+	struct server each = *server;
+	const struct backend *backend;
+
+	if (each.scheme == SERVER_QUORUM)
+		each.scheme = SERVER_REDIS;
+	backend = find_backend(&each, failure);
+	return backend && backend->examine(server, request, take, context, failure);
 }

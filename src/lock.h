@@ -227,4 +227,35 @@ bool lock_survey(const struct server *server, const char *prefix, char *const *p
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct patience patience, struct failure *failure);
 
+/* The same more than once, over the same connection where the service can keep one: what is asked is
+ * borrowed until lock_lookout_close(). After a failure the next look connects anew. */
+struct lock_lookout;
+struct lock_lookout *lock_lookout_open(const struct server *server, const char *prefix,
+	char *const *patterns, size_t pattern_count, struct failure *failure);
+bool lock_look(struct lock_lookout *lookout,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure);
+void lock_lookout_close(struct lock_lookout *lookout);
+
+/* What `dlock check` finds out. */
+enum lock_verdict { LOCK_FIT, LOCK_DOUBTFUL, LOCK_UNFIT };
+
+struct lock_finding {
+	const char *server;  /* which one, as messages may show it */
+	const char *subject; /* one word: always the same for the same question */
+	enum lock_verdict verdict;
+	enum exit_code code; /* EXIT_DONE; doubtful, or one of several that need not all be fit:
+			      * EXIT_BUSY; else why no lock is safe there */
+	const char *found;   /* half a sentence */
+	const char *advice;  /* what to do; NULL: nothing */
+};
+
+/* Whether the server, or each of several, is fit to hold locks such as request describes (prefix,
+ * TTL, settle, who asks; its name does not matter). Takes and gives back locks under a name of its
+ * own. What cannot be reached, or does not do, is a finding; false with failure: nothing could be
+ * looked at. Each finding is borrowed for the time of the call. */
+bool lock_examine(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);
+
 #endif

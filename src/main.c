@@ -37,6 +37,8 @@ int main(int argc, char **argv)
 	if (!read) {
 		code = fail(&options, &failure);
 	} else if (!done) {
+		for (size_t i = 0; i < options.warning_count; i++)
+			message_say(MESSAGE_WARNING, "%s", options.warnings[i]);
 		message_name(options.name);
 		code = options.command->run(&options);
 	}

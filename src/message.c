@@ -7,8 +7,6 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include <bsd/string.h>
-
 #include "text.h"
 
 #define LINE_SIZE 2048 /* below PIPE_BUF, so that a pipe takes a line as a whole */
@@ -63,6 +61,8 @@ void message_say(enum message_level level, const char *format, ...)
 	char line[LINE_SIZE];
 	char *text = line + sizeof(own) - 1;
 	size_t room = LINE_SIZE - sizeof(own); /* leaves one byte for the newline */
+	size_t length;
+	bool written;
 	int used = 0;
 	int saved_errno = errno;
 	va_list arguments;
@@ -76,9 +76,12 @@ void message_say(enum message_level level, const char *format, ...)
 	vsnprintf(text + used, room - (size_t)used, format, arguments);
 	va_end(arguments);
 	text_clean(text);
-	used = (int)strlen(text);
-	strlcat(text, "\n", room + 1);
-	if (!write_line(line, strlen(line)) || message.to_syslog)
-		syslog(priorities[level], "%.*s", used, text);
+	length = strlen(line);
+	line[length] = '\n';
+	written = write_line(line, length + 1);
+	line[length] = '\0';
+	/* Last, as it may wait for a syslogd that hangs. */
+	if (!written || message.to_syslog)
+		syslog(priorities[level], "%s", text);
 	errno = saved_errno;
 }

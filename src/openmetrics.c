@@ -62,14 +62,16 @@ static const struct {
 	{"dlock_held_seconds", "counter", "Time from grant to release.", get_held_us},
 };
 
-/* A control character and a byte that is no UTF-8 becomes \xNN, so that two names stay two. */
+/* What a terminal must not get, and a byte that is no UTF-8, becomes \xNN, so that two names stay
+ * two. */
 static void print_label(const char *text)
 {
 	while (*text != '\0') {
 		size_t bytes = text_character(text);
 
-		if (bytes == 0 || text_is_control(text)) {
-			printf("\\\\x%02x", (unsigned char)*text++);
+		if (bytes == 0 || text_is_treacherous(text)) {
+			for (bytes = bytes == 0 ? 1 : bytes; bytes > 0; bytes--)
+				printf("\\\\x%02x", (unsigned char)*text++);
 			continue;
 		}
 		if (*text == '\\' || *text == '"')

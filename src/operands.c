@@ -251,6 +251,14 @@ bool operands_take_guard(struct options *options, struct failure *failure)
 	return take_fence(options, failure);
 }
 
+bool operands_take_none(struct options *options, struct failure *failure)
+{
+	if (options->operand_count == 0)
+		return true;
+	return failure_set(failure, EXIT_USAGE, "dlock %s takes options only: '%.100s'",
+		options->command->word, options->operands[0]);
+}
+
 bool operands_is_glob(const char *operand)
 {
 	return strpbrk(operand, "*?[") != NULL;
@@ -261,6 +269,12 @@ bool operands_take_status(struct options *options, struct failure *failure)
 	if (options->json && options->openmetrics)
 		return failure_set(
 			failure, EXIT_USAGE, "--json and --openmetrics are two forms: give one");
+	if (options->watch && (options->json || options->openmetrics))
+		return failure_set(failure, EXIT_USAGE,
+			"--watch is for people: without --json and --openmetrics");
+	if (options->interval > 0 && !options->watch)
+		return failure_set(
+			failure, EXIT_USAGE, "--interval says how often --watch looks: give both");
 	for (size_t i = 0; i < options->operand_count; i++) {
 		if (!operands_is_glob(options->operands[i]) &&
 			!check_name(options->operands[i], failure))

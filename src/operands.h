@@ -28,6 +28,9 @@ bool operands_take_release(struct options *options, struct failure *failure);
  * given. Sets state_file, argv and fence. False with failure EXIT_USAGE. */
 bool operands_take_guard(struct options *options, struct failure *failure);
 
+/* Nothing. False with failure EXIT_USAGE. */
+bool operands_take_none(struct options *options, struct failure *failure);
+
 /* Any number of NAME or GLOB. False with failure EXIT_USAGE. */
 bool operands_take_status(struct options *options, struct failure *failure);
 

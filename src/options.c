@@ -2,9 +2,11 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <bsd/stdlib.h>
 #include <bsd/string.h>
@@ -19,6 +21,7 @@
 #include "password.h"
 #include "server.h"
 #include "tls_program.h"
+#include "url.h"
 
 #ifndef SYSCONFDIR
 #define SYSCONFDIR "/etc"
@@ -37,7 +40,10 @@ struct reading {
 	struct options *options;
 	struct failure *failure;
 	struct arguments arguments;
-	enum origin grace_from, ttl_from;
+	enum origin grace_from, ttl_from, server_from;
+	const char *user_file;                   /* the one that is being read; NULL: another one */
+	const char *system_server, *user_server; /* as the two files name it; NULL: not at all */
+	const char *open_file;  /* the last that was found to give a password away */
 	char place[PLACE_SIZE]; /* the line of a file that last set one of the two */
 	bool profile_found;
 };
@@ -53,6 +59,56 @@ static bool set_presets(struct reading *reading)
 			return false;
 	}
 	return true;
+}
+
+static void warn(struct reading *reading, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Memory that is short is said elsewhere. */
+static void warn(struct reading *reading, const char *format, ...)
+{
+	struct options *options = reading->options;
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	if (vasprintf(&text, format, arguments) == -1)
+		text = NULL;
+	va_end(arguments);
+	text = options_keep(options, text);
+	if (text != NULL && options->warning_count < OPTIONS_WARNINGS)
+		options->warnings[options->warning_count++] = text;
+}
+
+/* A password in a file that others may read. Its group may be meant to. */
+static void check_secrecy(struct reading *reading, const struct config_entry *entry)
+{
+	struct stat status;
+	size_t from, length;
+
+	if (!url_find_password(entry->value, &from, &length) || length == 0 ||
+		stat(entry->path, &status) != 0 || (status.st_mode & S_IROTH) == 0 ||
+		(reading->open_file != NULL && strcmp(reading->open_file, entry->path) == 0))
+		return;
+	reading->open_file = options_keep(reading->options, strdup(entry->path));
+	warn(reading,
+		"%s:%d: any user may read this password (mode %04o): chmod o-r, or a "
+		"password-file",
+		entry->path, entry->line, (unsigned)status.st_mode & 07777);
+}
+
+/* Who names the server: the host's file, or the user's own. */
+static void note_server(
+	struct reading *reading, const struct config_entry *entry, const char *value, bool chosen)
+{
+	check_secrecy(reading, entry);
+	if (!chosen)
+		return;
+	reading->server_from = FROM_FILE;
+	if (reading->user_file != NULL)
+		reading->user_server = value;
+	else
+		reading->system_server = value;
 }
 
 /* Notes where the two come from that have to agree with each other; false for all others. */
@@ -86,6 +142,8 @@ static bool take_entry(const struct config_entry *entry, void *context, struct f
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	reading->profile_found |= chosen;
 	chosen |= *entry->section == '\0';
+	if (row->field == offsetof(struct options, server))
+		note_server(reading, entry, value, chosen);
 	if (chosen && note_origin(reading, row, FROM_FILE))
 		snprintf(reading->place, sizeof(reading->place), "%s:%d: ", entry->path,
 			entry->line);
@@ -111,6 +169,7 @@ static bool read_user_file(struct reading *reading)
 	if (base == NULL || *base != '/' || strlcpy(path, base, sizeof(path)) >= sizeof(path) ||
 		strlcat(path, below, sizeof(path)) >= sizeof(path))
 		return true;
+	reading->user_file = options_keep(reading->options, strdup(path));
 	return config_file_read(path, false, true, take_entry, reading, reading->failure);
 }
 
@@ -151,6 +210,7 @@ static bool read_environment(struct reading *reading)
 		return true;
 	if (value == NULL || *value == '\0' || is_given(&reading->arguments, row))
 		return true;
+	reading->server_from = FROM_ENVIRONMENT;
 	return row->set(row, value, reading->options, reading->failure) ||
 	       failure_set(reading->failure, reading->failure->code, "DLOCK_SERVER: %s",
 		       reading->failure->text);
@@ -163,25 +223,28 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	bool done = row->set(row, argument->text, reading->options, failure);
 
 	note_origin(reading, row, FROM_ARGUMENTS);
+	if (row->field == offsetof(struct options, server) && argument->text != NULL)
+		reading->server_from = FROM_ARGUMENTS;
 	return done ||
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
 
-static bool is_report(const struct option_row *row)
+/* Who is told, even where it is that something is wrong here. */
+static bool is_audience(const struct option_row *row)
 {
 	return row->field == offsetof(struct options, report) ||
-	       row->field == offsetof(struct options, report_fd);
+	       row->field == offsetof(struct options, report_fd) ||
+	       row->field == offsetof(struct options, syslog);
 }
 
-/* The command line is wrong: that is reported as well. */
-static void take_report(struct reading *reading)
+static void take_audience(struct reading *reading)
 {
 	struct failure unheard;
 
 	for (size_t i = 0; i < reading->arguments.option_count; i++) {
 		const struct argument *argument = &reading->arguments.options[i];
 
-		if (is_report(argument->row))
+		if (is_audience(argument->row))
 			argument->row->set(
 				argument->row, argument->text, reading->options, &unheard);
 	}
@@ -192,7 +255,7 @@ static bool is_early(const struct option_row *row)
 {
 	return row->field == offsetof(struct options, config) ||
 	       row->field == offsetof(struct options, profile) ||
-	       row->field == offsetof(struct options, verbosity) || is_report(row);
+	       row->field == offsetof(struct options, verbosity) || is_audience(row);
 }
 
 static bool take_early_arguments(struct reading *reading)
@@ -264,10 +327,27 @@ static bool settle_server(struct reading *reading)
 			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
 			"%s",
 			options->config != NULL ? options->config : SYSTEM_FILE);
+	/* Somebody who locks elsewhere than all others of this host may not know that he does. */
+	if (reading->server_from == FROM_FILE && reading->system_server != NULL &&
+		reading->user_server != NULL &&
+		strcmp(reading->system_server, reading->user_server) != 0)
+		warn(reading, "%s: its server is used, %s, not that of %s", reading->user_file,
+			options->server->text, SYSTEM_FILE);
 	if (options->server->password != NULL)
 		return true;
 	options->server->password = password_find(options->password_file, reading->failure);
 	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
+}
+
+/* A token or a password may lie where it can be read only once. */
+static bool take_rest(struct reading *reading)
+{
+	struct options *options = reading->options;
+
+	if (tls_program_is_needed(options))
+		return true;
+	return options->command->take(options, reading->failure) && settle_grace(reading) &&
+	       settle_server(reading);
 }
 
 static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
@@ -276,7 +356,7 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	struct arguments *arguments = &reading->arguments;
 
 	if (!arguments_read(arguments, argc, argv, reading->failure)) {
-		take_report(reading);
+		take_audience(reading);
 		return false;
 	}
 	*done = arguments->done;
@@ -286,9 +366,7 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	options->operands = arguments->operands;
 	options->operand_count = arguments->operand_count;
 	return set_presets(reading) && take_early_arguments(reading) && read_files(reading) &&
-	       read_environment(reading) && take_arguments(reading) &&
-	       options->command->take(options, reading->failure) && settle_grace(reading) &&
-	       settle_server(reading);
+	       read_environment(reading) && take_arguments(reading) && take_rest(reading);
 }
 
 /* Passwords out of what ps shows; unless another program is still to read them. */

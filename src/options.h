@@ -20,6 +20,8 @@ struct server; /* server.h */
 #define OPTIONS_EXCLUSIVE 0
 #define OPTIONS_SHARED    (-1)
 
+#define OPTIONS_WARNINGS 4
+
 enum options_on_lost { ON_LOST_STOP, ON_LOST_WARN };
 enum options_if_unreachable { IF_UNREACHABLE_FAIL, IF_UNREACHABLE_SKIP };
 
@@ -81,8 +83,13 @@ struct options {
 	/* status */
 	bool json;
 	bool openmetrics;
+	bool watch;
+	nanos interval; /* between two looks; 0: not given */
 	char **operands; /* what follows the command word and is not an option */
 	size_t operand_count;
+
+	const char *warnings[OPTIONS_WARNINGS]; /* about the configuration, to be said once */
+	size_t warning_count;
 
 	nanos started; /* when dlock began: -w counts from here */
 
@@ -97,8 +104,9 @@ struct options {
 
 /* Reads argv, environment and configuration. On -h and -V prints to stdout and sets *done. False
  * with failure (EXIT_USAGE, EXIT_CONFIG, EXIT_SYSTEM); what was read till then counts. A password
- * in argv is overwritten in place, so that the copy in options->server is the only one left; but not
- * where tls_program_is_needed(). */
+ * in argv is overwritten in place, so that the copy in options->server is the only one left. Where
+ * tls_program_is_needed() it is not, and neither operands nor a password are read: the other program
+ * is to do that. */
 bool options_read(
 	struct options *options, int argc, char **argv, bool *done, struct failure *failure);
 

@@ -17,7 +17,8 @@
 #define RENEW  COMMAND_RENEW
 #define GIVES  COMMAND_RELEASE
 #define NAMES  (TAKES | RENEW | GIVES)
-#define SERVED (NAMES | STATUS)
+#define CHECK  COMMAND_CHECK
+#define SERVED (NAMES | STATUS | CHECK)
 #define ALL    (SERVED | GUARD)
 
 #define YEAR (365 * 24 * 3600 * NANOS_PER_SEC)
@@ -82,10 +83,11 @@ const struct option_row option_rows[] = {
 		.set = option_set_number, .least = -1000, .most = 1000, FIELD(priority)},
 	{.names = {"also"}, .argument = "NAME",
 		.help = "take this lock too, all or none; any number of times",
-		.commands = RUN, .configurable = true, .set = option_set_also},
+		.commands = RUN, .configurable = true, .completion = COMPLETE_LOCK,
+		.set = option_set_also},
 	{.letters = "t", .names = {"ttl"}, .argument = "DURATION",
 		.help = "how long the lock outlives a dead host", .preset = "60s",
-		.commands = TAKES | RENEW, .configurable = true,
+		.commands = TAKES | RENEW | CHECK, .configurable = true,
 		.set = option_set_duration, .least = NANOS_PER_SEC, .most = INT64_MAX, FIELD(ttl)},
 	{.letters = "S", .names = {"server"}, .argument = "URL",
 		.help = "the lock server",
@@ -106,7 +108,7 @@ const struct option_row option_rows[] = {
 		.set = option_set_duration, .most = YEAR, FIELD(at_least)},
 	{.names = {"settle"}, .argument = "DURATION",
 		.help = "take no lock from a server that has been up for less than that",
-		.commands = TAKES, .configurable = true,
+		.commands = TAKES | CHECK, .configurable = true,
 		.set = option_set_duration, .most = YEAR, FIELD(settle)},
 	{.names = {"per-host"},
 		.help = "the lock is this host's own: NAME becomes HOST/NAME",
@@ -161,11 +163,18 @@ const struct option_row option_rows[] = {
 
 	/* What is shown. */
 	{.names = {"json"},
-		.help = "one JSON array instead of a table",
-		.commands = STATUS, .set = option_set_flag, FIELD(json)},
+		.help = "JSON instead of a table",
+		.commands = STATUS | CHECK, .set = option_set_flag, FIELD(json)},
 	{.names = {"openmetrics"},
 		.help = "metrics for Prometheus, of locks that are free too",
 		.commands = STATUS, .set = option_set_flag, FIELD(openmetrics)},
+	{.names = {"watch"},
+		.help = "the table, redrawn in place on a terminal until q is pressed",
+		.commands = STATUS, .set = option_set_flag, FIELD(watch)},
+	{.names = {"interval"}, .argument = "DURATION",
+		.help = "how often --watch looks", .otherwise = "1s",
+		.commands = STATUS,
+		.set = option_set_duration, .least = 100 * NANOS_PER_MS, .most = YEAR, FIELD(interval)},
 	{.letters = "q", .names = {"quiet"},
 		.help = "no warnings; twice: no messages at all",
 		.commands = ALL, .configurable = true,

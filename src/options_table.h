@@ -21,6 +21,7 @@ enum option_completion {
 	COMPLETE_CHOICE, /* row->choices */
 	COMPLETE_COMMAND,
 	COMPLETE_FILE,
+	COMPLETE_LOCK, /* a NAME that is in use */
 	COMPLETE_PROFILE,
 	COMPLETE_SIGNAL,
 };

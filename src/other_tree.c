@@ -1,5 +1,6 @@
 #include "other_tree.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "caller.h"
+#include "cgroup.h"
 #include "process.h"
 #include "process_tree.h"
 
@@ -94,7 +96,8 @@ static void send(const struct member *member, int sig)
 
 	if (fd < 0)
 		return;
-	pidfd_send_signal(fd, sig, NULL, 0);
+	if (pidfd_send_signal(fd, sig, NULL, 0) < 0 && errno == EPERM && sig == SIGKILL)
+		cgroup_kill(member->pid, fd);
 	close(fd);
 }
 

@@ -1,142 +1,24 @@
 #include "output.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <bsd/string.h>
 #include <jansson.h>
 
-#include "duration.h"
 #include "failure.h"
 #include "lock.h"
 #include "text.h"
 
-#define UNKNOWN "-"
-
-static const char *mode_word(const struct lock_view *view, enum lock_mode mode)
+const char *output_mode(const struct lock_view *view, enum lock_mode mode)
 {
 	static const char *const words[] = {[LOCK_EXCLUSIVE] = "exclusive",
 		[LOCK_SHARED] = "shared",
 		[LOCK_PERMITS] = "permits"};
 
 	return view != NULL && view->foreign ? "foreign" : words[mode];
-}
-
-/* --- The table ----------------------------------------------------------------------------- */
-
-#define CELL_SIZE 640 /* a NAME has at most 512 bytes, a party less */
-
-enum column { NAME, MODE, HOLDER, HELD, TTL, FENCE, WAITING, COLUMNS };
-
-struct row {
-	char cells[COLUMNS][CELL_SIZE];
-};
-
-static void write_span(char cell[static CELL_SIZE], int64_t ms)
-{
-	if (ms < 0)
-		strlcpy(cell, UNKNOWN, CELL_SIZE);
-	else
-		duration_format(
-			ms > INT64_MAX / NANOS_PER_MS ? INT64_MAX : ms * NANOS_PER_MS, cell);
-}
-
-/* host:pid user label */
-static void write_party(char cell[static CELL_SIZE], const struct party *party)
-{
-	snprintf(cell, CELL_SIZE, "%s:%jd", party->host, (intmax_t)party->pid);
-	if (party->user[0] != '\0') {
-		strlcat(cell, " ", CELL_SIZE);
-		strlcat(cell, party->user, CELL_SIZE);
-	}
-	if (party->label[0] != '\0') {
-		strlcat(cell, " ", CELL_SIZE);
-		strlcat(cell, party->label, CELL_SIZE);
-	}
-}
-
-static void fill_heading(struct row *row)
-{
-	static const char *const headings[COLUMNS] = {
-		"NAME", "MODE", "HOLDER", "HELD", "TTL", "FENCE", "WAITING"};
-
-	for (size_t i = 0; i < COLUMNS; i++)
-		strlcpy(row->cells[i], headings[i], CELL_SIZE);
-}
-
-/* holder: NULL when none is known. */
-static void fill_row(
-	struct row *row, const struct lock_view *view, const struct lock_view_party *holder)
-{
-	strlcpy(row->cells[NAME], view->name, CELL_SIZE);
-	strlcpy(row->cells[MODE], mode_word(view, view->mode), CELL_SIZE);
-	strlcpy(row->cells[HOLDER], UNKNOWN, CELL_SIZE);
-	if (holder != NULL)
-		write_party(row->cells[HOLDER], &holder->party);
-	if (holder != NULL && holder->detached)
-		strlcat(row->cells[HOLDER], " (detached)", CELL_SIZE);
-	write_span(row->cells[HELD], holder == NULL ? -1 : holder->ms);
-	write_span(row->cells[TTL], holder == NULL ? view->ttl_ms : holder->ttl_ms);
-	strlcpy(row->cells[FENCE], UNKNOWN, CELL_SIZE);
-	if (view->fence != 0)
-		snprintf(row->cells[FENCE], CELL_SIZE, "%" PRIu64, view->fence);
-	snprintf(row->cells[WAITING], CELL_SIZE, "%zu", view->waiter_count);
-	for (size_t i = 0; i < COLUMNS; i++)
-		text_clean(row->cells[i]);
-}
-
-static void measure_row(const struct row *row, size_t widths[static COLUMNS])
-{
-	for (size_t i = 0; i < COLUMNS; i++) {
-		size_t width = text_width(row->cells[i]);
-
-		if (width > widths[i])
-			widths[i] = width;
-	}
-}
-
-static void print_row(const struct row *row, size_t widths[static COLUMNS])
-{
-	for (size_t i = 0; i < COLUMNS; i++) {
-		const char *cell = row->cells[i];
-		bool last = i == COLUMNS - 1;
-
-		printf("%s%*s", cell, last ? 0 : (int)(widths[i] - text_width(cell) + 2), "");
-	}
-	putchar('\n');
-}
-
-/* All rows in order, which are made anew each time: some lines of text are not worth keeping. */
-static void for_each_row(const struct lock_view *views, size_t count,
-	void (*take)(const struct row *row, size_t widths[static COLUMNS]),
-	size_t widths[static COLUMNS])
-{
-	struct row row;
-
-	fill_heading(&row);
-	take(&row, widths);
-	for (size_t i = 0; i < count; i++) {
-		size_t holder = 0;
-
-		do {
-			bool known = holder < views[i].holder_count;
-
-			fill_row(&row, &views[i], known ? &views[i].holders[holder] : NULL);
-			take(&row, widths);
-		} while (++holder < views[i].holder_count);
-	}
-}
-
-void output_table(const struct lock_view *views, size_t count)
-{
-	size_t widths[COLUMNS] = {0};
-
-	for_each_row(views, count, measure_row, widths);
-	for_each_row(views, count, print_row, widths);
 }
 
 /* --- JSON ---------------------------------------------------------------------------------- */
@@ -185,7 +67,7 @@ static json_t *waiter_object(const struct lock_view_party *waiter)
 	return json_pack("{s:o, s:I, s:o, s:o, s:i, s:s, s:I}", "host",
 		clean_string(waiter->party.host), "pid", (json_int_t)waiter->party.pid, "user",
 		clean_string(waiter->party.user), "label", clean_string(waiter->party.label),
-		"priority", waiter->priority, "mode", mode_word(NULL, waiter->mode), "waited_ms",
+		"priority", waiter->priority, "mode", output_mode(NULL, waiter->mode), "waited_ms",
 		(json_int_t)waiter->ms);
 }
 
@@ -208,7 +90,7 @@ static json_t *view_object(const struct lock_view *view)
 {
 	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o}", "name",
 		clean_string(view->name), "key", clean_string(view->key), "mode",
-		mode_word(view, view->mode), "fence",
+		output_mode(view, view->mode), "fence",
 		known_number((int64_t)view->fence, view->fence != 0), "ttl_ms",
 		known_number(view->ttl_ms, view->ttl_ms >= 0), "holders",
 		party_array(view->holders, view->holder_count, holder_object), "waiting",

@@ -1,16 +1,15 @@
-/* What `dlock status` prints to stdout: a table for people, JSON for scripts. Nothing that comes
- * from a server reaches it with a control character in it. */
+/* What `dlock status` prints to stdout for scripts; table.h is for people. Nothing that comes from
+ * a server reaches it with a control character in it. */
 #ifndef DLOCK_OUTPUT_H
 #define DLOCK_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct failure;
-struct lock_view;
+#include "lock.h"
 
-/* A heading, then a line for each holder; a lock that nobody known holds has a line as well. */
-void output_table(const struct lock_view *views, size_t count);
+/* The word for a mode; view NULL: that of a party. */
+const char *output_mode(const struct lock_view *view, enum lock_mode mode);
 
 /* One array on one line, as dlock(1) has it: its form does not change any more. What is not known
  * is null. False with failure EXIT_SYSTEM when memory is short. */

@@ -1,5 +1,7 @@
 #include "text.h"
 
+#include <string.h>
+
 /* Which second byte may follow which first one: table 3-7 of the Unicode standard. It leaves out
  * overlong forms, surrogates, and what lies beyond U+10FFFF. Every further byte is 80 to BF. */
 static const struct {
@@ -41,6 +43,26 @@ bool text_is_control(const char *text)
 	return byte[0] < 0x20 || byte[0] == 0x7F || (byte[0] == 0xC2 && byte[1] < 0xA0);
 }
 
+/* What tells a terminal to show text in another order or on another line: the characters of the
+ * property Bidi_Control, and the separators of lines and paragraphs. */
+static bool is_reordering(const char *text)
+{
+	static const char *const characters[] = {"\u061C", "\u200E", "\u200F", "\u2028", "\u2029",
+		"\u202A", "\u202B", "\u202C", "\u202D", "\u202E", "\u2066", "\u2067", "\u2068",
+		"\u2069"};
+
+	for (size_t i = 0; i < sizeof(characters) / sizeof(characters[0]); i++) {
+		if (strncmp(text, characters[i], strlen(characters[i])) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool text_is_treacherous(const char *text)
+{
+	return text_is_control(text) || ((unsigned char)*text >= 0x80 && is_reordering(text));
+}
+
 char *text_clean(char *text)
 {
 	char *to = text;
@@ -48,7 +70,7 @@ char *text_clean(char *text)
 	for (const char *from = text; *from != '\0';) {
 		size_t length = text_character(from);
 
-		if (length == 0 || text_is_control(from)) {
+		if (length == 0 || text_is_treacherous(from)) {
 			*to++ = '?';
 			from += length == 0 ? 1 : length;
 			continue;
@@ -58,13 +80,4 @@ char *text_clean(char *text)
 	}
 	*to = '\0';
 	return text;
-}
-
-size_t text_width(const char *text)
-{
-	size_t width = 0;
-
-	for (; *text != '\0'; text++)
-		width += ((unsigned char)*text & 0xC0) != 0x80;
-	return width;
 }

@@ -12,11 +12,12 @@ size_t text_character(const char *text);
 /* Whether the well-formed character at text is a control character: C0, DEL or C1. */
 bool text_is_control(const char *text);
 
-/* Makes text fit for a terminal, in place: each control character and each byte that is no UTF-8
- * becomes a '?'. Returns text. */
-char *text_clean(char *text);
+/* Whether a terminal must not get the well-formed character at text: it is a control character, or
+ * one that shows other text in another order or on another line. */
+bool text_is_treacherous(const char *text);
 
-/* How many characters cleaned text has: its width on a terminal, near enough. */
-size_t text_width(const char *text);
+/* Makes text fit for a terminal, in place: each treacherous character, and each byte that is no
+ * UTF-8, becomes a '?'. Returns text. */
+char *text_clean(char *text);
 
 #endif

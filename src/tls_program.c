@@ -47,7 +47,8 @@ bool tls_program_become(char **argv, const struct options *options, struct failu
 	struct stat status;
 
 	if (!find(path))
-		return true;
+		return failure_set(failure, EXIT_USAGE,
+			"cannot use %s: this dlock was built without TLS", options->server->text);
 	if (options->config && (stat(options->config, &status) != 0 || !S_ISREG(status.st_mode)))
 		return failure_set(failure, EXIT_USAGE,
 			"--config: '%.100s' is no regular file: for a server with TLS it has to be "

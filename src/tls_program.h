@@ -14,9 +14,9 @@ struct options;
 /* Whether the chosen server needs the other program. */
 bool tls_program_is_needed(const struct options *options);
 
-/* Executes it, with the same arguments, environment, signals and descriptors. Returns only when there
- * is none: true, lock_open() will say so; or, with failure, when it cannot be executed, or the
- * configuration cannot be read a second time. */
+/* Executes it, with the same arguments, environment, signals and descriptors. Returns only with
+ * failure, false: when there is none, when it cannot be executed, or when the configuration cannot be
+ * read a second time. */
 bool tls_program_become(char **argv, const struct options *options, struct failure *failure);
 
 /* Whether TLS can be had, from this program or the other. */

@@ -83,12 +83,16 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	fi
 }
 
-@test "make install installs a dlock that runs, and its manual" {
+@test "make install installs a dlock that runs, its manuals and completions" {
 	try make -s --no-print-directory -C "$builddir" install DESTDIR="$PWD/root" prefix=/usr
 	assert_equal "$status $err" "0 "
 	try root/usr/bin/dlock installed echo yes
 	expect 0 yes
 	assert test -s root/usr/share/man/man1/dlock.1
+	assert test -s root/usr/share/man/man7/dlock.7
+	assert test -s root/usr/share/bash-completion/completions/dlock
+	assert test -s root/usr/share/zsh/site-functions/_dlock
+	assert test -s root/usr/share/fish/vendor_completions.d/dlock.fish
 	assert test -s root/usr/share/doc/dlock/README.md
 	try make -s --no-print-directory -C "$builddir" uninstall DESTDIR="$PWD/root" prefix=/usr
 	assert_equal "$(find root -type f)" ""

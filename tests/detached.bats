@@ -181,6 +181,7 @@ running() {
 	denied 64 "nothing may follow here: 'true'" acquire x true
 	denied 64 'no lock NAME' acquire
 	denied 64 'no TOKEN' renew x
+	denied 1 'no dlock hold' release x
 	denied 64 'TOKEN is empty' release x ''
 	denied 64 'TOKEN holds a blank' release x 'h:1:a 17'
 	denied 64 'too long' release x "$(printf 'x%.0s' {1..120})"
@@ -562,6 +563,24 @@ share_is_over() {
 	denied 1 'given back' release x "$one_token"
 	finish_all a
 	(($(counter x fence) - one_fence > 2000000)) || fail "the next one came too soon"
+}
+
+@test "of releases with one token, side by side, one does it" {
+	take one x
+	wait_for a
+	local i names=()
+	for i in {1..6}; do
+		start "r$i" dlock release x "$one_token"
+		names+=("r$i")
+	done
+	local done=0
+	for i in "${names[@]}"; do
+		finish "$i"
+		[[ $status == 1 && $err == *'was given back'* ]] || done=$((done + 1))
+	done
+	assert_equal "$done" 1
+	finish_all a
+	assert_file order a
 }
 
 @test "the token from standard input, as acquire printed it" {

@@ -1,6 +1,7 @@
 # What is in examples/: its syntax, by the tools whose files these are, and its commands, run.
 
 load helper
+load postgres
 
 setup_file() {
 	file_begin
@@ -79,25 +80,68 @@ cron_job() {
 		    assert not re.search(r"(?<!\\)%", fields[5]), line
 		    assert fields[5].startswith("dlock "), line
 		    jobs += 1
-		assert jobs == 4, jobs
+		assert jobs == 7, jobs
 	END
 }
 
-@test "crontab: of many hosts one runs the backup, the others say nothing and have not failed" {
-	stub backup 'sleep 1'
+@test "crontab: of many hosts one runs the backup; if it fails, the next tries" {
+	stub backup 'test -e failed || { : >failed; exit 3; }'
 	cron_job 1
-	local host
+	local host ended=''
 	for host in a b c; do start "$host" sh job; done
 	for host in a b c; do
 		finish "$host"
-		assert_equal "$status $err" "0 "
+		assert_equal "$err" ''
+		ended+=" $status"
 	done
-	assert_equal "$(cat [abc].out)" 'backup --all'
+	assert_equal "$(tr ' ' '\n' <<<"$ended" | sort | paste -sd' ')" ' 0 0 3'
+	assert_equal "$(cat [abc].out)" $'backup --all\nbackup --all'
+
+	cli FLUSHALL >/dev/null
+	stub backup 'exec sleep 60'
+	sed -i 's/max-run 6h/max-run 0.1/' job
+	try sh job
+	assert_equal "$status" 124
+}
+
+@test "crontab: once for each day, though it is tried again" {
+	stub import-orders 'test -e arrived'
+	cron_job 2
+	try sh job
+	expect 1 'import-orders '
+	: >arrived
+	try sh job
+	expect 0 'import-orders '
+	try sh job
+	expect 0
+	cli DEL "lock:{lock:import}:once:$(date +%F)" >/dev/null
+}
+
+@test "crontab: every minute, on one host, whose lock outlives the job" {
+	stub poll-mailbox
+	cron_job 3
+	try sh job
+	expect 0 'poll-mailbox '
+	try sh job
+	expect 0
+	assert_between "$(cli PTTL lock:poll)" 40000 50000
+	cli FLUSHALL >/dev/null
+}
+
+@test "crontab: no lock server, no job, no failure" {
+	stub warm-cache
+	cron_job 4
+	try sh job
+	expect 0 'warm-cache '
+	sed -i "s#unix://.*#unix://$PWD/nowhere#" job
+	try sh job
+	assert_equal "$status $out" '0 '
+	assert_match "$err" '^dlock: cache: '
 }
 
 @test "crontab: the upgrade is done by every host, one after the other" {
 	stub upgrade-host 'mkdir here || echo overlap; sleep 0.2; rmdir here'
-	cron_job 2
+	cron_job 5
 	local host
 	for host in a b c; do start "$host" sh job; done
 	for host in a b c; do
@@ -108,7 +152,7 @@ cron_job() {
 
 @test "crontab: a second one on this host is passed over" {
 	stub collect-metrics 'sleep 1'
-	cron_job 3
+	cron_job 6
 	start one sh job
 	wait_until is_held "$(uname -n)/collect"
 	try sh job
@@ -117,9 +161,11 @@ cron_job() {
 	expect 0 'collect-metrics '
 }
 
-@test "crontab: shell syntax, with cron's way to write a %" {
+@test "crontab: shell syntax, with cron's way to write a %, and a profile" {
 	stub report
-	cron_job 4
+	mkdir -p config
+	printf '[weekly]\nttl = 5m\n' >config/dlock.conf
+	cron_job 7
 	try sh job
 	expect 0
 	assert_file "report-$(date +%V)" 'report --week'
@@ -140,24 +186,28 @@ unit() {
 	} >"${1%.*}.job"
 }
 
-@test "systemd: a job on one host of all; elsewhere 75, which is no failure; TERM ends it in order" {
-	cp "$EXAMPLES/dlock-backup.timer" .
-	stub backup 'trap "echo in order; exit 0" TERM; echo up >running; while :; do sleep 0.05; done'
+@test "systemd: a job on one host of all; elsewhere it is passed over; TERM ends it in order" {
+	stub backup 'echo $$ >running; trap "echo in order; exit 1" TERM; until test -e done; do sleep 0.05; done'
 	unit dlock-backup.service
-	assert grep -qx 'SuccessExitStatus=75' "$EXAMPLES/dlock-backup.service"
-	mkdir -p units
 	cp "$EXAMPLES/dlock-backup.timer" units/
 	try systemd-analyze verify --man=no units/dlock-backup.timer
 	expect 0
 	start one sh dlock-backup.job
 	wait_until is_file running
-	try sh dlock-backup.job
-	expect_failure 75 'held by'
+	start two sh dlock-backup.job
+	wait_until queued backup
 	kill -TERM $one_pid # KillMode=mixed: to dlock alone
 	finish one
-	expect 0 $'backup --all\nin order'
+	expect 1 $'backup --all\nin order'
+	# That was no success: the next one tries, and then it is one.
+	: >done
+	finish two
+	expect 0 'backup --all'
 	assert is_free backup
+	try sh dlock-backup.job
+	expect 0
 }
+queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 
 @test "systemd: every OnCalendar is one" {
 	local when
@@ -197,6 +247,30 @@ unit() {
 	wait_until has_led 3
 	kill -TERM $two_pid $three_pid 2>/dev/null || true
 	wait_until all_gone $two_pid $three_pid
+}
+
+# ---- A rate limiter ------------------------------------------------------------------------------
+
+@test "fetch-all: at most five begin in any second, of two processes together" {
+	stub curl 'echo "${EPOCHREALTIME/./}" >>begun'
+	sed -i 's#/bin/sh#/bin/bash#' stubs/curl
+	seq -f 'https://api.example.net/%.0f' 5 >urls
+	local n
+	for n in one two; do
+		start $n sh -c "exec '$EXAMPLES/fetch-all' <urls"
+	done
+	for n in one two; do
+		finish $n
+		assert_equal "$status $err" '0 '
+	done
+	python <<-'END'
+		begun = sorted(int(line) for line in open("begun"))
+		assert len(begun) == 10, begun
+		# A permit's second is the server's, from before the request begins.
+		closest = min(later - first for first, later in zip(begun, begun[5:]))
+		assert closest > 900_000, closest
+	END
+	wait_until is_free api.example.net
 }
 
 # ---- Pipelines -----------------------------------------------------------------------------------
@@ -269,30 +343,6 @@ check_deployment() { # SCRIPT LABEL
 }
 
 # ---- The resource's side: PostgreSQL -------------------------------------------------------------
-
-# A server of this test's own, run by somebody without rights, on a socket in a folder of its own.
-database_begin() {
-	local programs as=()
-	programs=$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)
-	database=$(mktemp -d /tmp/dlock-database-XXXXXX)
-	if [[ $(id -u) == 0 ]]; then
-		chown nobody "$database"
-		as=(setpriv --reuid nobody --regid nogroup --clear-groups)
-	fi
-	(cd "$database" && "${as[@]}" "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >initdb.out 2>&1
-	(cd "$database" && exec "${as[@]}" "$programs/postgres" -D data -c listen_addresses= \
-		-c unix_socket_directories="$database" -c fsync=off >log 2>&1 </dev/null 3>&- 4>&-) &
-	database_pid=$!
-	export PGHOST=$database PGUSER=tester PGDATABASE=postgres PGOPTIONS= PSQLRC=/dev/null
-	wait_until psql -qAtc 'SELECT 1' -o /dev/null 2>/dev/null
-}
-
-database_end() {
-	[[ -n ${database:-} ]] || return 0
-	kill -INT $database_pid # disconnect everybody, then end
-	wait_until is_gone $database_pid
-	rm -rf "$database"
-}
 
 # fenced TOKEN FILE: as the example has it, without dlock.
 fenced() {

@@ -119,3 +119,51 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 	expect_failure 64 'two forms'
 	let_go one
 }
+
+# exposition TEXT: what the parser makes of it.
+exposition() { printf '%s\n' "$@" | "$PYTHON" "$BATS_TEST_DIRNAME/aux/openmetrics.py"; }
+
+@test "the grammar: a strict parser takes all of it, and the parser is strict" {
+	local metrics="$PYTHON $BATS_TEST_DIRNAME/aux/openmetrics.py"
+	dlock status --openmetrics >empty
+	$metrics <empty >told
+	assert_equal "$(awk '{ print $3 }' told | sort -u)" 0
+	try dlock 'a "b" \c é 中' true
+	try dlock x true
+	hold one y -s
+	hold two y -s
+	hold three z
+	start four dlock -w 60 z true
+	local value n=0
+	for value in $'\x01' $'\e[2J' $'\n' $'\t' $'\xff\xfe' $'\u009b' $'\u202e' '"' '\' '\n' '{' '}' ',' '# EOF' "$(printf 'n%.0s' {1..512})"; do
+		cli SET "lock:$((n++))$value" foreign PX 60000 >/dev/null
+	done
+	cli SET lock:forever foreign >/dev/null
+	wait_until -t 5 sh -c 'dlock status --openmetrics | grep -qxF "dlock_waiters{name=\"z\"} 1"'
+	try dlock status --openmetrics
+	$metrics <try.out >told
+	assert_equal "$(cut -d' ' -f1,2 told | tr '\n' ,)" 'dlock_held gauge,dlock_waiters gauge,dlock_ttl_seconds gauge,dlock_acquisitions counter,dlock_contentions counter,dlock_timeouts counter,dlock_losses counter,dlock_waited_seconds counter,dlock_held_seconds counter,'
+	# As many samples as locks: no two names became one. A lock without an expiry has no TTL.
+	assert_equal "$(sed -n 's/dlock_held gauge //p' told)" "$((n + 5))"
+	assert_equal "$(sed -n 's/dlock_ttl_seconds gauge //p' told)" "$((n + 2))"
+
+	exposition '# TYPE a gauge' 'a{l="x"} 1' '# EOF'
+	refute exposition '# TYPE a gauge' 'a{l="x"} 1'
+	refute exposition '# TYPE a gauge' '' 'a{l="x"} 1' '# EOF'
+	refute exposition '# TYPE a gauge' 'a{l="x\y"} 1' '# EOF'
+	refute exposition '# TYPE a gauge' 'a{l="x"y"} 1' '# EOF'
+	refute exposition '# TYPE a gauge' 'a{l="x"}  1' '# EOF'
+	refute exposition '# TYPE a counter' 'a{l="x"} 1' '# EOF'
+	refute exposition '# TYPE a counter' 'a_total -1' '# EOF'
+	refute exposition '# TYPE a gauge' 'a 1,5' '# EOF'
+	refute exposition '# TYPE a gauge' 'a 1' 'a 2' '# EOF'
+	refute exposition '# TYPE a gauge' 'b 2' '# EOF'
+	refute exposition '# TYPE a gauge' 'a 1' '# TYPE b gauge' 'b 1' '# TYPE a gauge' '# EOF'
+	refute exposition '# TYPE a gauge' 'a 1' '# EOF' 'a 2'
+	cli DEL lock:z >/dev/null
+	finish four || true
+	cli FLUSHALL >/dev/null
+	let_go one || true
+	let_go two || true
+	let_go three || true
+}

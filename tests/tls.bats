@@ -483,6 +483,29 @@ secure_again() {
 
 waits_for() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 && $(cli INFO clients) == *blocked_clients:1* ]]; }
 
+@test "hold, acquire, renew by a token from stdin, release" {
+	has_tls || return 0
+	bash -c 'dlock hold x && dlock status -q x && redis-cli -s "$1" EXISTS lock:x && dlock release x; true' - \
+		"$SERVER/socket" >held 2>hold.err 3>&- 4>&-
+	assert_file held 1
+	assert_file hold.err ''
+	wait_until is_free x
+	bash -c 'dlock hold -t 1.5 x && sleep 2.5 && dlock status -q x' 3>&- 4>&-
+	wait_until is_free x
+	try dlock acquire -t 60 x
+	assert_equal "$status" 0
+	echo "${out%% *}" >token
+	status=0
+	dlock renew x - <token 2>renew.err || status=$?
+	assert_equal "$status$(<renew.err)" 0
+	try dlock acquire -n x
+	assert_equal "$status" 1
+	status=0
+	dlock release x - <token || status=$?
+	assert_equal "$status" 0
+	assert is_free x
+}
+
 @test "connections that are cut at any point by TLS: no lock stays behind" {
 	has_tls || return 0
 	local i

@@ -13,7 +13,7 @@ static void read_grant(
 {
 	answer->result = LOCK_GRANTED;
 	answer->asked_at = single->session.sent_at;
-	answer->since_us = reply_integer(reply_at(reply, 1));
+	answer->since_us = reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST);
 	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
 	answer->generation = (uint64_t)reply_integer(reply_at(reply, 3));
 	single_read_handed(reply_at(reply, 4), answer);
@@ -21,15 +21,15 @@ static void read_grant(
 
 static void read_busy(const struct reply *reply, struct lock_answer *answer)
 {
-	int64_t now_us = reply_integer(reply_at(reply, 1));
-	int64_t left = reply_integer(reply_at(reply, 5));
+	int64_t now_us = reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST);
+	int64_t left = reply_within(reply_at(reply, 5), -1, SINGLE_MS_MOST);
 	const char *token = reply_text(reply_at(reply, 6));
 	struct record record;
 
 	answer->result = LOCK_BUSY;
 	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
 	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
-	answer->rank = (int)reply_integer(reply_at(reply, 4));
+	answer->rank = (int)reply_within(reply_at(reply, 4), -1, SINGLE_RANK_MOST);
 	answer->free_in_ms = left;
 	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
@@ -56,8 +56,9 @@ static void read_within(
 static void read_already(const struct reply *reply, struct lock_answer *answer)
 {
 	answer->result = LOCK_ALREADY;
-	answer->done_ms =
-		(reply_integer(reply_at(reply, 1)) - reply_integer(reply_at(reply, 2))) / 1000;
+	answer->done_ms = (reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST) -
+				  reply_within(reply_at(reply, 2), 0, SINGLE_US_MOST)) /
+			  1000;
 	if (answer->done_ms < 0)
 		answer->done_ms = 0;
 	single_read_handed(reply_at(reply, 3), answer);
@@ -76,10 +77,10 @@ void answer_read(const struct single *single, const struct reply *reply, struct 
 		read_within(single, reply, answer);
 	} else if (word && strcmp(word, "deadlock") == 0) {
 		answer->result = LOCK_FAILED;
+		word = reply_text(reply_at(reply, 2));
 		failure_set(&answer->failure, EXIT_DEADLOCK,
 			"waiting would deadlock: the dlock around this one holds %s of it",
-			strcmp(reply_text(reply_at(reply, 2)), "dlock:shared") == 0 ? "a share"
-										    : "a permit");
+			word && strcmp(word, "dlock:shared") == 0 ? "a share" : "a permit");
 	} else if (word && strcmp(word, "already") == 0) {
 		read_already(reply, answer);
 	} else if (word && strcmp(word, "ended") == 0) {

@@ -43,11 +43,13 @@ static size_t make_keys(const struct single *single, struct keys keys[static HEL
 	const char *line = single->request.held;
 	size_t count = 0;
 
-	for (; *line != '\0' && count < HELD_MOST; line += strcspn(line, "\n") + 1) {
+	while (*line != '\0' && count < HELD_MOST) {
 		char text[LOCK_TOKEN_SIZE + 520];
+		size_t length = strcspn(line, "\n");
 		char *name;
 
-		snprintf(text, sizeof(text), "%.*s", (int)strcspn(line, "\n"), line);
+		snprintf(text, sizeof(text), "%.*s", (int)length, line);
+		line += length + (line[length] == '\n');
 		name = strchr(text, ' ');
 		if (!name)
 			continue;

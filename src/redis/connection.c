@@ -337,6 +337,15 @@ int64_t reply_integer(const struct reply *reply)
 	return own ? own->integer : 0;
 }
 
+int64_t reply_within(const struct reply *reply, int64_t least, int64_t most)
+{
+	int64_t number = reply_integer(reply);
+
+	if (number < least)
+		return least;
+	return number > most ? most : number;
+}
+
 bool reply_is_integer(const struct reply *reply)
 {
 	return as(reply, REDIS_REPLY_INTEGER) != NULL;

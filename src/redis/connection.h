@@ -54,6 +54,7 @@ int connection_fd(const struct connection *connection);
 const char *reply_text(const struct reply *reply);
 const char *reply_error(const struct reply *reply);
 int64_t reply_integer(const struct reply *reply);
+int64_t reply_within(const struct reply *reply, int64_t least, int64_t most); /* clamped */
 bool reply_is_integer(const struct reply *reply);
 bool reply_is_nil(const struct reply *reply);
 size_t reply_count(const struct reply *reply);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,13 @@ static int64_t find_number(const char *text, const char *key)
 	return found ? strtoll(found + strlen(key), NULL, 10) : 0;
 }
 
+static int64_t within(int64_t number, int64_t least, int64_t most)
+{
+	if (number < least)
+		return least;
+	return number > most ? most : number;
+}
+
 bool record_read(struct record *record, const char *who)
 {
 	const char *letter = who && *who ? strchr(letters, tolower((unsigned char)*who)) : NULL;
@@ -60,8 +68,8 @@ bool record_read(struct record *record, const char *who)
 	*record = (struct record){
 		.mode = (enum lock_mode)(letter - letters),
 		.claimed = isupper((unsigned char)*who),
-		.moment = strtoll(bar + 1, NULL, 10),
-		.priority = (int)find_number(text, "\tprio="),
+		.moment = within(strtoll(bar + 1, NULL, 10), 0, RECORD_US_MOST),
+		.priority = (int)within(find_number(text, "\tprio="), INT_MIN, INT_MAX),
 		.detached = find_number(text, "\tdetached=") != 0,
 	};
 	party_read(&record->party, text);

@@ -14,6 +14,9 @@
 #define RECORD_TEXT (PARTY_TEXT + 96)
 #define RECORD_SIZE (RECORD_MODE + 24 + RECORD_TEXT)
 
+/* Lua's numbers are exact up to there; in us, it is the year 2255. */
+#define RECORD_US_MOST (INT64_C(1) << 53)
+
 struct record {
 	enum lock_mode mode;
 	bool claimed;

@@ -9,6 +9,7 @@
 
 #include "decimal.h"
 #include "redis/connection.h"
+#include "redis/fitness.h"
 #include "server.h"
 
 #define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
@@ -320,4 +321,8 @@ const struct backend single_backend = {
 	.watch_fd = single_watch_fd,
 	.token = single_token,
 	.survey = single_survey,
+	.look_open = single_look_open,
+	.look = single_look,
+	.look_close = single_look_close,
+	.examine = fitness_examine,
 };

@@ -13,6 +13,12 @@
 
 struct reply;
 
+/* What a server says of time, within limits that leave room to reckon with it: spans in ms, moments
+ * in us, places in a queue. */
+#define SINGLE_MS_MOST   (INT64_C(100) * 366 * 86400000)
+#define SINGLE_US_MOST   RECORD_US_MOST
+#define SINGLE_RANK_MOST 1000000
+
 /* A server that was silent for so long in one try is gone, or the way to it. */
 #define SINGLE_TRY (5 * NANOS_PER_SEC)
 
@@ -151,5 +157,10 @@ bool single_survey(const struct server *server, const char *prefix, char *const 
 	size_t pattern_count, bool idle_too,
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct patience patience, struct failure *failure);
+void *single_look_open(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, struct failure *failure);
+bool single_look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure);
+void single_look_close(void *state);
 
 #endif

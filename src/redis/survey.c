@@ -99,10 +99,12 @@ static bool heed_key(struct survey *survey, const char *key)
 	if (!name && survey->idle_too)
 		name = keys_lock_name(key, "meta", survey->prefix, &length);
 	if (!name) {
+		/* A server that was asked for this prefix may answer anything. */
+		if (strncmp(key, survey->prefix, prefix_length) != 0)
+			return true;
 		name = key + prefix_length;
 		length = strlen(name);
-		if (strncmp(key, survey->prefix, prefix_length) != 0 || length == 0 ||
-			name_is_companion(name))
+		if (length == 0 || name_is_companion(name))
 			return true;
 	}
 	return keep_name(survey, name, length);
@@ -241,7 +243,8 @@ static void read_holders(struct parties *holders, const struct reply *list, int6
 
 		if (!record_read(&record, reply_text(reply_at(list, i + 1))))
 			record = (struct record){.claimed = true, .moment = now_us};
-		parties_add(holders, &record, now_us, reply_integer(reply_at(list, i)));
+		parties_add(holders, &record, now_us,
+			reply_within(reply_at(list, i), -1, SINGLE_MS_MOST));
 	}
 }
 
@@ -278,7 +281,7 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 	const struct reply *reply, void (*show)(const struct lock_view *view, void *context),
 	void *context)
 {
-	int64_t now_us = reply_integer(reply_at(reply, 0));
+	int64_t now_us = reply_within(reply_at(reply, 0), 0, SINGLE_US_MOST);
 	const char *kind = reply_text(reply_at(reply, 1));
 	struct parties holders, waiters = {0};
 	struct lock_view view = {
@@ -286,7 +289,7 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 		.key = keys->lock,
 		.mode = read_mode(kind),
 		.foreign = kind && strcmp(kind, "foreign") == 0,
-		.ttl_ms = reply_integer(reply_at(reply, 2)),
+		.ttl_ms = reply_within(reply_at(reply, 2), -1, SINGLE_MS_MOST),
 		.fence = (uint64_t)reply_integer(reply_at(reply, 3)),
 	};
 	bool good;
@@ -348,6 +351,42 @@ static bool show_lock(struct survey *survey, const char *name,
 	return good;
 }
 
+static void free_found(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->name_count; i++)
+		free(survey->names[i].name);
+	free(survey->names);
+	survey->names = NULL;
+	survey->name_count = survey->name_size = 0;
+	for (size_t i = 0; i < survey->node_count; i++)
+		session_close(&survey->nodes[i]);
+	free(survey->nodes);
+	survey->nodes = NULL;
+	survey->node_count = 0;
+}
+
+/* Over the connection that there is, if there is one. */
+static bool look(struct survey *survey, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure)
+{
+	bool good;
+
+	survey->patience = patience;
+	survey->failure = failure;
+	survey->session = &survey->own;
+	good = done(survey, session_open(survey->session, patience, failure)) && find_names(survey);
+	for (size_t i = 0; good && i < survey->name_count; i++) {
+		const char *name = survey->names[i].name;
+
+		survey->session = survey->names[i].session;
+		if (is_wanted(survey, name) &&
+			(i == 0 || strcmp(name, survey->names[i - 1].name) != 0))
+			good = show_lock(survey, name, show, context);
+	}
+	free_found(survey);
+	return good;
+}
+
 bool single_survey(const struct server *server, const char *prefix, char *const *patterns,
 	size_t pattern_count, bool idle_too,
 	void (*show)(const struct lock_view *view, void *context), void *context,
@@ -355,31 +394,51 @@ bool single_survey(const struct server *server, const char *prefix, char *const 
 {
 	struct survey survey = {
 		.own = {.server = server},
-		.session = &survey.own,
 		.prefix = prefix,
 		.patterns = patterns,
 		.pattern_count = pattern_count,
 		.idle_too = idle_too,
-		.patience = patience,
-		.failure = failure,
 	};
-	bool good = done(&survey, session_open(survey.session, patience, failure)) &&
-		    find_names(&survey);
+	bool good = look(&survey, show, context, patience, failure);
 
-	for (size_t i = 0; good && i < survey.name_count; i++) {
-		const char *name = survey.names[i].name;
-
-		survey.session = survey.names[i].session;
-		if (is_wanted(&survey, name) &&
-			(i == 0 || strcmp(name, survey.names[i - 1].name) != 0))
-			good = show_lock(&survey, name, show, context);
-	}
-	for (size_t i = 0; i < survey.name_count; i++)
-		free(survey.names[i].name);
-	free(survey.names);
 	session_close(&survey.own);
-	for (size_t i = 0; i < survey.node_count; i++)
-		session_close(&survey.nodes[i]);
-	free(survey.nodes);
 	return good;
+}
+
+void *single_look_open(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, struct failure *failure)
+{
+	struct survey *survey = malloc(sizeof(*survey));
+
+	if (!survey) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	*survey = (struct survey){
+		.own = {.server = server},
+		.prefix = prefix,
+		.patterns = patterns,
+		.pattern_count = pattern_count,
+	};
+	return survey;
+}
+
+bool single_look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct patience patience, struct failure *failure)
+{
+	struct survey *survey = state;
+	bool good = look(survey, show, context, patience, failure);
+
+	/* What is still to come would be taken for the answer to the next question. */
+	if (!good)
+		session_drop(&survey->own);
+	return good;
+}
+
+void single_look_close(void *state)
+{
+	struct survey *survey = state;
+
+	session_close(&survey->own);
+	free(survey);
 }

@@ -235,7 +235,7 @@ static enum wire heed_holder(struct single *single, const struct reply *reply)
 static enum wire heed_expiry(struct single *single, const struct reply *reply)
 {
 	struct waiting *waiting = &single->waiting;
-	int64_t left = reply_integer(reply);
+	int64_t left = reply_within(reply, -2, SINGLE_MS_MOST);
 
 	if (left == -2) /* there is no such key */
 		waiting->moved = true;
@@ -248,7 +248,7 @@ static enum wire heed_expiry(struct single *single, const struct reply *reply)
 static enum wire heed_place(struct single *single, const struct reply *reply)
 {
 	struct waiting *waiting = &single->waiting;
-	int rank = (int)reply_integer(reply);
+	int rank = (int)reply_within(reply, 0, SINGLE_RANK_MOST);
 
 	/* Not in the queue: passed over, or the lock is ours and the message was lost. First only
 	 * now: the holder and its expiry are to be watched from here on. */

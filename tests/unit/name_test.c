@@ -3,6 +3,7 @@
 
 #include "tap.h"
 #include "text.h"
+#include "width.h"
 
 #define EMPTY     "is empty"
 #define LONG      "is longer than 512 bytes"
@@ -128,7 +129,10 @@ static const struct {
 	{"\xe2\x82\xac\xe2", "\xe2\x82\xac?", 2},
 	{"\xed\xa0\x80", "???", 3},
 	{"\xff\xfe", "??", 2},
-	{"\xf0\x9f\x94\x92!", "\xf0\x9f\x94\x92!", 2},
+	{"\xf0\x9f\x94\x92!", "\xf0\x9f\x94\x92!", 3},
+	{"e\u0301\u4e2d\uff21", "e\u0301\u4e2d\uff21", 5},
+	{"a\u202eb\u2066c\u200fd\u2028e\u061cf", "a?b?c?d?e?f", 11},
+	{"a\u200bb\u00ad", "a\u200bb\u00ad", 3},
 };
 
 static void test_lengths(void)
@@ -176,7 +180,7 @@ int main(void)
 		snprintf(text, sizeof(text), "%s", cleaned[i].text);
 		snprintf(what, sizeof(what), "cleaned text %zu", i);
 		same(text_clean(text), cleaned[i].wanted, what);
-		ok(text_width(text) == cleaned[i].width, "its width is %zu", cleaned[i].width);
+		ok(width_of_text(text) == cleaned[i].width, "its width is %zu", cleaned[i].width);
 	}
 	return tap_end();
 }

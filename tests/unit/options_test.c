@@ -39,7 +39,7 @@ static const struct {
 	{{"break", "x"}, "dlock run break"},
 	{{"config"}, "dlock run config"},
 	{{"completion"}, "dlock run completion"},
-	{{"check"}, "dlock run check"},
+	{{"check", "x"}, "takes options only"},
 	{{"-u", "9"}, "dlock release"},
 	{{"--unlock", "9"}, "dlock release"},
 	{{"-F", "x", "true"}, "renew the lock"},

@@ -1,0 +1,102 @@
+/* Ten round trips, and what the clocks say meanwhile. */
+#include "redis/fitness.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "duration.h"
+#include "redis/connection.h"
+
+#define TRIPS   10
+#define SLOWEST (250 * NANOS_PER_MS) /* SIGKILL comes that long before the lock may be granted */
+
+static int64_t wall_clock_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+static int compare(const void *one, const void *other)
+{
+	nanos a = *(const nanos *)one, b = *(const nanos *)other;
+
+	return (a > b) - (a < b);
+}
+
+/* The clocks are compared half-way through the shortest trip. */
+static bool travel(struct visit *visit, nanos trips[static TRIPS], struct failure *failure)
+{
+	static const struct command ask = {.words = {"TIME"}};
+	nanos shortest = NANOS_NEVER;
+
+	for (size_t i = 0; i < TRIPS; i++) {
+		int64_t before = wall_clock_us();
+		nanos started = clock_now();
+		struct reply *reply;
+		const char *seconds, *micros;
+
+		if (!visit_ask(visit, &ask, 1, &reply, failure))
+			return false;
+		trips[i] = clock_now() - started;
+		seconds = reply_text(reply_at(reply, 0));
+		micros = reply_text(reply_at(reply, 1));
+		if (seconds && micros && trips[i] < shortest) {
+			shortest = trips[i];
+			visit->timed = true;
+			visit->ahead_us = strtoll(seconds, NULL, 10) * 1000000 +
+					  strtoll(micros, NULL, 10) - before -
+					  trips[i] / NANOS_PER_US / 2;
+		}
+		reply_free(reply);
+	}
+	qsort(trips, TRIPS, sizeof(*trips), compare);
+	return true;
+}
+
+static void judge_latency(struct visit *visit, const nanos trips[static TRIPS])
+{
+	nanos tenth = visit->request->ttl_ms * NANOS_PER_MS / 10;
+	nanos most = tenth < SLOWEST ? tenth : SLOWEST;
+	bool slow = trips[TRIPS - 1] > most;
+
+	visit_tell(visit, "latency", slow ? LOCK_DOUBTFUL : LOCK_FIT, EXIT_DONE,
+		slow ? "a longer --ttl, or a server that is nearer or has less to do" : NULL,
+		"%d round trips: median %.2fms, slowest %.2fms", TRIPS,
+		(double)trips[TRIPS / 2] / (double)NANOS_PER_MS,
+		(double)trips[TRIPS - 1] / (double)NANOS_PER_MS);
+}
+
+static void judge_clock(struct visit *visit)
+{
+	int64_t apart = visit->ahead_us < 0 ? -visit->ahead_us : visit->ahead_us;
+	bool far = apart > VISIT_CLOCKS;
+	char span[DURATION_TEXT];
+
+	if (!visit->timed) {
+		visit_tell(visit, "clock", LOCK_DOUBTFUL, EXIT_DONE, "let the user call TIME",
+			"not known: TIME is refused");
+		return;
+	}
+	visit_tell(visit, "clock", far ? LOCK_DOUBTFUL : LOCK_FIT, EXIT_DONE,
+		far ? "keep both clocks right (NTP), and never step the server's: its clock is "
+		      "what fencing tokens, --once and --cooldown go by"
+		    : NULL,
+		"%s %s this host's", duration_format(apart / 1000 * NANOS_PER_MS, span),
+		visit->ahead_us < 0 ? "behind" : "ahead of");
+}
+
+bool fitness_time(struct visit *visit)
+{
+	struct failure failure;
+	nanos trips[TRIPS];
+
+	if (!travel(visit, trips, &failure)) {
+		visit_tell(visit, "latency", LOCK_UNFIT, failure.code, NULL, "%s", failure.text);
+		return false;
+	}
+	judge_latency(visit, trips);
+	judge_clock(visit);
+	return true;
+}

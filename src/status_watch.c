@@ -1,0 +1,279 @@
+#include "status_watch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "duration.h"
+#include "ending.h"
+#include "failure.h"
+#include "lock.h"
+#include "message.h"
+#include "options.h"
+#include "screen.h"
+#include "server.h"
+#include "style.h"
+#include "table.h"
+#include "text.h"
+#include "views.h"
+#include "width.h"
+
+#define INTERVAL   NANOS_PER_SEC
+#define PATIENCE   (5 * NANOS_PER_SEC)
+#define LINE_SIZE  600
+#define HEAD_LINES 2 /* above the table; the trouble is a third */
+#define FRAME_SIZE 65536
+
+struct status_watch {
+	const struct options *options;
+	struct screen screen;
+	struct lock_lookout *lookout; /* owned */
+	struct views views;           /* owned; what was seen last */
+	struct failure trouble;       /* of the last look; EXIT_DONE: none */
+	int ends, resizes; /* owned signalfds: what ends or stops us, what only redraws */
+	int wakes;         /* owned: epoll of ends and the keys */
+	int end;           /* the signal that has come; 0: none */
+	bool quit;
+};
+
+/* --- What happens meanwhile ------------------------------------------------------------------ */
+
+/* SIGPIPE is of no use: hiredis sends without MSG_NOSIGNAL, and a terminal is no pipe. What is
+ * ignored (nohup) stays so: a signalfd would get it. */
+static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
+{
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+	struct sigaction action;
+
+	sigemptyset(ends);
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+		if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(ends, ending[i]);
+	}
+	sigemptyset(resizes);
+	sigaddset(resizes, SIGWINCH);
+	sigaddset(resizes, SIGCONT);
+	sigorset(all, ends, resizes);
+	sigaddset(all, SIGPIPE);
+}
+
+static bool listen_to_all(struct status_watch *watch, struct failure *failure)
+{
+	struct epoll_event readable = {.events = EPOLLIN};
+	sigset_t ends, resizes, all;
+
+	fill_sets(&ends, &resizes, &all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	watch->ends = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+	watch->resizes = signalfd(-1, &resizes, SFD_CLOEXEC | SFD_NONBLOCK);
+	watch->wakes = epoll_create1(EPOLL_CLOEXEC);
+	if (watch->ends < 0 || watch->resizes < 0 || watch->wakes < 0 ||
+		epoll_ctl(watch->wakes, EPOLL_CTL_ADD, watch->ends, &readable) != 0)
+		return failure_set(failure, EXIT_SYSTEM, "cannot listen to signals: %m");
+	if (watch->screen.has_keys)
+		epoll_ctl(watch->wakes, EPOLL_CTL_ADD, STDIN_FILENO, &readable);
+	return true;
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+	return poll(&readable, 1, 0) > 0;
+}
+
+static void heed_keys(struct status_watch *watch)
+{
+	char keys[64];
+	ssize_t count;
+
+	if (!watch->screen.has_keys || !is_readable(STDIN_FILENO))
+		return;
+	count = read(STDIN_FILENO, keys, sizeof(keys));
+	/* The terminal is gone. */
+	if (count <= 0)
+		watch->quit = true;
+	for (ssize_t i = 0; i < count; i++)
+		watch->quit |= keys[i] == 'q' || keys[i] == 'Q';
+}
+
+/* Ctrl-Z: the shell's prompt gets a terminal as it was. */
+static void stop(struct status_watch *watch)
+{
+	sigset_t set;
+
+	screen_leave(&watch->screen);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	screen_enter(&watch->screen);
+}
+
+/* True: the frame is to be drawn anew. */
+static bool heed(struct status_watch *watch)
+{
+	struct signalfd_siginfo info;
+	bool redraws = false;
+
+	while (watch->end == 0 && read(watch->ends, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo != SIGTSTP)
+			watch->end = (int)info.ssi_signo;
+		else
+			stop(watch);
+		redraws = true;
+	}
+	while (read(watch->resizes, &info, sizeof(info)) == sizeof(info)) {
+		/* Stopped by SIGSTOP, the shell has changed what we set. */
+		if (info.ssi_signo == SIGCONT)
+			screen_enter(&watch->screen);
+		redraws = true;
+	}
+	heed_keys(watch);
+	return redraws;
+}
+
+static bool goes_on(const struct status_watch *watch)
+{
+	return watch->end == 0 && !watch->quit;
+}
+
+/* --- Frames ---------------------------------------------------------------------------------- */
+
+/* Cut to the width. */
+static void print_line(
+	const struct status_watch *watch, enum style style, char text[static LINE_SIZE])
+{
+	fputs(SCREEN_LINE_START, stdout);
+	style_print(style, width_cut(text_clean(text), LINE_SIZE, (size_t)watch->screen.columns));
+	putchar('\n');
+}
+
+static void draw(struct status_watch *watch)
+{
+	bool troubled = watch->trouble.code != EXIT_DONE;
+	int above = HEAD_LINES + troubled;
+	struct table_form form = {
+		watch->screen.columns, watch->screen.rows - above - 1, SCREEN_LINE_START};
+	time_t now = time(NULL);
+	char text[LINE_SIZE], clock[16] = "";
+	struct tm parts;
+
+	if (localtime_r(&now, &parts) != NULL)
+		strftime(clock, sizeof(clock), "%H:%M:%S", &parts);
+	screen_begin_frame();
+	snprintf(text, sizeof(text), "%s  %.500s  q: quit", clock, watch->options->server->text);
+	print_line(watch, STYLE_PLAIN, text);
+	if (troubled) {
+		snprintf(text, sizeof(text), "%s; trying again", watch->trouble.text);
+		print_line(watch, STYLE_BAD, text);
+	}
+	text[0] = '\0';
+	print_line(watch, STYLE_PLAIN, text);
+	if (form.lines > 0)
+		table_print(watch->views.list, watch->views.count, &form);
+	screen_end_frame();
+}
+
+/* What was seen before stays in sight where the server cannot be asked. False: we were called away
+ * meanwhile. */
+static bool look(struct status_watch *watch)
+{
+	struct patience patience = {clock_after(clock_now(), PATIENCE), watch->wakes};
+	struct views views = {0};
+	struct failure trouble = {.code = EXIT_DONE};
+	bool good = lock_look(watch->lookout, views_take, &views, patience, &trouble) &&
+		    views_sort(&views, &trouble);
+
+	if (!good && is_readable(watch->wakes)) {
+		views_free(&views);
+		return false;
+	}
+	watch->trouble = trouble;
+	if (good) {
+		watch->trouble.code = EXIT_DONE;
+		views_free(&watch->views);
+		watch->views = views;
+	} else {
+		views_free(&views);
+	}
+	return true;
+}
+
+static void pause_until(const struct status_watch *watch, nanos moment)
+{
+	struct pollfd fds[] = {
+		{.fd = watch->wakes, .events = POLLIN}, {.fd = watch->resizes, .events = POLLIN}};
+
+	poll(fds, 2, clock_poll_ms(moment));
+}
+
+static void run(struct status_watch *watch)
+{
+	nanos interval = watch->options->interval > 0 ? watch->options->interval : INTERVAL;
+	nanos next = clock_now();
+
+	while (goes_on(watch)) {
+		bool redraws = false;
+
+		if (clock_now() >= next && look(watch)) {
+			next = clock_after(clock_now(), interval);
+			redraws = true;
+		}
+		if (heed(watch))
+			redraws = true;
+		screen_measure(&watch->screen);
+		if (redraws && goes_on(watch))
+			draw(watch);
+		if (goes_on(watch))
+			pause_until(watch, next);
+	}
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
+static bool open_all(struct status_watch *watch, struct failure *failure)
+{
+	const struct options *options = watch->options;
+
+	if (!screen_open(&watch->screen, failure))
+		return false;
+	watch->lookout = lock_lookout_open(options->server, options->prefix, options->operands,
+		options->operand_count, failure);
+	return watch->lookout != NULL && listen_to_all(watch, failure);
+}
+
+static void close_all(struct status_watch *watch)
+{
+	if (watch->lookout != NULL)
+		lock_lookout_close(watch->lookout);
+	views_free(&watch->views);
+}
+
+int status_watch(const struct options *options)
+{
+	struct status_watch watch = {.options = options};
+	struct failure failure;
+	static char frame[FRAME_SIZE];
+
+	if (!open_all(&watch, &failure)) {
+		message_say(MESSAGE_ERROR, "%s", failure.text);
+		close_all(&watch);
+		return (int)failure.code;
+	}
+	/* A frame is one write, or it would flicker. */
+	setvbuf(stdout, frame, _IOFBF, sizeof(frame));
+	screen_enter(&watch.screen);
+	run(&watch);
+	screen_leave(&watch.screen);
+	close_all(&watch);
+	if (watch.end != 0)
+		ending_by_signal(watch.end);
+	return EXIT_DONE;
+}
