@@ -6,6 +6,7 @@
 
 #include "redis/connection.h"
 #include "redis/fault.h"
+#include "redis/greeting.h"
 #include "redis/resolve.h"
 #include "redis/script.h"
 
@@ -63,7 +64,7 @@ static void begin(struct peer *peer)
 	}
 	session->greetings = 0;
 	session->refusal.code = EXIT_DONE;
-	session_greet(session);
+	greeting_append(session);
 	peer_flush(peer);
 }
 

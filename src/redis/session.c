@@ -6,6 +6,7 @@
 
 #include "redis/connection.h"
 #include "redis/fault.h"
+#include "redis/greeting.h"
 #include "redis/resolve.h"
 #include "redis/script.h"
 #include "redis/sentinel.h"
@@ -30,45 +31,6 @@ static enum wire fail_memory(struct failure *failure)
 	return WIRE_FAILED;
 }
 
-static bool append_words(struct connection *connection, size_t count, const char *const *words)
-{
-	size_t lengths[3];
-
-	for (size_t i = 0; i < count; i++)
-		lengths[i] = strlen(words[i]);
-	return connection_append(connection, count, words, lengths);
-}
-
-bool session_greet(struct session *session)
-{
-	const struct server *server = session->server;
-	const char *as_default[] = {"AUTH", server->password};
-	const char *as_user[] = {"AUTH", server->user, server->password ? server->password : ""};
-	char db[16];
-	const char *select[] = {"SELECT", db};
-	bool done = true;
-
-	if (server->user) {
-		done = append_words(session->connection, 3, as_user);
-		session->greetings++;
-	} else if (server->password) {
-		done = append_words(session->connection, 2, as_default);
-		session->greetings++;
-	}
-	if (server->db != 0) {
-		snprintf(db, sizeof(db), "%d", server->db);
-		done = done && append_words(session->connection, 2, select);
-		session->greetings++;
-	}
-	if (server->scheme == SERVER_SENTINEL) {
-		const char *role[] = {"ROLE"};
-
-		done = done && append_words(session->connection, 1, role);
-		session->greetings++;
-	}
-	return done;
-}
-
 /* Connects, and leaves the greeting in the buffer. */
 static enum wire start(struct session *session, struct patience patience, struct failure *failure)
 {
@@ -89,7 +51,7 @@ static enum wire start(struct session *session, struct patience patience, struct
 	session->greetings = 0;
 	session->waiting = session->owes = session->landed = session->heard = false;
 	session->refusal.code = EXIT_DONE;
-	return session_greet(session) ? WIRE_OK : fail_memory(failure);
+	return greeting_append(session) ? WIRE_OK : fail_memory(failure);
 }
 
 void session_begin(struct session *session)
@@ -131,41 +93,6 @@ void session_close(struct session *session)
 	session->lookup = NULL;
 }
 
-/* Behind Sentinels a server may have been the master until a moment ago. One that tells this user
- * nothing of its role still refuses to write where it is a replica. */
-static void heed_greeting(struct session *session, const struct reply *reply)
-{
-	const char *error = reply_error(reply);
-	const char *role = reply_text(reply_at(reply, 0));
-
-	session->heard = true;
-	if (session->refusal.code != EXIT_DONE)
-		return;
-	if (role && strcmp(role, "master") != 0)
-		failure_set(&session->refusal, EXIT_UNREACHABLE, "%s is not a master now (%s)",
-			session_peer(session), role);
-	else if (error && !(session->server->scheme == SERVER_SENTINEL && session->greetings == 1 &&
-				  strncmp(error, "NOPERM", 6) == 0))
-		fault_read(error, session_peer(session), &session->refusal);
-}
-
-/* Reads the replies to the greeting. The first refusal is kept: the replies behind it only follow
- * from it. What cannot be now (LOADING) is said by the request's own reply as well. */
-static enum wire read_greeting(
-	struct session *session, struct patience patience, struct failure *failure)
-{
-	for (; session->greetings > 0; session->greetings--) {
-		struct reply *reply;
-		enum wire result = connection_read(session->connection, &reply, patience, failure);
-
-		if (result != WIRE_OK)
-			return result;
-		heed_greeting(session, reply);
-		reply_free(reply);
-	}
-	return WIRE_OK;
-}
-
 /* What is left unread would be taken for the answer to the next request. */
 static enum wire end(struct session *session, enum wire result)
 {
@@ -183,7 +110,7 @@ static enum wire greet(struct session *session, struct patience patience, struct
 	if (result == WIRE_OK)
 		result = connection_flush(session->connection, patience, failure);
 	if (result == WIRE_OK)
-		result = read_greeting(session, patience, failure);
+		result = greeting_read(session, patience, failure);
 	if (result == WIRE_OK && session->refusal.code != EXIT_DONE) {
 		*failure = session->refusal;
 		result = failure->code == EXIT_UNREACHABLE ? WIRE_AGAIN : WIRE_FAILED;
@@ -223,13 +150,8 @@ enum wire session_open(struct session *session, struct patience patience, struct
 static enum wire send_call(struct session *session, struct call *call, bool in_full,
 	struct patience patience, struct failure *failure)
 {
-	const char *asking[] = {"ASKING"};
-
-	if (session->borrowed) {
-		session->greetings++;
-		if (!append_words(session->connection, 1, asking))
-			return fail_memory(failure);
-	}
+	if (session->borrowed && !greeting_append_asking(session))
+		return fail_memory(failure);
 	if (!call_append(call, session->connection, in_full))
 		return fail_memory(failure);
 	session->waiting = true;
@@ -353,7 +275,7 @@ static enum wire receive(struct session *session, struct call *call, struct repl
 	bool again = true;
 
 	while (again && result == WIRE_OK) {
-		result = read_greeting(session, patience, failure);
+		result = greeting_read(session, patience, failure);
 		if (result == WIRE_OK)
 			result = connection_read(session->connection, reply, patience, failure);
 		if (result != WIRE_OK)

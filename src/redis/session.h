@@ -51,9 +51,6 @@ void session_begin(struct session *session);
 /* Connects and greets, and waits for the server's consent. At once where that was done before. */
 enum wire session_open(struct session *session, struct patience patience, struct failure *failure);
 
-/* Puts AUTH and SELECT, where they are wanted, into the buffer. False: out of memory. */
-bool session_greet(struct session *session);
-
 /* False: Sentinels name another server by now than the one that is spoken to, or that might be.
  * They are asked when that is more than a second ago, and given half a second: a master that was
  * replaced may go on as one for many seconds, and take what its successor never learns of. */
