@@ -29,7 +29,7 @@ end
 purge()
 if is_mine(want) then
   -- Promised, but not confirmed in time: now it is.
-  if size > 0 and tonumber(call('HGET', META, 'fence') or '0') < fence then
+  if size > 0 and tonumber(call('HMGET', META, 'fence')[1] or '0') < fence then
     call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'size', size)
     call('SET', WHO, who, 'PX', ttl)
   end
