@@ -1,7 +1,8 @@
 /*
- * A lock on a quorum of independent servers, as its own files share it: quorum.c (the backend,
- * taking), quorum_vote.c (what the servers say, and what follows from it), quorum_hold.c
- * (extending, giving back), quorum_wait.c (listening), quorum_survey.c (looking).
+ * A lock on a quorum of independent servers, as its own files share it: quorum.c (the backend, its
+ * tokens), quorum_take.c and quorum_answer.c (attempts to take it), quorum_vote.c and
+ * quorum_verdict.c (what the servers say, and what follows from it), quorum_hold.c (extending),
+ * quorum_give.c (giving back, breaking), quorum_wait.c (listening), quorum_survey.c (looking).
  *
  * An attempt asks all servers at once, each to promise the lock to the attempt's token, and goes on
  * as soon as a majority has. Then it tells all of them the fencing token T, above the counters of
@@ -107,13 +108,42 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure);
 /* How long a server is to keep the lock from now on, in ms. */
 int64_t quorum_ttl_ms(const struct quorum *quorum);
 
+void quorum_reset(struct lock *lock);
+
+/* --- quorum_take.c --- */
+
+enum lock_result quorum_ask(struct lock *lock, struct patience patience, struct failure *failure);
+
+/* Another attempt, with no votes yet; its connections are begun. What is left of the last one is
+ * taken back. */
+bool quorum_begin(struct quorum *quorum, struct failure *failure);
+
+/* Asks whoever was not asked yet and can be. */
+void quorum_send_out(struct quorum *quorum);
+
+/* For struct quorum's repeat. */
+bool quorum_repeat_acquire(struct quorum *quorum, size_t which, enum peer_kind kind);
+
+/* Sends the fencing token. False: it was not sent. */
+bool quorum_send_confirm(struct quorum *quorum, size_t which, bool in_full);
+
+/* Those that may still promise the lock. */
+size_t quorum_count_open(const struct quorum *quorum);
+
 /* Tells all that were asked to forget this attempt, and waits a moment for those that promised. */
 void quorum_step_back(struct quorum *quorum);
+
+/* --- quorum_answer.c --- */
+
+void quorum_answer(struct lock *lock, struct patience patience, struct lock_answer *answer);
+void quorum_learn(struct lock *lock, const struct lock_answer *answer);
 
 /* --- quorum_vote.c --- */
 
 /* Takes all replies that have come; notes who can no longer be reached. */
 void quorum_collect(struct quorum *quorum);
+
+/* --- quorum_verdict.c --- */
 
 size_t quorum_count(const struct quorum *quorum, enum vote_kind kind);
 size_t quorum_count_word(const struct quorum *quorum, enum vote_word word);
@@ -133,10 +163,30 @@ void quorum_busy(struct quorum *quorum, struct lock_answer *answer);
 
 /* --- quorum_hold.c --- */
 
+#define QUORUM_DIAL_PAUSE (50 * NANOS_PER_MS) /* between two tries to connect to a server */
+
 void quorum_renew(struct lock *lock, struct patience patience, struct lock_answer *answer);
+
+/* Begins to watch the connections there are, and ends it: see lock_watch_fd. */
+void quorum_watch(struct quorum *quorum);
+void quorum_unwatch(struct quorum *quorum);
+
+/* Whether a token is all that is known: what was acquired detached, by another process. */
+bool quorum_by_token(const struct quorum *quorum);
+
+/* LOCK_LOST. */
+void quorum_tell_loss(struct quorum *quorum, struct lock_answer *answer);
+
+/* Takes in what has come since, without waiting. */
+void quorum_catch_up(struct quorum *quorum);
+
+/* Connects to a server that was not to be reached, but not all the time. */
+void quorum_dial(struct quorum *quorum, size_t which);
+
+/* --- quorum_give.c --- */
+
 void quorum_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
 	struct lock_answer *answer);
-
 void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct patience patience, struct lock_answer *answer);
 
@@ -144,9 +194,6 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
  * not sent. */
 bool quorum_send_release(
 	struct quorum *quorum, size_t which, const struct lock_parting *parting, bool in_full);
-
-/* Begins to watch the connections there are: see lock_watch_fd. */
-void quorum_watch(struct quorum *quorum);
 
 /* --- quorum_wait.c --- */
 

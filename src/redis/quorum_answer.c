@@ -1,0 +1,289 @@
+/* An attempt at a lock on a quorum, from where it is under way: promises, confirmations, and the
+ * next one. */
+#include "redis/quorum.h"
+
+#include <bsd/stdlib.h>
+#include <bsd/string.h>
+#include <string.h>
+#include <time.h>
+
+#include "redis/script.h"
+#include "redis/single.h"
+
+#define ATTEMPT_MOST (5 * NANOS_PER_SEC)
+#define SHARE_LEAST  (50 * NANOS_PER_MS) /* for the slower ones, where others compete */
+#define SHARE_TIMES  4                   /* or so often what the faster ones took */
+#define PAUSE_LEAST  (5 * NANOS_PER_MS)
+#define PAUSE_MOST   NANOS_PER_SEC
+#define TRIES_MOST   10 /* in a row, while nobody has the lock */
+
+/* --- The answer ----------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool repeat_confirm(struct quorum *quorum, size_t which, enum peer_kind kind)
+{
+	return kind == PEER_CONFIRM ? quorum_send_confirm(quorum, which, true)
+				    : quorum_repeat_acquire(quorum, which, kind);
+}
+
+/* What is wrong with the list of servers, or with the wait: no other attempt will mend that. */
+static const struct failure *find_refusal(const struct quorum *quorum)
+{
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind != VOTE_NO)
+			continue;
+		switch (vote->failure.code) {
+		case EXIT_USAGE:
+		case EXIT_CONFIG:
+		case EXIT_DEADLOCK:
+			return &vote->failure;
+		default:
+			break;
+		}
+	}
+	return NULL;
+}
+
+static bool is_decided(const struct quorum *quorum)
+{
+	size_t open = quorum_count_open(quorum), needed = quorum->majority;
+	size_t granted = quorum_count(quorum, VOTE_GRANTED);
+
+	size_t within = quorum_count(quorum, VOTE_WITHIN);
+	size_t answered = granted + within + quorum_count(quorum, VOTE_BUSY);
+
+	if (granted >= needed || within >= needed || find_refusal(quorum) ||
+		quorum_count(quorum, VOTE_ALREADY) > 0)
+		return true;
+	/* That a majority can be reached at all is to be known as well. */
+	return granted + open < needed && within + open < needed &&
+	       (answered >= needed || open == 0);
+}
+
+/* The slow and the dead get as much time as there is where nobody competes; else what an attempt
+ * holds of the lock while it waits for them is in the way of others. */
+static struct patience attempt_limit(
+	const struct quorum *quorum, int tries, struct patience patience)
+{
+	nanos ttl = quorum->request.ttl_ms * NANOS_PER_MS;
+	nanos span = least(ATTEMPT_MOST, ttl / 2);
+	nanos share = SHARE_LEAST;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		nanos took = quorum->votes[i].replied_at - quorum->asked_at;
+
+		if (SHARE_TIMES * took > share)
+			share = SHARE_TIMES * took;
+	}
+	if (quorum_count(quorum, VOTE_BUSY) > 0)
+		span = least(span, share << tries);
+	patience.until = least(patience.until, quorum->asked_at + span);
+	return patience;
+}
+
+static void collect_votes(struct quorum *quorum, int tries, struct patience patience)
+{
+	for (;;) {
+		quorum_send_out(quorum);
+		quorum_collect(quorum);
+		if (is_decided(quorum))
+			return;
+		if (peers_wait(quorum->peers, quorum->count,
+			    attempt_limit(quorum, tries, patience)) != PATIENCE_READY)
+			break;
+	}
+	quorum_collect(quorum);
+}
+
+/* Those that may still confirm. */
+static size_t count_unconfirmed(const struct quorum *quorum)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += (quorum->votes[i].kind == VOTE_GRANTED ||
+				 quorum->votes[i].kind == VOTE_ASKED) &&
+			 quorum->peers[i].due_count > 0;
+	return count;
+}
+
+/* Also to those that have not answered yet, behind the request: what is granted late is not to vote
+ * with an old counter; and to those where we wait, to leave the queue. */
+static bool confirm(struct quorum *quorum, int tries, struct patience patience)
+{
+	quorum->repeat = repeat_confirm;
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind == VOTE_GRANTED && vote->fence > quorum->fence)
+			quorum->fence = vote->fence;
+	}
+	for (size_t i = 0; i < quorum->count; i++)
+		if (quorum->votes[i].touched || quorum->request.queues)
+			quorum_send_confirm(quorum, i, false);
+	for (;;) {
+		size_t confirmed = quorum_count(quorum, VOTE_CONFIRMED);
+
+		if (confirmed >= quorum->majority)
+			return true;
+		if (confirmed + count_unconfirmed(quorum) < quorum->majority)
+			return false;
+		if (peers_wait(quorum->peers, quorum->count,
+			    attempt_limit(quorum, tries, patience)) != PATIENCE_READY)
+			break;
+		quorum_collect(quorum);
+	}
+	quorum_collect(quorum);
+	return quorum_count(quorum, VOTE_CONFIRMED) >= quorum->majority;
+}
+
+static const struct vote *find_vote(const struct quorum *quorum, enum vote_kind kind)
+{
+	for (size_t i = 0; i < quorum->count; i++)
+		if (quorum->votes[i].kind == kind)
+			return &quorum->votes[i];
+	return NULL;
+}
+
+static void tell_grant(struct quorum *quorum, struct lock_answer *answer)
+{
+	const struct vote *vote = find_vote(quorum, VOTE_CONFIRMED);
+
+	answer->result = LOCK_GRANTED;
+	answer->asked_at = quorum_proved_at(quorum);
+	answer->fence = answer->generation = quorum->fence;
+	answer->since_us = vote->since_us;
+	quorum->granted_at = clock_now();
+	quorum->enrolled = false;
+	quorum_watch(quorum);
+}
+
+/* All but a grant; LOCK_LOST: another attempt may do better. */
+static void tell_refusal(struct quorum *quorum, struct lock_answer *answer)
+{
+	const struct failure *refusal = find_refusal(quorum);
+	const struct vote *within = find_vote(quorum, VOTE_WITHIN);
+	const struct vote *already = find_vote(quorum, VOTE_ALREADY);
+
+	if (refusal) {
+		answer->result = LOCK_FAILED;
+		answer->failure = *refusal;
+	} else if (already) {
+		answer->result = LOCK_ALREADY;
+		answer->done_ms = already->done_ms;
+	} else if (quorum_count(quorum, VOTE_WITHIN) >= quorum->majority) {
+		answer->result = LOCK_WITHIN;
+		answer->asked_at = quorum->asked_at;
+		answer->fence = within->fence;
+		strlcpy(answer->holder_token, within->holder, sizeof(answer->holder_token));
+	} else {
+		quorum_verdict(quorum, answer);
+	}
+}
+
+/* Whether a request by another name of a server that is listed twice has come to light by now. */
+static bool is_flawless(struct quorum *quorum)
+{
+	peers_wait(quorum->peers, quorum->count, (struct patience){0, -1});
+	quorum_collect(quorum);
+	return !find_refusal(quorum);
+}
+
+static void attempt(
+	struct quorum *quorum, int tries, struct patience patience, struct lock_answer *answer)
+{
+	single_clear(answer);
+	collect_votes(quorum, tries, patience);
+	if (quorum_count(quorum, VOTE_GRANTED) < quorum->majority ||
+		quorum_count(quorum, VOTE_ALREADY) > 0)
+		tell_refusal(quorum, answer);
+	else if (!confirm(quorum, tries, patience))
+		answer->result = LOCK_LOST;
+	else if (!is_flawless(quorum))
+		tell_refusal(quorum, answer);
+	else
+		tell_grant(quorum, answer);
+}
+
+/* Before the next attempt, at random, so that those who split the votes do not do so again. False:
+ * patience ended in it. */
+static bool pause_between(const struct quorum *quorum, int tries, struct patience patience)
+{
+	nanos most = (clock_now() - quorum->asked_at + PAUSE_LEAST) << tries;
+
+	if (most > PAUSE_MOST)
+		most = PAUSE_MOST;
+	patience_wait(patience_within(patience, arc4random_uniform((uint32_t)most)), -1, 0);
+	return clock_now() < patience.until;
+}
+
+static int64_t wall_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void quorum_answer(struct lock *lock, struct patience patience, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+
+	quorum->child = false;
+	for (int tries = 0;; tries++) {
+		attempt(quorum, tries, patience, answer);
+		if (answer->result == LOCK_GRANTED)
+			return;
+		quorum_step_back(quorum);
+		quorum->enrolled = quorum->request.queues;
+		if (answer->result != LOCK_LOST)
+			return;
+		if (tries == TRIES_MOST || !pause_between(quorum, tries, patience))
+			break;
+		quorum->ticket = quorum->ticket ? quorum->ticket : wall_us();
+		if (!quorum_begin(quorum, &answer->failure)) {
+			answer->result = LOCK_FAILED;
+			return;
+		}
+	}
+	quorum_busy(quorum, answer);
+}
+
+static void drop_all(struct quorum *quorum)
+{
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_drop(&quorum->peers[i]);
+}
+
+void quorum_learn(struct lock *lock, const struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	struct failure unheard;
+
+	quorum_sync(quorum, &unheard);
+	quorum->tried_at = answer->result == LOCK_BUSY ? 0 : clock_now();
+	switch (answer->result) {
+	case LOCK_GRANTED: /* the child has done that, and has the connections */
+		quorum->fence = answer->fence;
+		quorum->granted_at = clock_now();
+		return;
+	case LOCK_BUSY:
+		quorum->enrolled = quorum->request.queues;
+		quorum->look_at = answer->look_at;
+		quorum->listen_until = 0;
+		quorum->foreign = answer->foreign;
+		break;
+	default:
+		break;
+	}
+	/* The child has taken back what it had. */
+	quorum->asked = quorum->child = false;
+	quorum->ticket = quorum->ticket ? quorum->ticket : wall_us();
+	drop_all(quorum);
+}

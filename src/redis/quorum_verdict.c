@@ -1,0 +1,196 @@
+/* What follows from what the servers of a quorum say. */
+#include "redis/quorum.h"
+
+#include <bsd/string.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
+
+/* --- Counting ------------------------------------------------------------------------------- */
+
+size_t quorum_count(const struct quorum *quorum, enum vote_kind kind)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].kind == kind;
+	return count;
+}
+
+size_t quorum_count_word(const struct quorum *quorum, enum vote_word word)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].word == word;
+	return count;
+}
+
+static int compare_nanos(const void *a, const void *b)
+{
+	nanos one = *(const nanos *)a, other = *(const nanos *)b;
+
+	return (one < other) - (one > other);
+}
+
+nanos quorum_proved_at(const struct quorum *quorum)
+{
+	nanos moments[PEERS_MOST];
+
+	for (size_t i = 0; i < quorum->count; i++)
+		moments[i] = quorum->votes[i].proved_at;
+	qsort(moments, quorum->count, sizeof(moments[0]), compare_nanos);
+	return moments[quorum->majority - 1];
+}
+
+/* --- What follows --------------------------------------------------------------------------- */
+
+/* Why a server does not count; NULL: it does, or may. */
+static const struct failure *find_fault(const struct quorum *quorum, size_t which)
+{
+	const struct vote *vote = &quorum->votes[which];
+	const struct peer *peer = &quorum->peers[which];
+
+	if (vote->kind == VOTE_NO && vote->failure.code != EXIT_DONE)
+		return &vote->failure;
+	if (vote->kind == VOTE_NONE && peer->failure.code != EXIT_DONE)
+		return &peer->failure;
+	return NULL;
+}
+
+void quorum_explain(const struct quorum *quorum, struct failure *failure)
+{
+	size_t counting = 0, final = 0;
+	const struct failure *first = NULL, *first_final = NULL;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct failure *fault = find_fault(quorum, i);
+		enum vote_kind kind = quorum->votes[i].kind;
+
+		counting += kind != VOTE_NO && kind != VOTE_NONE && kind != VOTE_ASKED;
+		if (!first && fault)
+			first = fault;
+		if (fault && fault->code != EXIT_UNREACHABLE) {
+			final++;
+			if (!first_final)
+				first_final = fault;
+		}
+	}
+	/* What waiting will not mend is said where it alone prevents a majority. */
+	if (final > quorum->count - quorum->majority) {
+		*failure = *first_final;
+		return;
+	}
+	failure_set(failure, EXIT_UNREACHABLE,
+		"only %zu of the quorum's %zu servers answer%s%s%s%s", counting, quorum->count,
+		counting == 1 ? "s" : "", first ? " (" : "", first ? first->text : "",
+		first ? ")" : "");
+}
+
+/* How many say that it is this one's, and which of them to quote. */
+static size_t count_holder(const struct quorum *quorum, size_t which)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].kind == VOTE_BUSY &&
+			 strcmp(quorum->votes[i].holder, quorum->votes[which].holder) == 0;
+	return count;
+}
+
+/* The one whom most name; count if nobody is named. */
+static size_t find_holder(const struct quorum *quorum, bool claimed, size_t *times)
+{
+	size_t best = quorum->count;
+
+	*times = 0;
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind != VOTE_BUSY || (claimed && !vote->claimed))
+			continue;
+		if (count_holder(quorum, i) > *times) {
+			*times = count_holder(quorum, i);
+			best = i;
+		}
+	}
+	return best;
+}
+
+static int compare_ms(const void *a, const void *b)
+{
+	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+	return (one > other) - (one < other);
+}
+
+/* When enough of those that are busy come free by expiry; -1: never by themselves. */
+static int64_t free_in_ms(const struct quorum *quorum)
+{
+	int64_t moments[PEERS_MOST];
+	size_t count = 0, missing;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind == VOTE_BUSY)
+			moments[count++] = vote->free_in_ms < 0 ? INT64_MAX : vote->free_in_ms;
+	}
+	if (count == 0)
+		return 0;
+	qsort(moments, count, sizeof(moments[0]), compare_ms);
+	missing = quorum->majority - quorum_count(quorum, VOTE_GRANTED);
+	if (missing > count)
+		missing = count;
+	return moments[missing - 1] == INT64_MAX ? -1 : moments[missing - 1];
+}
+
+void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
+{
+	size_t times;
+	size_t which = find_holder(quorum, true, &times);
+
+	if (which == quorum->count)
+		which = find_holder(quorum, false, &times);
+	answer->result = LOCK_BUSY;
+	answer->rank = -1;
+	answer->free_in_ms = free_in_ms(quorum);
+	answer->look_at = answer->free_in_ms < 0
+				  ? NANOS_NEVER
+				  : clock_now() + answer->free_in_ms * NANOS_PER_MS + LOOK_AFTER;
+	if (which == quorum->count)
+		return;
+
+	const struct vote *vote = &quorum->votes[which];
+
+	strlcpy(answer->holder_token, vote->holder, sizeof(answer->holder_token));
+	answer->foreign = vote->foreign;
+	answer->known = vote->known;
+	answer->holder = vote->party;
+	answer->held_ms = vote->held_ms;
+}
+
+enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer)
+{
+	size_t silent = quorum_count(quorum, VOTE_NONE) + quorum_count(quorum, VOTE_ASKED) +
+			quorum_count(quorum, VOTE_NO);
+	size_t times, off = 0;
+
+	answer->result = LOCK_FAILED;
+	if (quorum->count - silent < quorum->majority) {
+		quorum_explain(quorum, &answer->failure);
+		return answer->result;
+	}
+	for (size_t i = 0; i < quorum->count; i++)
+		off += quorum->votes[i].kind == VOTE_BUSY && quorum->votes[i].holder[0] == '\0';
+	find_holder(quorum, true, &times);
+	/* Where nobody holds it, the server keeps off for a while (--settle). Those that are silent
+	 * may be the holder's as well. */
+	if (off + silent > quorum->count - quorum->majority ||
+		(times > 0 && times + silent >= quorum->majority))
+		quorum_busy(quorum, answer);
+	else
+		answer->result = LOCK_LOST;
+	return answer->result;
+}
