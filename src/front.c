@@ -383,6 +383,8 @@ static bool try_once(struct front *f)
 		end_by_signal(f, signal);
 		return false;
 	case WATCH_LATE:
+		/* What the keeper had heard so far, before it was killed. */
+		failure = f->lease->answer.failure;
 		f->lease->answer.result = LOCK_TIMEOUT;
 		return may_go_on(f, LOCK_TIMEOUT, &failure);
 	case WATCH_DIED:
