@@ -62,7 +62,7 @@ offers() {
 # The same in each shell.
 table() {
 	cat <<-'END'
-		dlock --wa => --wait
+		dlock --tt => --ttl
 		dlock --if-unreachable _ => fail skip
 		dlock --on-lost=w => --on-lost=warn
 		dlock ni => nightly
