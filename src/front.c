@@ -38,6 +38,7 @@ struct front {
 	struct wait_line line;
 	int cancel_fd; /* what ends a wait: watch.ending_fd; with hold the caller's end, too */
 	struct failure trouble; /* why no server has answered yet */
+	bool told;     /* it has said so itself */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	bool ancestry_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
@@ -120,13 +121,21 @@ static bool may_mend(const struct front *f, const struct failure *failure)
 	return failure->code == EXIT_UNREACHABLE && (f->answered || f->outstanding);
 }
 
+/* That the last try was cut off by -w says less than what came of the one before. */
+static void note_trouble(struct front *f, enum lock_result result, const struct failure *failure)
+{
+	if (failure->text[0] == '\0' || (result == LOCK_TIMEOUT && f->told))
+		return;
+	f->trouble = *failure;
+	f->told = result != LOCK_TIMEOUT;
+}
+
 /* Whether to go on after a step that did not succeed; else the outcome is set. */
 static bool may_go_on(struct front *f, enum lock_result result, const struct failure *failure)
 {
 	struct pollfd signals = {.fd = f->watch.ending_fd, .events = POLLIN};
 
-	if (failure->text[0] != '\0')
-		f->trouble = *failure;
+	note_trouble(f, result, failure);
 	if (result == LOCK_CANCELLED) {
 		int signal = take_signal(f);
 
@@ -143,7 +152,7 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 		withdraw(f, LATE_LIMIT);
 		return false;
 	}
-	if (result == LOCK_FAILED && !may_mend(f, failure)) {
+	if (result == LOCK_UNREPLICATED || (result == LOCK_FAILED && !may_mend(f, failure))) {
 		outcome_fail(f->outcome, failure);
 		withdraw(f, LATE_LIMIT);
 		return false;
@@ -338,7 +347,8 @@ static void learn_denial(struct front *f)
 	const struct lock_answer *answer = &f->lease->answer;
 
 	lock_learn(f->lock, answer);
-	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY) {
+	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY ||
+		answer->result == LOCK_UNREPLICATED) {
 		f->answered = true;
 		f->outcome->answer = *answer;
 		handover_see_to(f->lock, &f->lease->answer);
@@ -463,6 +473,9 @@ static bool try_detached(struct front *f)
 		handover_see_to(f->lock, answer);
 		if (found_outer(f))
 			return try_detached(f);
+		break;
+	case LOCK_UNREPLICATED:
+		handover_see_to(f->lock, answer);
 		break;
 	default:
 		break;

@@ -10,6 +10,7 @@
 #include "handover.h"
 #include "hold.h"
 #include "inherited.h"
+#include "message.h"
 #include "news.h"
 #include "parting.h"
 #include "program.h"
@@ -131,6 +132,8 @@ static void obtain(struct supervision *s)
 		answer->result = LOCK_TIMEOUT;
 		end_denied(s);
 	}
+	if (answer->server[0] != '\0')
+		message_say(MESSAGE_INFO, "granted by %s", answer->server);
 	if (!lease_decide(s->lease, LEASE_HELD))
 		pause(); /* cancelled: the front kills us and gives the lock back itself */
 }

@@ -12,7 +12,7 @@
 static const struct backend *const backends[] = {
 	[SERVER_REDIS] = &single_backend,
 	[SERVER_UNIX] = &single_backend,
-	[SERVER_SENTINEL] = NULL,
+	[SERVER_SENTINEL] = &single_backend,
 	[SERVER_QUORUM] = &quorum_backend,
 };
 

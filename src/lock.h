@@ -21,6 +21,7 @@ struct lock;
 struct server;
 
 #define LOCK_TOKEN_SIZE  120 /* host:pid:128 random bits in hex, and the NUL */
+#define LOCK_SERVER_SIZE 288
 #define LOCK_HANDED_MOST 64
 
 enum lock_mode { LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_PERMITS };
@@ -41,6 +42,8 @@ struct lock_request {
 			      * it takes no more than its token (below), whose lock, mode and TTL
 			      * the server then knows */
 	bool queues;         /* busy: take a place in the queue (else -n) */
+	int replicas;        /* a grant counts when so many have it; 0: do not ask */
+	int64_t replicas_ms; /* within that */
 	int priority;        /* a point counts as a minute of waiting */
 	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
 	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
@@ -66,12 +69,16 @@ enum lock_result {
 	LOCK_TIMEOUT, /* patience ran out */
 	LOCK_CANCELLED, /* cancel_fd became readable */
 	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
+			    * back; see failure */
 };
 
 /* Plain data: it crosses from the keeper to the front in shared memory. */
 struct lock_answer {
 	enum lock_result result;
 	struct failure failure; /* LOCK_FAILED */
+
+	char server[LOCK_SERVER_SIZE]; /* who gave it, where the URL does not say; "": it does */
 
 	/* LOCK_GRANTED, LOCK_SET_AGAIN */
 	nanos asked_at; /* before the request that was granted left: validity counts from here */

@@ -41,6 +41,8 @@ struct options {
 	bool per_host;
 	const char **also; /* NAMEs of more locks; owned */
 	size_t also_count;
+	int replicas;     /* must have the lock, within replicas_in; 0: none */
+	nanos replicas_in;
 	nanos at_least;   /* keep the lock for that long from its grant; 0 */
 	nanos cooldown;   /* skip when a success is less than that ago; 0: do not */
 	const char *once; /* skip when there is a success under this ID; NULL: do not */

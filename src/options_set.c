@@ -16,6 +16,10 @@
 #include "options_table.h"
 #include "server.h"
 
+#define REPLICAS_MOST    100
+#define REPLICAS_IN      NANOS_PER_SEC
+#define REPLICAS_IN_MOST (60 * NANOS_PER_SEC)
+
 /* The row's field of the options. */
 static void *field(const struct option_row *row, struct options *options)
 {
@@ -119,7 +123,7 @@ static bool read_number(
 bool option_set_number(const struct option_row *row, const char *text, struct options *options,
 	struct failure *failure)
 {
-	int64_t value;
+	int64_t value = 0;
 
 	if (!read_number(row, text, &value, failure))
 		return false;
@@ -160,6 +164,28 @@ bool option_set_also(const struct option_row *row, const char *text, struct opti
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	options->also = also;
 	also[options->also_count++] = text;
+	return true;
+}
+
+bool option_set_replicas(const struct option_row *row, const char *text, struct options *options,
+	struct failure *failure)
+{
+	const char *colon = strchr(text, ':');
+	const char *error = "invalid";
+	nanos within = REPLICAS_IN;
+	char number[8];
+
+	(void)row;
+	snprintf(number, sizeof(number), "%.*s", colon ? (int)(colon - text) : 7, text);
+	if (isdigit((unsigned char)*number))
+		options->replicas = (int)strtonum(number, 1, REPLICAS_MOST, &error);
+	if (error != NULL || (colon && !duration_parse(colon + 1, &within)) ||
+		within < NANOS_PER_MS || within > REPLICAS_IN_MOST)
+		return failure_set(failure, EXIT_USAGE,
+			"'%.100s' is no number of replicas from 1 to %d, or one with a duration "
+			"from 1ms to 1m, like 2:500ms",
+			text, REPLICAS_MOST);
+	options->replicas_in = within;
 	return true;
 }
 

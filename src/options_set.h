@@ -23,6 +23,7 @@ OPTION_SETTER(option_set_token);    /* int64_t from row->least to row->most */
 OPTION_SETTER(option_set_text);     /* const char * */
 OPTION_SETTER(option_set_path);     /* const char *, absolute */
 OPTION_SETTER(option_set_also);     /* one more NAME of options->also */
+OPTION_SETTER(option_set_replicas); /* options->replicas, replicas_in: NUMBER[:DURATION] */
 OPTION_SETTER(option_set_prefix);   /* const char * that name_prefix_fault() passes */
 OPTION_SETTER(option_set_id);       /* const char * that name_id_fault() passes */
 OPTION_SETTER(option_set_choice);   /* unsigned: the index in row->choices */

@@ -47,6 +47,13 @@ static json_t *survivor_array(const struct outcome *outcome)
 	return array;
 }
 
+static const char *server_name(const struct options *options, const struct lock_answer *answer)
+{
+	if (answer->server[0] != '\0')
+		return answer->server;
+	return options->server ? options->server->text : NULL;
+}
+
 /* One line; free() it. NULL: out of memory. */
 static char *make_line(const struct options *options, const struct outcome *outcome)
 {
@@ -58,7 +65,7 @@ static char *make_line(const struct options *options, const struct outcome *outc
 		"command_exit", number_or_null(command_exit, command_exit >= 0), "name",
 		text_or_null(options->name), "fence",
 		number_or_null((int64_t)answer->fence, granted), "server",
-		text_or_null(options->server ? options->server->text : NULL), "waited_ms",
+		text_or_null(server_name(options, answer)), "waited_ms",
 		(json_int_t)(outcome->waited / NANOS_PER_MS), "held_ms",
 		number_or_null(outcome->held / NANOS_PER_MS, granted), "reclaimed",
 		outcome->reclaimed, "survivors", survivor_array(outcome));

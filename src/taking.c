@@ -29,6 +29,8 @@ void taking_prepare(const struct options *options, const struct ancestry *ancest
 		.once_for_ms = options->once_for / NANOS_PER_MS,
 		.settle_ms = options->settle / NANOS_PER_MS,
 		.queues = options->wait != 0,
+		.replicas = options->replicas,
+		.replicas_ms = options->replicas_in / NANOS_PER_MS,
 		.priority = options->priority,
 		.watched = wait_line_is_wanted(),
 		.outer = ancestry->tokens,

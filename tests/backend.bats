@@ -657,3 +657,19 @@ surveyed"
 		done
 	done
 }
+
+@test "too few replicas: what was granted is given back with the answer, and handed on" {
+	probe a
+	probe b -r 1 -q
+	probe c -q
+	say a acquire granted
+	say b acquire busy
+	say c acquire busy
+	say a release 'released handed=1'
+	say b acquire 'unreplicated 69 .*handed=1'
+	say c acquire granted
+	say c release released
+	say b acquire 'unreplicated 69'
+	assert is_free x
+	quit a b c
+}

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "redis/connection.h"
-#include "server.h"
 
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
@@ -73,7 +72,7 @@ static void read_size(
 	failure_set(&answer->failure, EXIT_CONFIG,
 		"%s knows the lock as one of a quorum of %" PRId64
 		" servers, which is not what the server URL says",
-		session->server->text, reply_integer(reply_at(reply, 1)));
+		session_peer(session), reply_integer(reply_at(reply, 1)));
 }
 
 void answer_read(
@@ -81,6 +80,7 @@ void answer_read(
 {
 	const char *word = reply_text(reply_at(reply, 0));
 
+	strlcpy(answer->server, session->route.text, sizeof(answer->server));
 	if (word && strcmp(word, "granted") == 0) {
 		read_grant(session, reply, answer);
 	} else if (word && strcmp(word, "busy") == 0) {
@@ -102,6 +102,6 @@ void answer_read(
 	} else {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here", session->server->text);
+			"%s gave an answer that makes no sense here", session_peer(session));
 	}
 }

@@ -153,6 +153,9 @@ enum wire circle_look(struct single *single, struct failure *failure)
 		circle->look_at = NANOS_NEVER;
 		return WIRE_OK;
 	}
+	/* It cannot just now: the wait itself will find out whether that is for good. */
+	if (wire == WIRE_AGAIN && single->session.connection)
+		return WIRE_OK;
 	if (wire != WIRE_OK)
 		return WIRE_CLOSED;
 	word = reply_text(reply_at(reply, 0));

@@ -43,9 +43,14 @@ static const struct form {
 
 	{"LOADING", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "is still loading its data"},
 	{"BUSY", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "is busy with a script that does not end"},
-	{"TRYAGAIN", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "is moving the lock's keys"},
+	{"MOVED", NULL, FAULT_REDIRECT, EXIT_UNREACHABLE, "is not the node that has this lock"},
+	{"ASK", NULL, FAULT_REDIRECT, EXIT_UNREACHABLE, "is not the node that has this lock"},
+	{"TRYAGAIN", NULL, FAULT_MOVING, EXIT_UNREACHABLE, "is moving the lock's keys"},
+	{"", "access a non local key", FAULT_MOVING, EXIT_UNREACHABLE, "is moving the lock's keys"},
 	{"CLUSTERDOWN", NULL, FAULT_AGAIN, EXIT_UNREACHABLE, "belongs to a cluster that is down"},
 	{"MASTERDOWN", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "is a replica without its master"},
+	{"ERR", "WAIT cannot be used", FAULT_MOVED_AWAY, EXIT_UNREACHABLE,
+		"is a replica that can be written to"},
 	{"READONLY", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "is a read-only replica"},
 	{"UNBLOCKED", NULL, FAULT_MOVED_AWAY, EXIT_UNREACHABLE, "has changed its role"},
 
@@ -60,6 +65,8 @@ static const struct form {
 	{"ERR", "DB index", FAULT_FINAL, EXIT_USAGE, "has no such database"},
 	{"ERR", "SELECT is not allowed", FAULT_FINAL, EXIT_USAGE,
 		"is a cluster, which has one database"},
+	{"CROSSSLOT", NULL, FAULT_FINAL, EXIT_USAGE,
+		"is a cluster, and would keep this lock's keys on several nodes"},
 	{"", NULL, FAULT_FINAL, EXIT_PROTOCOL, "gave an answer that makes no sense here"},
 };
 

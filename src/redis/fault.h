@@ -8,6 +8,8 @@ enum fault_kind {
 	FAULT_FINAL,
 	FAULT_AGAIN,      /* it may pass: loading, failover, a script that hangs */
 	FAULT_MOVED_AWAY, /* the same, but another server may answer at this address by then */
+	FAULT_REDIRECT,   /* another node of the Cluster: MOVED, ASK */
+	FAULT_MOVING,     /* it will pass: the Cluster is moving the lock's keys to another node */
 	FAULT_NO_SCRIPT,  /* EVALSHA: send it in full */
 	FAULT_WRONG_TYPE, /* a key holds something else than a lock */
 	FAULT_NO_RIGHT,   /* a script may not run one of its commands: see fault_line() */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "redis/connection.h"
+#include "redis/fault.h"
 #include "server.h"
 
 #define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
@@ -86,6 +87,13 @@ static bool read_release(
 	return true;
 }
 
+static bool is_redirect(const char *error)
+{
+	struct failure unheard;
+
+	return error && fault_read(error, "", &unheard) == FAULT_REDIRECT;
+}
+
 /*
  * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it,
  * as it could on a connection of its own: what is granted late would then stay for a TTL. How many
@@ -111,9 +119,12 @@ static enum wire release_behind(struct single *single, struct call *call, struct
 		if (wire != WIRE_OK)
 			break;
 		found = read_release(single, reply, answer);
+		/* What is under way there will not be granted there. */
+		if (!found && is_redirect(reply_error(reply)))
+			wire = session_heed(session, reply_error(reply), &answer->failure);
 		reply_free(reply);
 	}
-	session->waiting = false;
+	session->waiting = session->owes = false;
 	session->greetings = 0;
 	if (found)
 		return WIRE_OK;
@@ -138,7 +149,7 @@ static enum wire release_once(struct single *single, const struct lock_parting *
 		return wire;
 	if (!read_release(single, reply, answer)) {
 		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here", session->server->text);
+			"%s gave an answer that makes no sense here", session_peer(session));
 		wire = WIRE_FAILED;
 	}
 	reply_free(reply);
@@ -167,7 +178,9 @@ bool single_part(struct lock *lock, const struct lock_parting *parting, struct p
 		session->server->tls)
 		return false;
 	begin_release(single, &call, parting);
-	return session_send(session, &call, patience, &unheard) == WIRE_OK;
+	/* It may have gone over another connection in the end. */
+	return session_send(session, &call, patience, &unheard) == WIRE_OK &&
+	       session->dials == single->asked_on;
 }
 
 /* Whatever is not in order is left to an ordinary release, which may be repeated. */
@@ -213,7 +226,8 @@ void single_release(struct lock *lock, const struct lock_parting *parting, struc
 		}
 		answer->result =
 			wire == WIRE_TIMEOUT ? LOCK_TIMEOUT : single_result(wire, patience);
-		if (wire == WIRE_CANCELLED || wire == WIRE_FAILED)
+		if (wire == WIRE_CANCELLED ||
+			(wire == WIRE_FAILED && answer->failure.code != EXIT_UNREACHABLE))
 			return;
 		if (single_by_token(single) && single->session.dials == 0)
 			return;

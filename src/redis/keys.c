@@ -108,6 +108,23 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 	return true;
 }
 
+char *keys_pattern(const char *prefix)
+{
+	char *pattern = malloc(2 * strlen(prefix) + 2);
+	char *at = pattern;
+
+	if (!pattern)
+		return NULL;
+	for (; *prefix; prefix++) {
+		if (strchr("*?[]\\^-", *prefix))
+			*at++ = '\\';
+		*at++ = *prefix;
+	}
+	*at++ = '*';
+	*at = '\0';
+	return pattern;
+}
+
 void keys_once(const char *id, char text[static KEYS_ONCE_SIZE])
 {
 	const char *end = text + KEYS_ONCE_SIZE - 1;

@@ -29,6 +29,9 @@ void keys_free(struct keys *keys);
  * because behind it ":NAME" may follow, and no two may be the same. ID NULL is "". */
 void keys_once(const char *id, char text[static KEYS_ONCE_SIZE]);
 
+/* A pattern of Redis for the keys that begin with the prefix. free() it; NULL: out of memory. */
+char *keys_pattern(const char *prefix);
+
 /* The slot of a key in a Redis Cluster: CRC16 (XMODEM: polynomial 0x1021, from 0) of its hash tag,
  * which is what stands between its first '{' and the next '}' unless that is nothing; else of all.
  */

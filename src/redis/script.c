@@ -40,14 +40,27 @@ void call_add_number(struct call *call, int64_t number)
 	call_add(call, text);
 }
 
-void call_begin(
-	struct call *call, const struct script *script, const struct keys *keys, const char *token)
+static void begin(struct call *call, const struct script *script)
 {
 	call->script = script;
 	call->count = 0;
 	call->number_count = 0;
+	call->replicas = 0;
 	call_add(call, "EVALSHA");
 	call_add(call, script->sha);
+}
+
+static void add_companions(struct call *call, const struct keys *keys, const char *token)
+{
+	call_add(call, keys->head);
+	call_add(call, keys->tail);
+	call_add(call, token);
+}
+
+void call_begin(
+	struct call *call, const struct script *script, const struct keys *keys, const char *token)
+{
+	begin(call, script);
 	call_add(call, "6");
 	call_add(call, keys->lock);
 	call_add(call, keys->meta);
@@ -55,9 +68,35 @@ void call_begin(
 	call_add(call, keys->queue);
 	call_add(call, keys->who);
 	call_add(call, keys->wake);
-	call_add(call, keys->head);
-	call_add(call, keys->tail);
-	call_add(call, token);
+	add_companions(call, keys, token);
+}
+
+void call_begin_alone(
+	struct call *call, const struct script *script, const struct keys *keys, const char *token)
+{
+	begin(call, script);
+	call_add(call, "1");
+	call_add(call, keys->lock);
+	add_companions(call, keys, token);
+}
+
+void call_wait(struct call *call, int replicas, int64_t ms)
+{
+	call->replicas = replicas;
+	call->replicas_ms = ms;
+}
+
+static bool append_wait(const struct call *call, struct connection *connection)
+{
+	char replicas[24], ms[24];
+	const char *words[] = {"WAIT", replicas, ms};
+	size_t lengths[] = {4, 0, 0};
+
+	if (call->replicas == 0)
+		return true;
+	lengths[1] = (size_t)(decimal_write(replicas, call->replicas) - replicas);
+	lengths[2] = (size_t)(decimal_write(ms, call->replicas_ms) - ms);
+	return connection_append(connection, 3, words, lengths);
 }
 
 bool call_append(struct call *call, struct connection *connection, bool in_full)
@@ -68,5 +107,6 @@ bool call_append(struct call *call, struct connection *connection, bool in_full)
 	call->lengths[0] = strlen(call->words[0]);
 	call->words[1] = in_full ? script->text : script->sha;
 	call->lengths[1] = in_full ? script->length : strlen(script->sha);
-	return connection_append(connection, call->count, call->words, call->lengths);
+	return connection_append(connection, call->count, call->words, call->lengths) &&
+	       append_wait(call, connection);
 }

@@ -1,5 +1,6 @@
 #include "redis/session.h"
 
+#include <bsd/stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +8,21 @@
 #include "redis/fault.h"
 #include "redis/resolve.h"
 #include "redis/script.h"
+#include "redis/sentinel.h"
 #include "server.h"
+
+#define NAMED_FOR   NANOS_PER_SEC        /* so long what the sentinels said is relied upon */
+#define NAMED_LIMIT (500 * NANOS_PER_MS) /* for them to say it again */
+#define GREET_LIMIT                                                                                \
+	(2 * NANOS_PER_SEC) /* for the sentinels and the master, before the next try               \
+			     */
+#define PAUSE_LEAST 50      /* ms before the sentinels are asked again */
+#define PAUSE_MORE  200
+
+const char *session_peer(const struct session *session)
+{
+	return route_name(&session->route, session->server);
+}
 
 static enum wire fail_memory(struct failure *failure)
 {
@@ -40,9 +55,15 @@ bool session_greet(struct session *session)
 		done = append_words(session->connection, 2, as_default);
 		session->greetings++;
 	}
-	if (done && server->db != 0) {
+	if (server->db != 0) {
 		snprintf(db, sizeof(db), "%d", server->db);
-		done = append_words(session->connection, 2, select);
+		done = done && append_words(session->connection, 2, select);
+		session->greetings++;
+	}
+	if (server->scheme == SERVER_SENTINEL) {
+		const char *role[] = {"ROLE"};
+
+		done = done && append_words(session->connection, 1, role);
 		session->greetings++;
 	}
 	return done;
@@ -51,17 +72,22 @@ bool session_greet(struct session *session)
 /* Connects, and leaves the greeting in the buffer. */
 static enum wire start(struct session *session, struct patience patience, struct failure *failure)
 {
-	enum wire result = connection_open(&session->connection, session->server,
-		&session->server->endpoints[0], session->server->text, &session->lookup, patience,
-		failure);
+	enum wire result;
 
+	if (session->dials > 0 && !session->heard)
+		route_doubt(&session->route);
+	session->borrowed = session->route.once.host[0] != '\0';
+	result = route_connect(&session->route, session->server, &session->connection,
+		&session->lookup, patience, failure);
 	if (result != WIRE_OK) {
 		session->connection = NULL;
 		return result;
 	}
 	session->dials++;
+	if (session->server->scheme == SERVER_SENTINEL)
+		session->named_at = clock_now();
 	session->greetings = 0;
-	session->waiting = session->landed = false;
+	session->waiting = session->owes = session->landed = session->heard = false;
 	session->refusal.code = EXIT_DONE;
 	return session_greet(session) ? WIRE_OK : fail_memory(failure);
 }
@@ -79,7 +105,23 @@ void session_drop(struct session *session)
 	if (session->connection)
 		connection_close(session->connection);
 	session->connection = NULL;
-	session->waiting = false;
+	session->waiting = session->owes = false;
+}
+
+bool session_is_current(struct session *session, struct patience patience)
+{
+	struct failure unheard;
+	struct place master;
+
+	if (session->server->scheme != SERVER_SENTINEL ||
+		clock_now() - session->named_at < NAMED_FOR)
+		return true;
+	/* Sentinels that do not answer are no reason to leave a server that does. */
+	if (sentinel_find(session->server, &session->route.first, &master,
+		    patience_within(patience, NAMED_LIMIT), &unheard) != WIRE_OK)
+		return true;
+	session->named_at = clock_now();
+	return route_leads_to(&session->route, &master);
 }
 
 void session_close(struct session *session)
@@ -87,6 +129,24 @@ void session_close(struct session *session)
 	session_drop(session);
 	resolve_abandon(session->lookup);
 	session->lookup = NULL;
+}
+
+/* Behind Sentinels a server may have been the master until a moment ago. One that tells this user
+ * nothing of its role still refuses to write where it is a replica. */
+static void heed_greeting(struct session *session, const struct reply *reply)
+{
+	const char *error = reply_error(reply);
+	const char *role = reply_text(reply_at(reply, 0));
+
+	session->heard = true;
+	if (session->refusal.code != EXIT_DONE)
+		return;
+	if (role && strcmp(role, "master") != 0)
+		failure_set(&session->refusal, EXIT_UNREACHABLE, "%s is not a master now (%s)",
+			session_peer(session), role);
+	else if (error && !(session->server->scheme == SERVER_SENTINEL && session->greetings == 1 &&
+				  strncmp(error, "NOPERM", 6) == 0))
+		fault_read(error, session_peer(session), &session->refusal);
 }
 
 /* Reads the replies to the greeting. The first refusal is kept: the replies behind it only follow
@@ -100,8 +160,7 @@ static enum wire read_greeting(
 
 		if (result != WIRE_OK)
 			return result;
-		if (reply_error(reply) && session->refusal.code == EXIT_DONE)
-			fault_read(reply_error(reply), session->server->text, &session->refusal);
+		heed_greeting(session, reply);
 		reply_free(reply);
 	}
 	return WIRE_OK;
@@ -115,14 +174,10 @@ static enum wire end(struct session *session, enum wire result)
 	return result;
 }
 
-enum wire session_open(struct session *session, struct patience patience, struct failure *failure)
+static enum wire greet(struct session *session, struct patience patience, struct failure *failure)
 {
 	enum wire result = WIRE_OK;
 
-	if (session->connection && !session->waiting && session->greetings == 0)
-		return WIRE_OK;
-	if (session->waiting)
-		session_drop(session);
 	if (!session->connection)
 		result = start(session, patience, failure);
 	if (result == WIRE_OK)
@@ -136,12 +191,49 @@ enum wire session_open(struct session *session, struct patience patience, struct
 	return end(session, result);
 }
 
+/* False: patience is over. */
+static bool pause_before_next(struct patience patience, enum wire *result)
+{
+	nanos span = (PAUSE_LEAST + arc4random_uniform(PAUSE_MORE)) * NANOS_PER_MS;
+
+	if (patience_wait(patience_within(patience, span), -1, 0) == PATIENCE_CANCELLED)
+		*result = WIRE_CANCELLED;
+	return *result != WIRE_CANCELLED && clock_now() < patience.until;
+}
+
+/* Sentinels name the old master until they have agreed on another one. */
+enum wire session_open(struct session *session, struct patience patience, struct failure *failure)
+{
+	enum wire result;
+
+	if (session->connection && !session->waiting && session->greetings == 0)
+		return WIRE_OK;
+	if (session->waiting)
+		session_drop(session);
+	if (session->server->scheme != SERVER_SENTINEL)
+		return greet(session, patience, failure);
+	do {
+		result = greet(session, patience_within(patience, GREET_LIMIT), failure);
+		if (result == WIRE_TIMEOUT)
+			result = WIRE_AGAIN;
+	} while (result == WIRE_AGAIN && pause_before_next(patience, &result));
+	return result;
+}
+
 static enum wire send_call(struct session *session, struct call *call, bool in_full,
 	struct patience patience, struct failure *failure)
 {
+	const char *asking[] = {"ASKING"};
+
+	if (session->borrowed) {
+		session->greetings++;
+		if (!append_words(session->connection, 1, asking))
+			return fail_memory(failure);
+	}
 	if (!call_append(call, session->connection, in_full))
 		return fail_memory(failure);
 	session->waiting = true;
+	session->owes = call->replicas > 0;
 	session->sent_at = clock_now();
 	return connection_flush(session->connection, patience, failure);
 }
@@ -151,10 +243,13 @@ enum wire session_send(struct session *session, struct call *call, struct patien
 {
 	enum wire result = WIRE_OK;
 
-	if (session->connection && session->waiting)
+	if (session->connection && (session->waiting || session->owes || session->borrowed ||
+					   !session_is_current(session, patience)))
 		session_drop(session);
-	/* Behind a SELECT that fails, the lock would be taken in database 0. */
-	if (session->server->db != 0)
+	session->moving = false;
+	/* Behind a SELECT that fails, the lock would be taken in database 0; behind a ROLE, perhaps
+	 * in a replica that can be written to. */
+	if (session->server->db != 0 || session->server->scheme == SERVER_SENTINEL)
 		result = session_open(session, patience, failure);
 	else if (!session->connection)
 		result = start(session, patience, failure);
@@ -172,11 +267,45 @@ static void name_right(const struct call *call, const char *text, struct failure
 		failure_set(failure, failure->code, "%s: +%s is missing", failure->text, command);
 }
 
+/* Behind an error the replicas are of no interest, but a reply about them is to come. */
+static enum wire skip_owed(
+	struct session *session, struct patience patience, struct failure *failure)
+{
+	struct reply *reply;
+	enum wire result = WIRE_OK;
+
+	if (session->owes)
+		result = connection_read(session->connection, &reply, patience, failure);
+	if (session->owes && result == WIRE_OK)
+		reply_free(reply);
+	session->owes = false;
+	return result;
+}
+
+/* Sends the call where the redirect leads. */
+static enum wire follow(struct session *session, struct call *call, const char *text, bool *again,
+	struct patience patience, struct failure *failure)
+{
+	bool once;
+	enum wire result = route_redirect(&session->route, session->server, text, &once, failure);
+
+	session->heard = true;
+	session_drop(session);
+	if (result != WIRE_OK)
+		return result;
+	result = start(session, patience, failure);
+	if (result == WIRE_OK)
+		result = send_call(session, call, false, patience, failure);
+	*again = result == WIRE_OK;
+	return result;
+}
+
 /* An error reply to the request. *again: it was sent in full, wait for that. */
 static enum wire heed_error(struct session *session, struct call *call, const char *text,
 	bool *again, struct patience patience, struct failure *failure)
 {
-	enum fault_kind kind = fault_read(text, session->server->text, failure);
+	enum fault_kind kind = fault_read(text, session_peer(session), failure);
+	enum wire result;
 
 	if (session->refusal.code != EXIT_DONE) {
 		*failure = session->refusal;
@@ -185,8 +314,18 @@ static enum wire heed_error(struct session *session, struct call *call, const ch
 	}
 	switch (kind) {
 	case FAULT_NO_SCRIPT:
-		*again = call->words[1] == call->script->sha;
-		return *again ? send_call(session, call, true, patience, failure) : WIRE_FAILED;
+		if (call->words[1] != call->script->sha)
+			return WIRE_FAILED;
+		result = skip_owed(session, patience, failure);
+		if (result == WIRE_OK)
+			result = send_call(session, call, true, patience, failure);
+		*again = result == WIRE_OK;
+		return result;
+	case FAULT_REDIRECT:
+		return follow(session, call, text, again, patience, failure);
+	case FAULT_MOVING:
+		session->moving = true;
+		return WIRE_AGAIN;
 	case FAULT_AGAIN:
 		return WIRE_AGAIN;
 	case FAULT_MOVED_AWAY:
@@ -210,17 +349,22 @@ static enum wire heed_error(struct session *session, struct call *call, const ch
 static enum wire receive(struct session *session, struct call *call, struct reply **reply,
 	struct patience patience, struct failure *failure)
 {
-	enum wire result = read_greeting(session, patience, failure);
+	enum wire result = WIRE_OK;
 	bool again = true;
 
 	while (again && result == WIRE_OK) {
-		result = connection_read(session->connection, reply, patience, failure);
+		result = read_greeting(session, patience, failure);
+		if (result == WIRE_OK)
+			result = connection_read(session->connection, reply, patience, failure);
 		if (result != WIRE_OK)
 			break;
 		again = false;
+		session->heard = true;
 		session->waiting = false;
-		if (!reply_error(*reply))
+		if (!reply_error(*reply)) {
+			session->route.redirects = 0;
 			break;
+		}
 		result = heed_error(session, call, reply_error(*reply), &again, patience, failure);
 		reply_free(*reply);
 	}
@@ -247,6 +391,45 @@ enum wire session_receive(struct session *session, struct call *call, struct rep
 	*failure = session->refusal;
 	session->landed = true;
 	return WIRE_FAILED;
+}
+
+enum wire session_confirm(struct session *session, int64_t *replicas, struct patience patience,
+	struct failure *failure)
+{
+	struct reply *reply;
+	enum wire result = connection_read(session->connection, &reply, patience, failure);
+
+	if (result != WIRE_OK) {
+		session->waiting = true;
+		return result;
+	}
+	session->owes = false;
+	*replicas = reply_integer(reply);
+	if (reply_error(reply)) {
+		fault_read(reply_error(reply), session_peer(session), failure);
+		result = WIRE_FAILED;
+	}
+	reply_free(reply);
+	return result;
+}
+
+enum wire session_heed(struct session *session, const char *text, struct failure *failure)
+{
+	bool once;
+
+	session->heard = true;
+	switch (fault_read(text, session_peer(session), failure)) {
+	case FAULT_REDIRECT:
+		route_redirect(&session->route, session->server, text, &once, failure);
+		session->route.once.host[0] = '\0';
+		return WIRE_CLOSED;
+	case FAULT_MOVING:
+	case FAULT_AGAIN:
+	case FAULT_MOVED_AWAY:
+		return WIRE_CLOSED;
+	default:
+		return WIRE_FAILED;
+	}
 }
 
 enum wire session_call(struct session *session, struct call *call, struct reply **reply,

@@ -91,8 +91,7 @@ static bool renew_token(struct single *single, struct failure *failure)
 
 /* --- Acquire -------------------------------------------------------------------------------- */
 
-/* How long the server is to keep it from now on. */
-static int64_t ttl_ms(const struct single *single)
+int64_t single_ttl_ms(const struct single *single)
 {
 	const struct lock_request *request = &single->request;
 	int64_t left = request->at_least_ms;
@@ -102,13 +101,13 @@ static int64_t ttl_ms(const struct single *single)
 	return left > request->ttl_ms ? left : request->ttl_ms;
 }
 
-static void begin_acquire(struct single *single, struct call *call)
+static void begin_acquire(struct single *single, struct call *call, struct patience patience)
 {
 	const struct lock_request *request = &single->request;
 
 	call_begin(call, &script_acquire, &single->keys, single->token);
 	call_add(call, single->mode);
-	call_add_number(call, ttl_ms(single));
+	call_add_number(call, single_ttl_ms(single));
 	call_add_number(call, request->queues ? LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);
@@ -120,18 +119,22 @@ static void begin_acquire(struct single *single, struct call *call)
 	call_add(call, request->outer ? request->outer : "");
 	if (request->settle_ms > 0)
 		call_add_number(call, request->settle_ms);
+	replicas_ask(single, call, patience);
 }
 
 /* Until a server has answered, the caller's patience is the only limit. */
 static struct patience one_try(const struct single *single, struct patience patience)
 {
-	return single->answered ? patience_within(patience, SINGLE_TRY) : patience;
+	nanos most = SINGLE_TRY + single->request.replicas_ms * NANOS_PER_MS;
+
+	return single->answered ? patience_within(patience, most) : patience;
 }
 
 static enum lock_result single_ask(
 	struct lock *lock, struct patience patience, struct failure *failure)
 {
 	struct single *single = (struct single *)lock;
+	struct patience limit = one_try(single, patience);
 	struct call call;
 	enum wire wire;
 
@@ -139,8 +142,8 @@ static enum lock_result single_ask(
 		return LOCK_FAILED;
 	single->asked = true;
 	waiting_stop(single);
-	begin_acquire(single, &call);
-	wire = session_send(&single->session, &call, one_try(single, patience), failure);
+	begin_acquire(single, &call, limit);
+	wire = session_send(&single->session, &call, limit, failure);
 	single->asked_on = single->session.dials;
 	return single_result(wire, patience);
 }
@@ -199,17 +202,23 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 	enum wire wire;
 
 	single_clear(answer);
-	begin_acquire(single, &call);
+	begin_acquire(single, &call, limit);
 	wire = session_receive(session, &call, &reply, limit, &answer->failure);
 	while (wire == WIRE_AGAIN && single_pause(limit, &answer->result)) {
+		struct failure before = answer->failure;
+
 		wire = session_send(session, &call, limit, &answer->failure);
 		if (wire == WIRE_OK)
 			wire = session_receive(session, &call, &reply, limit, &answer->failure);
+		/* A try that is cut off says less than the one before. */
+		if (wire == WIRE_TIMEOUT)
+			answer->failure = before;
 	}
 	if (wire == WIRE_OK) {
 		answer_read(session, reply, answer);
 		reply_free(reply);
 		learn(single, answer);
+		replicas_heed(single, limit, answer);
 	} else if (answer->result != LOCK_CANCELLED) {
 		answer->result = single_result(wire, patience);
 	}
@@ -221,84 +230,19 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
 	struct session *session = &single->session;
+	bool clean = answer->result == LOCK_GRANTED /* the child goes on with it, up to lock_part */
+		     || answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
 
 	learn(single, answer);
-	switch (answer->result) {
-	case LOCK_GRANTED: /* the child goes on with it, up to lock_part */
-	case LOCK_BUSY:
-	case LOCK_ALREADY:
-		session->waiting = false;
-		session->greetings = 0;
-		if (session->connection && connection_is_stale(session->connection))
-			session_drop(session);
-		break;
-	default:
+	/* Behind these the child did not wait for the replicas. */
+	if (single->request.replicas > 0 && answer->result != LOCK_GRANTED)
+		clean = answer->result == LOCK_BUSY && single->request.queues;
+	session->waiting = session->owes = false;
+	session->greetings = 0;
+	if (!clean || (session->connection && connection_is_stale(session->connection)))
 		session_drop(session);
-		break;
-	}
-}
-
-/* --- Renew ---------------------------------------------------------------------------------- */
-
-static enum lock_result read_renewal(
-	const struct single *single, const struct reply *reply, struct lock_answer *answer)
-{
-	static const struct {
-		const char *word;
-		enum lock_result result;
-	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
-	const char *word = reply_text(reply_at(reply, 0));
-
-	if (single_by_token(single) && single_read_denial(reply, answer))
-		return LOCK_LOST;
-	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcmp(word, words[i].word) == 0)
-			return words[i].result;
-	}
-	failure_set(&answer->failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
-		single->session.server->text);
-	return LOCK_FAILED;
-}
-
-/* who: room for the record that goes with it. */
-static void begin_renewal(struct single *single, struct call *call, char who[static RECORD_SIZE])
-{
-	if (single_by_token(single)) {
-		call_begin(call, &script_detached_renew, &single->keys, single->token);
-		call_add_number(call, single->request.ttl_ms);
-		return;
-	}
-	record_write(who, single->mode, single->since_us, single->text);
-	call_begin(call, &script_renew, &single->keys, single->token);
-	call_add(call, single->mode);
-	call_add_number(call, ttl_ms(single));
-	call_add_number(call, (int64_t)single->fence);
-	call_add_number(call, (int64_t)single->generation);
-	call_add(call, who);
-}
-
-static void single_renew(struct lock *lock, struct patience patience, struct lock_answer *answer)
-{
-	struct single *single = (struct single *)lock;
-	char who[RECORD_SIZE];
-	struct reply *reply;
-	struct call call;
-	enum wire wire;
-
-	single_clear(answer);
-	begin_renewal(single, &call, who);
-	wire = session_call(&single->session, &call, &reply, patience, &answer->failure);
-	answer->result = single_result(wire, patience);
-	if (wire != WIRE_OK)
-		return;
-	answer->result = read_renewal(single, reply, answer);
-	reply_free(reply);
-	answer->asked_at = single->session.sent_at;
-	answer->fence = single->fence;
-	answer->generation = single->generation;
-	answer->since_us = single->since_us;
-	if (answer->result == LOCK_LOST)
-		single->loss_told = true;
+	else
+		session->heard = true;
 }
 
 /* --- The rest ------------------------------------------------------------------------------- */

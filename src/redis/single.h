@@ -1,6 +1,6 @@
-/* A lock on one Redis server, as its own files share it: single.c (the backend, taking and
- * extending), answer.c (what the server says to that), giving.c (giving back, verifying), force.c
- * (breaking), waiting.c (listening), survey.c (looking). */
+/* A lock on one Redis server, as its own files share it: single.c (the backend, taking), answer.c
+ * (what the server says to that), replicas.c (what its replicas do), renewing.c (extending), giving.c
+ * (giving back, verifying), force.c (breaking), waiting.c (listening), survey.c (looking). */
 #ifndef DLOCK_REDIS_SINGLE_H
 #define DLOCK_REDIS_SINGLE_H
 
@@ -91,6 +91,22 @@ void single_read_handed(const struct reply *list, struct lock_answer *answer);
 
 /* Lets a moment pass before the next try; false when patience ended in it. */
 bool single_pause(struct patience patience, enum lock_result *result);
+
+/* How long the server is to keep the lock from now on. */
+int64_t single_ttl_ms(const struct single *single);
+
+/* --- renewing.c --- */
+
+void single_renew(struct lock *lock, struct patience patience, struct lock_answer *answer);
+
+/* --- replicas.c --- */
+
+/* Adds to a request to acquire what request.replicas asks for. */
+void replicas_ask(const struct single *single, struct call *call, struct patience patience);
+
+/* After the answer to it: waits for the replicas. A grant that too few of them have is given back:
+ * LOCK_UNREPLICATED. */
+void replicas_heed(struct single *single, struct patience patience, struct lock_answer *answer);
 
 /* --- answer.c --- */
 

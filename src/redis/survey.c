@@ -8,21 +8,30 @@
 #include <string.h>
 
 #include "name.h"
+#include "redis/command.h"
 #include "redis/connection.h"
 #include "redis/fault.h"
-#include "server.h"
+#include "redis/nodes.h"
 
 #define SCAN_COUNT "1000"
 
+struct found {
+	char *name;              /* owned */
+	struct session *session; /* borrowed; where it was found */
+};
+
 struct survey {
-	struct session session;
+	struct session own;    /* with the URL's server */
+	struct session *nodes; /* owned; with a Cluster's masters */
+	size_t node_count;
+	struct session *session; /* borrowed; the one in use */
 	const char *prefix;
 	char *const *patterns;
 	size_t pattern_count;
 	bool idle_too;
 	struct patience patience;
 	struct failure *failure;
-	char **names; /* owned, and each of them */
+	struct found *names; /* owned */
 	size_t name_count, name_size;
 };
 
@@ -34,7 +43,7 @@ static bool fail_memory(struct survey *survey)
 static bool fail_nonsense(struct survey *survey)
 {
 	return failure_set(survey->failure, EXIT_PROTOCOL,
-		"%s gave an answer that makes no sense here", survey->session.server->text);
+		"%s gave an answer that makes no sense here", session_peer(survey->session));
 }
 
 /* Out of patience is a failure here as well. */
@@ -68,15 +77,15 @@ static bool keep_name(struct survey *survey, const char *name, size_t length)
 {
 	if (survey->name_count == survey->name_size) {
 		size_t size = survey->name_size == 0 ? 64 : 2 * survey->name_size;
-		char **names = reallocarray(survey->names, size, sizeof(*names));
+		struct found *names = reallocarray(survey->names, size, sizeof(*names));
 
 		if (!names)
 			return fail_memory(survey);
 		survey->names = names;
 		survey->name_size = size;
 	}
-	survey->names[survey->name_count] = strndup(name, length);
-	return survey->names[survey->name_count++] != NULL || fail_memory(survey);
+	survey->names[survey->name_count] = (struct found){strndup(name, length), survey->session};
+	return survey->names[survey->name_count++].name != NULL || fail_memory(survey);
 }
 
 /* A lock is found by its key, by its queue where it is free or about to be, and by what the server
@@ -101,43 +110,17 @@ static bool heed_key(struct survey *survey, const char *key)
 	return keep_name(survey, name, length);
 }
 
-/* The prefix as a pattern that matches only itself, and what follows it. */
-static char *prefix_pattern(const char *prefix)
-{
-	char *pattern = malloc(2 * strlen(prefix) + 2);
-	char *at = pattern;
-
-	if (!pattern)
-		return NULL;
-	for (; *prefix; prefix++) {
-		if (strchr("*?[]\\^-", *prefix))
-			*at++ = '\\';
-		*at++ = *prefix;
-	}
-	*at++ = '*';
-	*at = '\0';
-	return pattern;
-}
-
 static bool request(
 	struct survey *survey, struct reply **reply, size_t count, const char *const *words)
 {
-	struct connection *connection = survey->session.connection;
-	size_t lengths[8];
-	enum wire wire;
+	enum wire wire = command_call(survey->session->connection, reply, count, words,
+		survey->patience, survey->failure);
 
-	for (size_t i = 0; i < count; i++)
-		lengths[i] = strlen(words[i]);
-	if (!connection_append(connection, count, words, lengths))
-		return fail_memory(survey);
-	wire = connection_flush(connection, survey->patience, survey->failure);
-	if (wire == WIRE_OK)
-		wire = connection_read(connection, reply, survey->patience, survey->failure);
 	if (!done(survey, wire))
 		return false;
 	if (!reply_error(*reply))
 		return true;
-	fault_read(reply_error(*reply), survey->session.server->text, survey->failure);
+	fault_read(reply_error(*reply), session_peer(survey->session), survey->failure);
 	reply_free(*reply);
 	return false;
 }
@@ -168,9 +151,39 @@ static bool scan(struct survey *survey, const char *pattern)
 	return good;
 }
 
+/* One that cannot be reached must not be taken for one that has no locks. */
+static bool scan_node(struct survey *survey, const struct place *place, const char *pattern)
+{
+	struct session *session = &survey->nodes[survey->node_count++];
+
+	*session = (struct session){.server = survey->own.server, .route.home = *place};
+	survey->session = session;
+	return done(survey, session_open(session, survey->patience, survey->failure)) &&
+	       session->route.home.host[0] != '\0' && scan(survey, pattern);
+}
+
+/* A Cluster has no SCAN of all. */
+static bool scan_all(struct survey *survey, const char *pattern)
+{
+	struct place *places;
+	size_t count;
+	bool good = done(survey, nodes_find(survey->session, survey->prefix, &places, &count,
+					 survey->patience, survey->failure));
+
+	if (!good || count == 0)
+		return good && scan(survey, pattern);
+	survey->nodes = calloc(count, sizeof(*survey->nodes));
+	good = survey->nodes != NULL || fail_memory(survey);
+	for (size_t i = 0; good && i < count; i++)
+		good = scan_node(survey, &places[i], pattern);
+	survey->session = &survey->own;
+	free(places);
+	return good;
+}
+
 static int compare_names(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
 }
 
 static bool find_names(struct survey *survey)
@@ -182,8 +195,8 @@ static bool find_names(struct survey *survey)
 	for (size_t i = 0; i < survey->pattern_count; i++)
 		scans = scans || is_glob(survey->patterns[i]);
 	if (scans) {
-		pattern = prefix_pattern(survey->prefix);
-		good = pattern ? scan(survey, pattern) : fail_memory(survey);
+		pattern = keys_pattern(survey->prefix);
+		good = pattern ? scan_all(survey, pattern) : fail_memory(survey);
 		free(pattern);
 	}
 	for (size_t i = 0; good && i < survey->pattern_count; i++) {
@@ -324,9 +337,9 @@ static bool show_lock(struct survey *survey, const char *name,
 
 	if (!keys_make(&keys, survey->prefix, name, ""))
 		return fail_memory(survey);
-	survey->session.key = keys.lock;
+	survey->session->key = keys.lock;
 	call_begin(&call, &script_inspect, &keys, "");
-	wire = session_call(&survey->session, &call, &reply, survey->patience, survey->failure);
+	wire = session_call(survey->session, &call, &reply, survey->patience, survey->failure);
 	if (wire == WIRE_OK) {
 		good = show_reply(survey, &keys, name, reply, show, context);
 		reply_free(reply);
@@ -341,10 +354,26 @@ static bool show_lock(struct survey *survey, const char *name,
 static void free_names(struct survey *survey)
 {
 	for (size_t i = 0; i < survey->name_count; i++)
-		free(survey->names[i]);
+		free(survey->names[i].name);
 	free(survey->names);
 	survey->names = NULL;
 	survey->name_count = survey->name_size = 0;
+}
+
+/* The nodes' among them: a Cluster may have others at the next look. */
+static void close_nodes(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->node_count; i++)
+		session_close(&survey->nodes[i]);
+	free(survey->nodes);
+	survey->nodes = NULL;
+	survey->node_count = 0;
+}
+
+static void close_sessions(struct survey *survey)
+{
+	session_close(&survey->own);
+	close_nodes(survey);
 }
 
 /* Over the connection that there is, if there is one. */
@@ -355,12 +384,15 @@ static bool look(struct survey *survey, void (*show)(const struct lock_view *vie
 
 	survey->patience = patience;
 	survey->failure = failure;
-	good = done(survey, session_open(&survey->session, patience, failure)) &&
-	       find_names(survey);
+	survey->session = &survey->own;
+	close_nodes(survey);
+	good = done(survey, session_open(survey->session, patience, failure)) && find_names(survey);
 	for (size_t i = 0; good && i < survey->name_count; i++) {
-		const char *name = survey->names[i];
+		const char *name = survey->names[i].name;
 
-		if (is_wanted(survey, name) && (i == 0 || strcmp(name, survey->names[i - 1]) != 0))
+		survey->session = survey->names[i].session;
+		if (is_wanted(survey, name) &&
+			(i == 0 || strcmp(name, survey->names[i - 1].name) != 0))
 			good = show_lock(survey, name, show, context);
 	}
 	free_names(survey);
@@ -373,7 +405,7 @@ bool single_survey(const struct server *server, const char *prefix, char *const 
 	struct patience patience, struct failure *failure)
 {
 	struct survey survey = {
-		.session = {.server = server},
+		.own = {.server = server},
 		.prefix = prefix,
 		.patterns = patterns,
 		.pattern_count = pattern_count,
@@ -381,7 +413,7 @@ bool single_survey(const struct server *server, const char *prefix, char *const 
 	};
 	bool good = look(&survey, show, context, patience, failure);
 
-	session_close(&survey.session);
+	close_sessions(&survey);
 	return good;
 }
 
@@ -395,7 +427,7 @@ void *single_look_open(const struct server *server, const char *prefix, char *co
 		return NULL;
 	}
 	*survey = (struct survey){
-		.session = {.server = server},
+		.own = {.server = server},
 		.prefix = prefix,
 		.patterns = patterns,
 		.pattern_count = pattern_count,
@@ -411,7 +443,7 @@ bool single_look(void *state, void (*show)(const struct lock_view *view, void *c
 
 	/* What is still to come would be taken for the answer to the next question. */
 	if (!good)
-		session_drop(&survey->session);
+		session_drop(&survey->own);
 	return good;
 }
 
@@ -419,6 +451,6 @@ void single_look_close(void *state)
 {
 	struct survey *survey = state;
 
-	session_close(&survey->session);
+	close_sessions(survey);
 	free(survey);
 }

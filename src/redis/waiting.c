@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "redis/connection.h"
-#include "redis/fault.h"
 #include "server.h"
 
 #define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
@@ -25,6 +24,7 @@
 #define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
 #define LEASE_LEAST   5000  /* of a series of short BLPOPs */
+#define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
 #define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 #define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
 
@@ -291,22 +291,11 @@ static enum wire heed_message(struct single *single, const struct reply *reply,
 	return WIRE_OK;
 }
 
-static enum wire heed_error(struct single *single, const char *text, struct failure *failure)
-{
-	switch (fault_read(text, single->session.server->text, failure)) {
-	case FAULT_AGAIN:
-	case FAULT_MOVED_AWAY:
-		return WIRE_CLOSED;
-	default:
-		return WIRE_FAILED;
-	}
-}
-
 static enum wire read_reply(
 	struct single *single, struct patience patience, struct failure *failure)
 {
 	struct waiting *waiting = &single->waiting;
-	struct patience limit = patience;
+	struct patience limit = patience, slice;
 	nanos late =
 		(waiting->stage == WAITING_MESSAGE ? waiting->listen_until : clock_now()) + LATE;
 	struct reply *reply;
@@ -314,13 +303,18 @@ static enum wire read_reply(
 
 	if (late < limit.until)
 		limit.until = late;
-	wire = connection_read(single->session.connection, &reply, limit, failure);
+	slice = limit;
+	if (single->session.server->scheme == SERVER_SENTINEL)
+		slice = patience_within(limit, FOLLOW_EVERY);
+	wire = connection_read(single->session.connection, &reply, slice, failure);
+	if (wire == WIRE_TIMEOUT && slice.until < limit.until)
+		return session_is_current(&single->session, patience) ? WIRE_OK : WIRE_CLOSED;
 	if (wire == WIRE_TIMEOUT && clock_now() < patience.until)
 		return WIRE_CLOSED;
 	if (wire != WIRE_OK)
 		return wire;
 	if (reply_error(reply))
-		wire = heed_error(single, reply_error(reply), failure);
+		wire = session_heed(&single->session, reply_error(reply), failure);
 	else if (waiting->stage == WAITING_MESSAGE)
 		wire = heed_message(single, reply, patience, failure);
 	else

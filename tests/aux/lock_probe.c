@@ -1,7 +1,7 @@
 /*
  * Drives lock.h by hand, for tests: lock_probe URL NAME [OPTION]...
  *
- * -m MODE (x, s, pK)   -t TTL_MS   -q (queues)   -p PRIORITY   -P PREFIX   -l LABEL   -k TOKEN
+ * -m MODE (x, s, pK)   -t TTL_MS   -q (queues)   -p PRIORITY   -P PREFIX   -l LABEL   -k TOKEN   -r REPLICAS
  *
  * Reads commands from stdin, one a line, and answers each with one line; a number is its patience
  * in ms (1000): acquire [MS]         ask and answer ask [MS], answer [MS] child [MS]           ask
@@ -33,6 +33,7 @@ static const char *const results[] = {
 	"timeout",
 	"cancelled",
 	"failed",
+	"unreplicated",
 };
 
 struct probe {
@@ -70,6 +71,7 @@ static void say_answer(const struct lock_answer *answer)
 			answer->held_ms, answer->ticket);
 		break;
 	case LOCK_FAILED:
+	case LOCK_UNREPLICATED:
 		printf(" %d %s", (int)answer->failure.code, answer->failure.text);
 		break;
 	default:
@@ -293,7 +295,7 @@ static bool read_options(struct probe *probe, int argc, char **argv, const char 
 	struct lock_request *request = &probe->request;
 	int option;
 
-	while ((option = getopt(argc, argv, "m:t:qp:P:l:k:")) != -1) {
+	while ((option = getopt(argc, argv, "m:t:qp:P:l:k:r:")) != -1) {
 		switch (option) {
 		case 'm':
 			request->mode = *optarg == 'p'   ? LOCK_PERMITS
@@ -306,6 +308,10 @@ static bool read_options(struct probe *probe, int argc, char **argv, const char 
 			break;
 		case 'q':
 			request->queues = true;
+			break;
+		case 'r':
+			request->replicas = atoi(optarg);
+			request->replicas_ms = 100;
 			break;
 		case 'p':
 			request->priority = atoi(optarg);
