@@ -563,13 +563,15 @@ slow_url() { # MS
 
 # --- What cannot be ---
 
-@test "shares, permits, --also and --priority are refused" {
+@test "shares, permits, --also, --priority and --wait-replicas are refused" {
 	try dlock -s x true
 	expect_failure 64 '--shared needs one server'
 	try dlock --permits 3 x true
 	expect_failure 64 '--permits needs one server'
 	try dlock --priority 3 x true
 	expect_failure 64 '--priority needs one server'
+	try dlock --wait-replicas 1 x true
+	expect_failure 64 '--wait-replicas needs one server'
 	try dlock --also y x true
 	expect_failure 64 '--also needs one server'
 }

@@ -84,6 +84,10 @@ static bool is_possible(
 		return failure_set(failure, EXIT_USAGE,
 			"%s needs one server: on a quorum a lock is exclusive",
 			request->mode == LOCK_SHARED ? "--shared" : "--permits");
+	if (request->replicas > 0)
+		return failure_set(failure, EXIT_USAGE,
+			"--wait-replicas needs one server: a quorum's have no replicas to wait "
+			"for");
 	if (request->priority != 0)
 		return failure_set(failure, EXIT_USAGE,
 			"--priority needs one server: a quorum has no order of waiting");
