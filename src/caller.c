@@ -14,9 +14,10 @@
 #include "failure.h"
 #include "process.h"
 
-#define LINK_SIZE   64   /* a longer one is no pipe */
-#define DEPTH_MOST  64   /* subshells within each other */
-#define SETTLE_MOST 1000 /* ms that a shell may take from fork(2) to closing a pipe's end */
+#define LINK_SIZE   64  /* a longer one is no pipe */
+#define DEPTH_MOST  64  /* subshells within each other */
+#define ASLEEP_LONG 300 /* looks, 1 ms apart */
+#define LOOKS_MOST  2000
 
 /* What /proc says of a descriptor: "pipe:[INODE]". Not stat(2), which a file system may keep. */
 static bool look_at(pid_t pid, const char *fd, char what[static LINK_SIZE])
@@ -59,18 +60,45 @@ static bool reads(pid_t pid, const char *pipe)
 	return found;
 }
 
-/* A shell that reads what a subshell prints sleeps over it. One that has the pipe because it is
- * just building a pipeline is awake, and lets go of it presently. */
+static bool is_reading(pid_t pid, const char *pipe)
+{
+	int fd = process_reads_from(pid);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", fd);
+	return fd > 0 && has(pid, text, pipe);
+}
+
+/* A shell that is just building a pipeline has the pipe as well, and lets go of it presently; and
+ * it may sleep meanwhile, until the next part is there (zsh). So it has to be seen reading, or,
+ * where we may not look, or it waits for somebody else who reads, asleep with it for long. */
 static bool waits_for(pid_t shell, const char *pipe)
 {
 	struct process process;
+	int asleep = 0;
 
-	for (int i = 0; i < SETTLE_MOST && reads(shell, pipe); i++) {
-		if (process_read(shell, &process) && process.state == 'S')
+	for (int i = 0; i < LOOKS_MOST && asleep < ASLEEP_LONG && reads(shell, pipe); i++) {
+		if (is_reading(shell, pipe))
 			return true;
+		asleep = process_read(shell, &process) && process.state == 'S' ? asleep + 1 : 0;
 		poll(NULL, 0, 1);
 	}
-	return false;
+	return reads(shell, pipe);
+}
+
+/* The process above all subshells that print to the pipe, of which `parent` is one; 0: it is none.
+ */
+static pid_t find_above(pid_t parent, const char *pipe)
+{
+	struct process process;
+	pid_t pid = parent;
+
+	for (int depth = 0; depth < DEPTH_MOST && has(pid, "1", pipe); depth++) {
+		if (!process_read(pid, &process) || !process.is_copy)
+			break;
+		pid = process.parent;
+	}
+	return pid != parent ? pid : 0;
 }
 
 /*
@@ -81,17 +109,12 @@ static bool waits_for(pid_t shell, const char *pipe)
 static pid_t find_reader(pid_t parent)
 {
 	char pipe[LINK_SIZE];
-	struct process process;
-	pid_t pid = parent;
+	pid_t pid;
 
 	if (!look_at(parent, "1", pipe))
 		return 0;
-	for (int depth = 0; depth < DEPTH_MOST && has(pid, "1", pipe); depth++) {
-		if (!process_read(pid, &process) || !process.is_copy)
-			break;
-		pid = process.parent;
-	}
-	return pid > 0 && pid != parent && waits_for(pid, pipe) ? pid : 0;
+	pid = find_above(parent, pipe);
+	return pid > 0 && waits_for(pid, pipe) ? pid : 0;
 }
 
 static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure)
@@ -121,6 +144,13 @@ bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
 	return open_pidfd(caller, pid, failure);
 }
 
+static bool is_above(pid_t pid, pid_t parent)
+{
+	char pipe[LINK_SIZE];
+
+	return look_at(parent, "1", pipe) && find_above(parent, pipe) == pid;
+}
+
 /* Not who adopted us: our caller then is nobody. Nor a dlock, of which we would be the COMMAND: it
  * waits for what we leave behind. */
 static bool may_be_caller(pid_t pid)
@@ -143,9 +173,8 @@ bool caller_find(struct caller *caller, struct failure *failure)
 	if (may_be_caller(pid)) {
 		if (!open_pidfd(caller, pid, failure))
 			return false;
-		/* Our living parent has been there all the while, and so has he who reads what it
-		 * prints. */
-		if (getppid() == parent && (reader == 0 || find_reader(parent) == reader))
+		/* Our living parent has been there all the while, and so has he who is above it. */
+		if (getppid() == parent && (reader == 0 || is_above(reader, parent)))
 			return true;
 	}
 	return failure_set(failure, EXIT_USAGE,

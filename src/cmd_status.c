@@ -44,6 +44,14 @@ static bool is_held(const struct views *views)
 	return views->count > 0 && (views->list[0].foreign || views->list[0].holder_count > 0);
 }
 
+static void say_dissent(const struct views *views)
+{
+	for (size_t i = 0; i < views->count; i++)
+		if (views->list[i].dissent != NULL)
+			message_say(MESSAGE_WARNING, "%s: %s", views->list[i].name,
+				views->list[i].dissent);
+}
+
 /* As wide as the terminal, if it is one. */
 static void show_table(const struct views *views)
 {
@@ -79,6 +87,7 @@ int cmd_status(const struct options *options)
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 	if (take_survey(&views, options, &failure) && show(&views, options, &failure)) {
 		code = asks_for_one(options) && !is_held(&views) ? EXIT_BUSY : EXIT_DONE;
+		say_dissent(&views);
 	} else {
 		code = (int)failure.code;
 		message_say(MESSAGE_ERROR, "%s", failure.text);

@@ -189,6 +189,9 @@ static void export_answer(const struct supervision *s)
 		export_nested(s);
 	else
 		decimal_write_unsigned(getenv("DLOCK_FENCE"), s->lease->answer.fence);
+	/* On a quorum an attempt that failed had another token. */
+	if (!s->task->nested && strcmp(getenv("DLOCK_TOKEN"), lock_token(s->lock)) != 0)
+		setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend.h"
+#include "redis/quorum.h"
 #include "redis/single.h"
 #include "redis/tls.h"
 #include "server.h"
@@ -12,7 +13,7 @@ static const struct backend *const backends[] = {
 	[SERVER_REDIS] = &single_backend,
 	[SERVER_UNIX] = &single_backend,
 	[SERVER_SENTINEL] = &single_backend,
-	[SERVER_QUORUM] = NULL,
+	[SERVER_QUORUM] = &quorum_backend,
 };
 
 static const struct backend *find_backend(const struct server *server, struct failure *failure)

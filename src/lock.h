@@ -216,6 +216,7 @@ struct lock_view {
 	const struct lock_view_party *holders, *waiters;
 	size_t holder_count, waiter_count;
 	struct lock_counters counters;
+	const char *dissent; /* of a quorum: which servers say otherwise, and what; NULL: none */
 };
 
 /* Shows every lock under the prefix that matches one of the patterns (Redis globs; a pattern

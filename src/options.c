@@ -2,11 +2,9 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <bsd/stdlib.h>
 #include <bsd/string.h>
@@ -14,6 +12,7 @@
 #include "arguments.h"
 #include "commands.h"
 #include "config_file.h"
+#include "config_notice.h"
 #include "duration.h"
 #include "failure.h"
 #include "message.h"
@@ -21,7 +20,6 @@
 #include "password.h"
 #include "server.h"
 #include "tls_program.h"
-#include "url.h"
 
 #ifndef SYSCONFDIR
 #define SYSCONFDIR "/etc"
@@ -41,9 +39,7 @@ struct reading {
 	struct failure *failure;
 	struct arguments arguments;
 	enum origin grace_from, ttl_from, server_from;
-	const char *user_file;                   /* the one that is being read; NULL: another one */
-	const char *system_server, *user_server; /* as the two files name it; NULL: not at all */
-	const char *open_file;  /* the last that was found to give a password away */
+	struct config_notice notice;
 	char place[PLACE_SIZE]; /* the line of a file that last set one of the two */
 	bool profile_found;
 };
@@ -59,56 +55,6 @@ static bool set_presets(struct reading *reading)
 			return false;
 	}
 	return true;
-}
-
-static void warn(struct reading *reading, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-/* Memory that is short is said elsewhere. */
-static void warn(struct reading *reading, const char *format, ...)
-{
-	struct options *options = reading->options;
-	va_list arguments;
-	char *text;
-
-	va_start(arguments, format);
-	if (vasprintf(&text, format, arguments) == -1)
-		text = NULL;
-	va_end(arguments);
-	text = options_keep(options, text);
-	if (text != NULL && options->warning_count < OPTIONS_WARNINGS)
-		options->warnings[options->warning_count++] = text;
-}
-
-/* A password in a file that others may read. Its group may be meant to. */
-static void check_secrecy(struct reading *reading, const struct config_entry *entry)
-{
-	struct stat status;
-	size_t from, length;
-
-	if (!url_find_password(entry->value, &from, &length) || length == 0 ||
-		stat(entry->path, &status) != 0 || (status.st_mode & S_IROTH) == 0 ||
-		(reading->open_file != NULL && strcmp(reading->open_file, entry->path) == 0))
-		return;
-	reading->open_file = options_keep(reading->options, strdup(entry->path));
-	warn(reading,
-		"%s:%d: any user may read this password (mode %04o): chmod o-r, or a "
-		"password-file",
-		entry->path, entry->line, (unsigned)status.st_mode & 07777);
-}
-
-/* Who names the server: the host's file, or the user's own. */
-static void note_server(
-	struct reading *reading, const struct config_entry *entry, const char *value, bool chosen)
-{
-	check_secrecy(reading, entry);
-	if (!chosen)
-		return;
-	reading->server_from = FROM_FILE;
-	if (reading->user_file != NULL)
-		reading->user_server = value;
-	else
-		reading->system_server = value;
 }
 
 /* Notes where the two come from that have to agree with each other; false for all others. */
@@ -143,7 +89,7 @@ static bool take_entry(const struct config_entry *entry, void *context, struct f
 	reading->profile_found |= chosen;
 	chosen |= *entry->section == '\0';
 	if (row->field == offsetof(struct options, server))
-		note_server(reading, entry, value, chosen);
+		config_notice_server(&reading->notice, reading->options, entry, value, chosen);
 	if (chosen && note_origin(reading, row, FROM_FILE))
 		snprintf(reading->place, sizeof(reading->place), "%s:%d: ", entry->path,
 			entry->line);
@@ -169,7 +115,7 @@ static bool read_user_file(struct reading *reading)
 	if (base == NULL || *base != '/' || strlcpy(path, base, sizeof(path)) >= sizeof(path) ||
 		strlcat(path, below, sizeof(path)) >= sizeof(path))
 		return true;
-	reading->user_file = options_keep(reading->options, strdup(path));
+	reading->notice.user_file = options_keep(reading->options, strdup(path));
 	return config_file_read(path, false, true, take_entry, reading, reading->failure);
 }
 
@@ -223,7 +169,7 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	bool done = row->set(row, argument->text, reading->options, failure);
 
 	note_origin(reading, row, FROM_ARGUMENTS);
-	if (row->field == offsetof(struct options, server) && argument->text != NULL)
+	if (row->field == offsetof(struct options, server))
 		reading->server_from = FROM_ARGUMENTS;
 	return done ||
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
@@ -327,12 +273,8 @@ static bool settle_server(struct reading *reading)
 			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
 			"%s",
 			options->config != NULL ? options->config : SYSTEM_FILE);
-	/* Somebody who locks elsewhere than all others of this host may not know that he does. */
-	if (reading->server_from == FROM_FILE && reading->system_server != NULL &&
-		reading->user_server != NULL &&
-		strcmp(reading->system_server, reading->user_server) != 0)
-		warn(reading, "%s: its server is used, %s, not that of %s", reading->user_file,
-			options->server->text, SYSTEM_FILE);
+	if (reading->server_from < FROM_ENVIRONMENT)
+		config_notice_choice(&reading->notice, options, SYSTEM_FILE);
 	if (options->server->password != NULL)
 		return true;
 	options->server->password = password_find(options->password_file, reading->failure);

@@ -123,7 +123,7 @@ static bool read_number(
 bool option_set_number(const struct option_row *row, const char *text, struct options *options,
 	struct failure *failure)
 {
-	int64_t value;
+	int64_t value = 0;
 
 	if (!read_number(row, text, &value, failure))
 		return false;

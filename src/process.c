@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define FORKED_NO_EXEC 0x40 /* PF_FORKNOEXEC of the kernel, in the same place since 2.4 */
@@ -52,4 +53,15 @@ void process_program(pid_t pid, char program[static PROCESS_PROGRAM])
 {
 	read_file(pid, "comm", program, PROCESS_PROGRAM);
 	program[strcspn(program, "\n")] = '\0';
+}
+
+int process_reads_from(pid_t pid)
+{
+	char text[256];
+	char *at;
+
+	if (!read_file(pid, "syscall", text, sizeof(text)) || strtol(text, &at, 10) != SYS_read ||
+		at == text)
+		return -1;
+	return (int)strtol(at, NULL, 16);
 }

@@ -22,4 +22,8 @@ bool process_read(pid_t pid, struct process *process);
 /* What its program is called (/proc/PID/comm); "" where that cannot be read. */
 void process_program(pid_t pid, char program[static PROCESS_PROGRAM]);
 
+/* The descriptor that it waits to read(2) from (/proc/PID/syscall); -1: none, or it is not for us
+ * to know: only who might trace it may (Yama). */
+int process_reads_from(pid_t pid);
+
 #endif

@@ -147,6 +147,7 @@ static bool read_endpoint(const struct reading *reading, char *text, struct endp
 static bool is_listed(const struct server *server, const struct endpoint *endpoint)
 {
 	for (const struct endpoint *other = server->endpoints; other < endpoint; other++) {
+		/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): both were read */
 		if (other->port == endpoint->port && strcasecmp(other->host, endpoint->host) == 0)
 			return true;
 	}
@@ -195,6 +196,7 @@ static bool read_socket(const struct reading *reading)
 	*--path = '/';
 	if (!keep(reading, path, &server->endpoints[0].host))
 		return false;
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): it was just kept */
 	if (strlen(server->endpoints[0].host) >= sizeof(((struct sockaddr_un *)0)->sun_path))
 		return fault(reading, "a path of more than 107 bytes");
 	return true;

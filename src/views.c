@@ -14,6 +14,7 @@ static void free_view(struct lock_view *view)
 	free((char *)view->key);
 	free((struct lock_view_party *)view->holders);
 	free((struct lock_view_party *)view->waiters);
+	free((char *)view->dissent);
 }
 
 static struct lock_view_party *copy_parties(const struct lock_view_party *parties, size_t count)
@@ -40,7 +41,9 @@ void views_take(const struct lock_view *view, void *context)
 	copy.key = strdup(view->key);
 	copy.holders = copy_parties(view->holders, view->holder_count);
 	copy.waiters = copy_parties(view->waiters, view->waiter_count);
-	if (copy.name == NULL || copy.key == NULL || copy.holders == NULL || copy.waiters == NULL) {
+	copy.dissent = view->dissent == NULL ? NULL : strdup(view->dissent);
+	if (copy.name == NULL || copy.key == NULL || copy.holders == NULL || copy.waiters == NULL ||
+		(view->dissent != NULL && copy.dissent == NULL)) {
 		views->out_of_memory = true;
 		free_view(&copy);
 		return;

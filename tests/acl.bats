@@ -22,8 +22,11 @@ grant() { # RULE...: to the user, and nothing else
 	cli ACL LOG RESET >/dev/null
 }
 
-# What the server refused, by the name of the command.
-refused() { cli ACL LOG | sed -n '/^object$/{n;p}' | tr a-z A-Z | sort -u | paste -sd ' '; }
+# What the server refused, by the name of the command. status asks whether it is a Cluster, where it may.
+refused() {
+	cli ACL LOG | sed -n '/^object$/{n;p}' | tr a-z A-Z | grep -vx 'CLUSTER|SLOTS' | sort -u |
+		paste -sd ' '
+}
 
 # ---- What a lock is used for: each fails, or leaves its mark in the server's log of refusals ----
 

@@ -55,7 +55,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 
 @test "the program is a hardened one" {
 	! sanitized || skip "a sanitizer's build is for tests"
-	grep -q '^DLOCK_LDFLAGS.*-pie' "$builddir/Makefile" || skip "configured without hardening"
+	grep -q '^DLOCK_PIE.*-pie' "$builddir/Makefile" || skip "configured without hardening"
 	local program
 	for program in dlock dlock-tls; do
 		[[ -e $builddir/src/$program ]] || continue
@@ -65,9 +65,22 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 		assert grep -qE 'Type: +DYN' header
 		assert grep -qE 'GNU_RELRO' segments
 		assert grep -qE 'BIND_NOW|NOW' dynamic
-		refute grep -qE 'GNU_STACK.*RWE' segments
-		refute grep -qE 'RUNPATH|RPATH' dynamic
+		assert grep -qE 'GNU_STACK.* RW ' segments
+		refute grep -qE '(LOAD|GNU_STACK) .* R?WE ' segments
+		refute grep -qE 'RUNPATH|RPATH|TEXTREL' dynamic
 	done
+}
+
+@test "our own functions are hardened ones" {
+	! sanitized || skip "a sanitizer's build is for tests"
+	# In the program they could be libc's.
+	readelf -sW "$builddir/libdlock.a" >symbols
+	if grep -q '^DLOCK_CFLAGS.*-fstack-protector-strong' "$builddir/Makefile"; then
+		assert_between "$(grep -c 'UND __stack_chk_fail' symbols)" 20 200 'files with a stack protector'
+	fi
+	if grep -q '^DLOCK_CPPFLAGS.*-D_FORTIFY_SOURCE' "$builddir/Makefile"; then
+		assert_between "$(grep -cE 'UND __[a-z]+_chk$' symbols)" 20 400 'fortified calls'
+	fi
 }
 
 @test "TLS is in the program for it, and in no other" {

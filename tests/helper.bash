@@ -171,13 +171,13 @@ test_end() {
 	return $failed
 }
 
-# Every process that this test started, by a mark in its environment.
+# Every process that this test started, by a mark in its environment; nothing runs beside grep that has
+# the mark as well.
 marked_pids() {
-	local mark=$TEST_MARK
-	(
-		unset TEST_MARK # those who look are not to be found
-		grep -lzsxF "TEST_MARK=$mark" /proc/[0-9]*/environ | cut -d/ -f3
-	)
+	local one
+	for one in $(env -u TEST_MARK grep -lzsxF "TEST_MARK=$TEST_MARK" /proc/[0-9]*/environ); do
+		echo "${one//[!0-9]/}"
+	done
 }
 
 nothing_runs() { [[ -z $(marked_pids) ]]; }

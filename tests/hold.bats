@@ -188,6 +188,37 @@ c is free"
 	in_each_shell pipeline
 }
 
+# zsh sleeps between the parts of a pipeline that it builds, with both ends of it open.
+@test "in a pipeline that is still being built: not for the shell that builds it" {
+	cat >shell <<-'END'
+		import os, time
+		reading, writing = os.pipe()
+		waiting, ready = os.pipe()
+		if os.fork() == 0:  # a part that prints
+		    os.dup2(writing, 1)
+		    os.close(reading)
+		    os.close(ready)
+		    print(os.getpid(), file=open("part.txt", "w"))
+		    code = os.spawnlp(os.P_WAIT, "dlock", "dlock", "hold", "x")
+		    os.system("dlock status --json x >seen.txt")
+		    os._exit(code)
+		if os.fork() == 0:  # the next, which takes its time
+		    time.sleep(0.15)
+		    os._exit(0)
+		os.close(writing)
+		os.close(ready)
+		os.read(waiting, 1)
+		os.close(reading)
+		os.wait()
+		os.wait()
+	END
+	start one "$PYTHON" shell
+	finish one
+	expect 0
+	assert_equal "$(jq '.[0].holders[0].pid' seen.txt)" "$(<part.txt)"
+	wait_until is_free x
+}
+
 # As cron and CI do: somebody reads all that a script prints.
 @test "a script whose output is read by the one that runs it: held for the script, not for that one" {
 	write inner <<-'END'
@@ -344,6 +375,7 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 		trap 'echo trapped' INT
 		trap '' HUP
 		dlock hold x || exit
+		touch ready # only now is Ctrl-C not the wait's
 		until [ -e go ]; do sleep 0.05; done
 		dlock status -q x && touch done
 	END
@@ -354,7 +386,8 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 		def held():
 		    return subprocess.run(["dlock", "status", "-q", "x"]).returncode == 0
 		shell.send("bash script.sh\n")
-		wait_until(held, "the lock")
+		wait_until(lambda: os.path.exists("ready"), "the lock")
+		check(held(), "held")
 		shell.send("\x03")
 		shell.expect("trapped")
 		check(held(), "held after Ctrl-C")

@@ -71,12 +71,18 @@ all_caught() {
 	all_caught set-again-always set-again-never release-always wall-clock
 }
 
+@test "a quorum: unowned confirmations, a token of one, counted from the reply, of the reachable, no stragglers" {
+	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
+	all_caught quorum-of-the-reachable quorum-forgets-stragglers
+}
+
 @test "whose a lock without a process is: anybody's token, a fence that stays when it is broken" {
 	all_caught token-of-anybody force-keeps-fence
 }
 
 @test "hold: for whom, until when, on whose word, and what it keeps and stops" {
-	all_caught hold-for-the-runner hold-for-the-subshell hold-untold hold-answers-early
+	all_caught hold-for-the-runner hold-for-the-subshell hold-for-the-builder
+	all_caught hold-untold hold-answers-early
 	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline
 }
 

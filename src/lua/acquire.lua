@@ -11,6 +11,9 @@
 --       13  so does one on record under this ID; '': do not ask
 --       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
 --       15  take nothing from a server that has been up for less than that (ms); may be left out
+--       16  of how many servers this is one, in a quorum; may be left out: it is the only one
+--       17  on a quorum: who waits, a token that stays the same through all attempts
+--       18  on a quorum: how long the lock is held for until confirm.lua (ms)
 -- ->    granted, now, fence, generation, {handed}
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, who, {handed}
@@ -18,10 +21,13 @@
 --       within, now, token, fence: one of these holds it already, in a mode that covers this one
 --       deadlock, token, word: one of these holds it in a mode that this one would have to wait for
 --       ended: a late request of somebody who gave the lock back since
+--       size, n: on record is a quorum of n servers, and that is not what the caller knows
+--       twice: on a quorum: this attempt has been here before, so the server is listed twice
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[14] or ''
 local cooldown, once, settle = tonumber(ARGV[12]) * 1000, ARGV[13], tonumber(ARGV[15] or 0)
+local size, waiter, tentative = tonumber(ARGV[16] or '0'), ARGV[17] or me, ARGV[18]
 local first = ticket == 0
 
 local function grant(claimed)
@@ -45,12 +51,24 @@ local function grant(claimed)
   return {'granted', now(), fence, gen, handed}
 end
 
+-- One server's part of a quorum: who holds is settled by a majority, and by confirm.lua. So neither
+-- the counter nor anything else that lasts is written yet.
+local function promise()
+  call('SET', WHO, ARGV[4] .. '|' .. int(now()) .. '|' .. text, 'PX', tentative)
+  place(me, want, tentative)
+  return {'granted', now(), next_fence(), next_fence(), handed}
+end
+
 local function queue()
   if first then
     ticket = math.max(meta.ticket + 1, now())
   end
-  call('SET', WHO, ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
-  if call('ZADD', QUEUE, 'NX', ticket - boost, me) == 1 then
+  call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
+  local new = call('ZADD', QUEUE, 'NX', ticket - boost, waiter) == 1
+  -- Where nobody is handed the lock, the dead are not passed over by the way either.
+  if size > 0 then
+    call('PEXPIRE', QUEUE, MINUTE)
+  elseif new then
     call('PEXPIRE', QUEUE, DAY)
   end
 end
@@ -83,7 +101,7 @@ local function busy()
   -- A foreign value may be of any size; no token of ours is that long.
   holder = holder:sub(1, 119)
   local who = holder ~= '' and call('GET', companion('who:', holder)) or ''
-  local rank = lease > 0 and call('ZRANK', QUEUE, me) or -1
+  local rank = lease > 0 and call('ZRANK', QUEUE, waiter) or -1
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
@@ -151,6 +169,14 @@ know()
 if has_ended() then
   return {'ended'}
 end
+if meta.size ~= size then
+  if meta.size > 0 then
+    return {'size', meta.size}
+  end
+  meta.size = size
+  call('HSET', META, 'size', size)
+  keep_meta(0)
+end
 purge()
 for token in outer:gmatch('%S+') do
   if holds(token) and is_near(token) then
@@ -172,6 +198,20 @@ end
 local settled = settle > 0 and settles() or 0
 if settled > now() then
   hold_off(settled)
+end
+
+if size > 0 then
+  if cur == me then
+    return {'twice'}
+  end
+  if fits(want, most) then
+    return promise()
+  end
+  if lease > 0 then
+    queue()
+    call('DEL', companion('wake:', waiter))
+  end
+  return busy()
 end
 
 if is_mine(want) then

@@ -38,5 +38,9 @@ if result == 'broken' or meta.fence > 0 then
   next_generation()
   call('HSET', META, 'token', '', 'off', '0', 'lost', int(meta.lost))
 end
-hand_on(true)
+if meta.size > 0 then
+  call_next()
+else
+  hand_on(true)
+end
 return {result, now(), left, holders, handed}

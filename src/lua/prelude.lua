@@ -12,9 +12,10 @@
 --       4...  what the script says
 --
 -- The lock is a string: the owner's token, or one of two words while it is shared or held by permits.
---   meta     hash    fence gen ticket off again token ended success keep, and the counters
+--   meta     hash    fence gen ticket off again token ended success keep size, and the counters
 --   holders  zset    shares: token by expiry (ms)
---   queue    zset    waiters: token by ticket (us) less the head start of their priority
+--   queue    zset    waiters: token by ticket (us) less the head start of their priority. On a quorum
+--                    each under a token that is not that of any attempt, and nothing is handed on.
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
 --   waits:T  hash    who below this holder waits, and for what: see circle.lua
@@ -29,8 +30,8 @@ local me = ARGV[3]
 local call = redis.call
 local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
 -- ms: how long what was handed waits for its claim; the lease of a waiter that does not listen yet;
--- how long messages, the queue and meta live without being touched.
-local CLAIM, LEASE, MESSAGE, DAY, MONTH = 1000, 2000, 10000, 86400000, 2592000000
+-- how long messages, the queue (on a quorum, and else) and meta live without being touched.
+local CLAIM, LEASE, MESSAGE, MINUTE, DAY, MONTH = 1000, 2000, 10000, 60000, 86400000, 2592000000
 -- How many one script hands the lock to at most; how many waiters may not look often enough; how many
 -- tokens are known to have ended.
 local MOST, FEW, ENDED = 64, 10, 4
@@ -61,9 +62,9 @@ end
 -- token: whose the last grant is, until it ends. ended: the tokens that were given back last, the last
 -- first, so that a request with one of them that comes late does nothing, and a release may be repeated.
 -- success: when COMMAND last ended well (us). keep: for how long that must be remembered, where it is
--- longer than a month (ms).
-local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'success', 'keep', 'granted', 'contended',
-  'timeouts', 'lost', 'waited_us', 'held_us'}
+-- longer than a month (ms). size: of how many servers this is one, in a quorum; 0: it is the only one.
+local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'success', 'keep', 'size', 'granted',
+  'contended', 'timeouts', 'lost', 'waited_us', 'held_us'}
 local meta
 local function know()
   local values = call('HMGET', META, 'token', 'ended', unpack(NUMBERS))
@@ -184,6 +185,25 @@ local function tell_head(after)
   end
 end
 
+-- On a quorum no server can hand the lock on alone: it wakes the first that lives, who then tries,
+-- and the next one a while later, should that one be dead. A herd of them would only split the votes.
+local function call_next()
+  for _ = 1, MOST do
+    local first, second = unpack(call('ZRANGE', QUEUE, 0, 1))
+    if not first then
+      return
+    end
+    if call('GET', companion('who:', first)) then
+      tell_head(0)
+      if second then
+        tell(second, 'look ' .. CLAIM)
+      end
+      return
+    end
+    call('ZREM', QUEUE, first)
+  end
+end
+
 -- Puts a lock that is free, or shared, into the names of those whose turn it is, for the time of
 -- a claim. Passes over those whose lease has run out. A writer at the head blocks later readers.
 -- The one who comes next is told to look for himself when the claim must have come: the giver may
@@ -191,6 +211,9 @@ end
 -- which may pass over many dead in a row, tells nobody: who was told something can no longer be
 -- told from one that is on his way back to listening.
 local function hand_on(tells)
+  if meta.size > 0 then
+    return
+  end
   local before = #handed
   while #handed < MOST do
     local head = call('ZRANGE', QUEUE, 0, 0)[1]

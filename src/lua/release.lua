@@ -127,7 +127,12 @@ if not known then
   keep_meta(0)
 end
 
-if not cur or sharing() then
+if meta.size > 0 then
+  -- Who only gives an attempt back tries again himself.
+  if not cur and fence > 0 then
+    call_next()
+  end
+elseif not cur or sharing() then
   hand_on(true)
 end
 if #handed == 0 then

@@ -5,9 +5,11 @@
 --       6  the fence and
 --       7  the generation of the grant
 --       8  who, in full
+--       9  of how many servers this is one, in a quorum; may be left out: it is the only one
 -- ->    extended | again | denied
 local want, most = mode_of(ARGV[4])
 local ttl, fence, gen, who = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local size = tonumber(ARGV[9] or '0')
 
 local function may_return()
   if has_ended() then
@@ -26,6 +28,11 @@ end
 
 purge()
 if is_mine(want) then
+  -- Promised, but not confirmed in time: now it is.
+  if size > 0 and tonumber(call('HGET', META, 'fence') or '0') < fence then
+    call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'size', size)
+    call('SET', WHO, who, 'PX', ttl)
+  end
   if call('PEXPIRE', WHO, ttl) == 0 then
     call('SET', WHO, who, 'PX', ttl)
   end
@@ -48,14 +55,17 @@ end
 know()
 if may_return() then
   call('HSET', META, 'fence', int(math.max(meta.fence, fence)), 'gen', int(gen), 'again', int(gen),
-    'token', me, 'off', '0')
+    'token', me, 'off', '0', 'size', size)
   keep_meta(ttl)
   call('SET', WHO, who, 'PX', ttl)
   place(me, want, ttl)
   return {'again'}
 end
-call('HSET', META, 'lost', int(meta.lost + 1))
-if meta.fence == 0 then
-  call('PEXPIRE', META, MONTH)
+-- Of a quorum one server may well refuse, and go on doing so.
+if size == 0 then
+  call('HSET', META, 'lost', int(meta.lost + 1))
+  if meta.fence == 0 then
+    call('PEXPIRE', META, MONTH)
+  end
 end
 return {'denied'}

@@ -2,6 +2,7 @@
 #include "redis/single.h"
 
 #include <bsd/string.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "redis/connection.h"
@@ -9,10 +10,10 @@
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
 static void read_grant(
-	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+	const struct session *session, const struct reply *reply, struct lock_answer *answer)
 {
 	answer->result = LOCK_GRANTED;
-	answer->asked_at = single->session.sent_at;
+	answer->asked_at = session->sent_at;
 	answer->since_us = reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST);
 	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
 	answer->generation = (uint64_t)reply_integer(reply_at(reply, 3));
@@ -43,12 +44,12 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer)
 }
 
 static void read_within(
-	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+	const struct session *session, const struct reply *reply, struct lock_answer *answer)
 {
 	const char *token = reply_text(reply_at(reply, 2));
 
 	answer->result = LOCK_WITHIN;
-	answer->asked_at = single->session.sent_at;
+	answer->asked_at = session->sent_at;
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
 	answer->fence = (uint64_t)reply_integer(reply_at(reply, 3));
 }
@@ -64,23 +65,36 @@ static void read_already(const struct reply *reply, struct lock_answer *answer)
 	single_read_handed(reply_at(reply, 3), answer);
 }
 
-void answer_read(const struct single *single, const struct reply *reply, struct lock_answer *answer)
+static void read_size(
+	const struct session *session, const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_FAILED;
+	failure_set(&answer->failure, EXIT_CONFIG,
+		"%s knows the lock as one of a quorum of %" PRId64
+		" servers, which is not what the server URL says",
+		session_peer(session), reply_integer(reply_at(reply, 1)));
+}
+
+void answer_read(
+	const struct session *session, const struct reply *reply, struct lock_answer *answer)
 {
 	const char *word = reply_text(reply_at(reply, 0));
 
-	strlcpy(answer->server, single->session.route.text, sizeof(answer->server));
+	strlcpy(answer->server, session->route.text, sizeof(answer->server));
 	if (word && strcmp(word, "granted") == 0) {
-		read_grant(single, reply, answer);
+		read_grant(session, reply, answer);
 	} else if (word && strcmp(word, "busy") == 0) {
 		read_busy(reply, answer);
 	} else if (word && strcmp(word, "within") == 0) {
-		read_within(single, reply, answer);
+		read_within(session, reply, answer);
 	} else if (word && strcmp(word, "deadlock") == 0) {
 		answer->result = LOCK_FAILED;
 		word = reply_text(reply_at(reply, 2));
 		failure_set(&answer->failure, EXIT_DEADLOCK,
 			"waiting would deadlock: the dlock around this one holds %s of it",
 			word && strcmp(word, "dlock:shared") == 0 ? "a share" : "a permit");
+	} else if (word && strcmp(word, "size") == 0) {
+		read_size(session, reply, answer);
 	} else if (word && strcmp(word, "already") == 0) {
 		read_already(reply, answer);
 	} else if (word && strcmp(word, "ended") == 0) {
@@ -88,7 +102,6 @@ void answer_read(const struct single *single, const struct reply *reply, struct 
 	} else {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here",
-			session_peer(&single->session));
+			"%s gave an answer that makes no sense here", session_peer(session));
 	}
 }

@@ -37,6 +37,7 @@ struct connection {
 	size_t out_length, out_size, out_sent;
 	size_t unparsed; /* bytes since the last whole reply */
 	bool heard;      /* something came from there */
+	bool connecting; /* as far as is known: nothing could be sent yet */
 	bool secure_port;
 	bool is_local; /* a unix socket */
 };
@@ -77,17 +78,14 @@ static struct connection *create(int fd, const char *peer, struct failure *failu
 	return NULL;
 }
 
-enum wire connection_open(struct connection **out, const struct server *server,
-	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
-	struct patience patience, struct failure *failure)
+/* With the socket, which is closed where it fails. */
+static enum wire layer(struct connection **out, int fd, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct patience patience,
+	struct failure *failure)
 {
-	struct connection *connection;
-	int fd;
-	enum wire result = dial(&fd, endpoint, peer, lookup, patience, failure);
+	struct connection *connection = create(fd, peer, failure);
+	enum wire result = WIRE_OK;
 
-	if (result != WIRE_OK)
-		return result;
-	connection = create(fd, peer, failure);
 	if (!connection) {
 		close(fd);
 		return WIRE_FAILED;
@@ -100,6 +98,33 @@ enum wire connection_open(struct connection **out, const struct server *server,
 		*out = connection;
 	else
 		connection_close(connection);
+	return result;
+}
+
+enum wire connection_open(struct connection **out, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
+	struct patience patience, struct failure *failure)
+{
+	int fd;
+	enum wire result = dial(&fd, endpoint, peer, lookup, patience, failure);
+
+	return result == WIRE_OK ? layer(out, fd, server, endpoint, peer, patience, failure)
+				 : result;
+}
+
+enum wire connection_begin(struct connection **out, const struct server *server, const char *peer,
+	struct lookup **lookup, size_t which, size_t *count, struct patience patience,
+	struct failure *failure)
+{
+	const struct endpoint *endpoint = &server->endpoints[0];
+	int fd;
+	enum wire result = dial_begin(&fd, endpoint, peer, lookup, which, count, failure);
+
+	if (result != WIRE_OK)
+		return result;
+	result = layer(out, fd, server, endpoint, peer, patience, failure);
+	if (result == WIRE_OK)
+		(*out)->connecting = !server->tls;
 	return result;
 }
 
@@ -198,9 +223,12 @@ enum wire connection_flush(
 			connection->out_length - connection->out_sent);
 
 		if (sent >= 0) {
+			connection->connecting = false;
 			connection->out_sent += (size_t)sent;
 			continue;
 		}
+		if (errno != EAGAIN && errno != EINTR && connection->connecting)
+			return dial_fail(errno, connection->peer, failure);
 		if (errno != EAGAIN && errno != EINTR)
 			break;
 		switch (await(connection, patience, POLLOUT)) {
@@ -268,6 +296,54 @@ static enum wire read_bytes(struct connection *connection, struct failure *failu
 	return WIRE_OK;
 }
 
+/* WIRE_AGAIN: it is not complete. */
+static enum wire parse(struct connection *connection, struct reply **reply, struct failure *failure)
+{
+	void *found = NULL;
+
+	if (redisReaderGetReply(connection->reader, &found) != REDIS_OK)
+		return fail_nonsense(connection, failure);
+	if (!found)
+		return WIRE_AGAIN;
+	connection->unparsed = 0;
+	*reply = found;
+	return WIRE_OK;
+}
+
+enum wire connection_take(
+	struct connection *connection, struct reply **reply, struct failure *failure)
+{
+	enum wire result = parse(connection, reply, failure);
+
+	if (result != WIRE_AGAIN)
+		return result;
+	do {
+		result = read_bytes(connection, failure);
+		if (result == WIRE_OK)
+			result = parse(connection, reply, failure);
+		/* What TLS has taken from the socket already, poll(2) does not know of. */
+	} while (result == WIRE_AGAIN && connection->tls && tls_layer->is_ready(connection->tls));
+	return result;
+}
+
+void connection_drain(struct connection *connection)
+{
+	char bytes[4096];
+
+	while (recv(connection->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) /* TLS or not */
+		continue;
+}
+
+bool connection_is_pending(const struct connection *connection)
+{
+	return connection->connecting || connection->out_sent < connection->out_length;
+}
+
+bool connection_is_untouched(const struct connection *connection)
+{
+	return connection->connecting;
+}
+
 /* What TLS has taken from the socket already, poll(2) does not know of. */
 static enum patience_end await_bytes(const struct connection *connection, struct patience patience)
 {
@@ -280,16 +356,12 @@ enum wire connection_read(struct connection *connection, struct reply **reply,
 	struct patience patience, struct failure *failure)
 {
 	enum wire result = WIRE_OK;
-	void *found = NULL;
 
 	while (result == WIRE_OK) {
-		if (redisReaderGetReply(connection->reader, &found) != REDIS_OK)
-			return fail_nonsense(connection, failure);
-		if (found) {
-			connection->unparsed = 0;
-			*reply = found;
-			return WIRE_OK;
-		}
+		result = parse(connection, reply, failure);
+		if (result != WIRE_AGAIN)
+			return result;
+		result = WIRE_OK;
 		switch (await_bytes(connection, patience)) {
 		case PATIENCE_READY:
 			result = read_bytes(connection, failure);

@@ -26,6 +26,12 @@ struct server;
 enum wire connection_open(struct connection **connection, const struct server *server,
 	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
 	struct patience patience, struct failure *failure);
+
+/* The same without waiting, as dial_begin: connecting goes on while it is used. But for TLS, where it
+ * waits within patience. */
+enum wire connection_begin(struct connection **connection, const struct server *server,
+	const char *peer, struct lookup **lookup, size_t which, size_t *count,
+	struct patience patience, struct failure *failure);
 void connection_close(struct connection *connection);
 
 /* Puts a command into the buffer; text of any bytes. False: out of memory. */
@@ -41,6 +47,20 @@ enum wire connection_flush(
  * is not of Redis. Either way it is of no further use. */
 enum wire connection_read(struct connection *connection, struct reply **reply,
 	struct patience patience, struct failure *failure);
+
+/* The next reply where it has come already, else WIRE_AGAIN, which never waits. */
+enum wire connection_take(
+	struct connection *connection, struct reply **reply, struct failure *failure);
+
+/* Reads and forgets what has come: what is closed with something unread is reset, and then a
+ * request on its way there may be lost. */
+void connection_drain(struct connection *connection);
+
+/* Something is to be sent, or still to be connected: for POLLOUT. */
+bool connection_is_pending(const struct connection *connection);
+
+/* Nothing has ever been sent, so nothing can come of it. */
+bool connection_is_untouched(const struct connection *connection);
 
 /* Whether another process, which has it by fork(2), has used it: with TLS it is of no use then to
  * this one, and every call says WIRE_CLOSED at once. Without TLS never. */

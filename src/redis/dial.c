@@ -17,7 +17,7 @@
 
 #define FULL_PAUSE (2 * NANOS_PER_MS) /* until a listener's queue may have room again */
 
-static enum wire fail(int error, const char *peer, struct failure *failure)
+enum wire dial_fail(int error, const char *peer, struct failure *failure)
 {
 	switch (error) {
 	case EACCES:
@@ -41,13 +41,16 @@ static enum wire fail(int error, const char *peer, struct failure *failure)
 static int open_socket(int family)
 {
 	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int moved;
 
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return moved;
+	if (fd >= 0 && fd <= STDERR_FILENO) {
+		int low = fd;
+
+		fd = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		close(low);
+	}
+	if (fd >= 0 && family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+	return fd;
 }
 
 static enum wire after_wait(enum patience_end end, const char *peer, struct failure *failure)
@@ -91,16 +94,14 @@ static enum wire dial_address(int *out, const struct sockaddr *address, socklen_
 	int error;
 
 	if (fd < 0)
-		return fail(errno, peer, failure);
-	if (address->sa_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+		return dial_fail(errno, peer, failure);
 	error = connect_socket(fd, address, length, patience, &end);
 	if (error == 0) {
 		*out = fd;
 		return WIRE_OK;
 	}
 	close(fd);
-	return error < 0 ? after_wait(end, peer, failure) : fail(error, peer, failure);
+	return error < 0 ? after_wait(end, peer, failure) : dial_fail(error, peer, failure);
 }
 
 static enum wire dial_path(int *fd, const char *path, const char *peer, struct patience patience,
@@ -140,4 +141,31 @@ enum wire dial(int *fd, const struct endpoint *endpoint, const char *peer, struc
 			break;
 	}
 	return result;
+}
+
+enum wire dial_begin(int *out, const struct endpoint *endpoint, const char *peer,
+	struct lookup **lookup, size_t which, size_t *count, struct failure *failure)
+{
+	struct addresses addresses;
+	enum wire result = resolve(lookup, endpoint->host, endpoint->port,
+		(struct patience){clock_now(), -1}, &addresses, failure);
+	const struct sockaddr *address;
+	int fd, error;
+
+	if (result != WIRE_OK)
+		return result;
+	*count = addresses.count;
+	if (which >= addresses.count)
+		which = addresses.count - 1;
+	address = (const struct sockaddr *)&addresses.list[which].address;
+	fd = open_socket(address->sa_family);
+	if (fd < 0)
+		return dial_fail(errno, peer, failure);
+	if (connect(fd, address, addresses.list[which].length) == 0 || errno == EINPROGRESS) {
+		*out = fd;
+		return WIRE_OK;
+	}
+	error = errno;
+	close(fd);
+	return dial_fail(error, peer, failure);
 }

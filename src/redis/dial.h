@@ -2,6 +2,8 @@
 #ifndef DLOCK_REDIS_DIAL_H
 #define DLOCK_REDIS_DIAL_H
 
+#include <stddef.h>
+
 #include "patience.h"
 #include "redis/wire.h"
 
@@ -14,5 +16,14 @@ struct lookup;
  * server's name in messages; *lookup as in resolve(). */
 enum wire dial(int *fd, const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
 	struct patience patience, struct failure *failure);
+
+/* Begins to connect to the address number `which` of the host's *count, and does not wait: sending
+ * over the socket says what becomes of it. WIRE_TIMEOUT: the host is still being looked up
+ * (resolve_fd). */
+enum wire dial_begin(int *fd, const struct endpoint *endpoint, const char *peer,
+	struct lookup **lookup, size_t which, size_t *count, struct failure *failure);
+
+/* Why there is no connection: what errno said, as a failure. */
+enum wire dial_fail(int error, const char *peer, struct failure *failure);
 
 #endif

@@ -108,6 +108,11 @@ void resolve_abandon(struct lookup *lookup)
 		let_go(lookup);
 }
 
+int resolve_fd(const struct lookup *lookup)
+{
+	return lookup && lookup->pid == getpid() ? lookup->done_fd : -1;
+}
+
 static void add(struct addresses *addresses, const void *address, size_t length)
 {
 	if (addresses->count == ADDRESSES_MOST || length > sizeof(struct sockaddr_storage))

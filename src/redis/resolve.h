@@ -28,6 +28,9 @@ struct addresses {
 enum wire resolve(struct lookup **lookup, const char *host, int port, struct patience patience,
 	struct addresses *addresses, struct failure *failure);
 
+/* Readable once what is under way is done; -1: nothing is. */
+int resolve_fd(const struct lookup *lookup);
+
 /* Leaves the thread, if there is one, to itself. NULL is fine. */
 void resolve_abandon(struct lookup *lookup);
 

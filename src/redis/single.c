@@ -215,7 +215,7 @@ static void single_answer(struct lock *lock, struct patience patience, struct lo
 			answer->failure = before;
 	}
 	if (wire == WIRE_OK) {
-		answer_read(single, reply, answer);
+		answer_read(session, reply, answer);
 		reply_free(reply);
 		learn(single, answer);
 		replicas_heed(single, limit, answer);
@@ -237,13 +237,12 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 	/* Behind these the child did not wait for the replicas. */
 	if (single->request.replicas > 0 && answer->result != LOCK_GRANTED)
 		clean = answer->result == LOCK_BUSY && single->request.queues;
-	if (!clean || (session->connection && connection_is_stale(session->connection))) {
-		session_drop(session);
-		return;
-	}
 	session->waiting = session->owes = false;
 	session->greetings = 0;
-	session->heard = true;
+	if (!clean || (session->connection && connection_is_stale(session->connection)))
+		session_drop(session);
+	else
+		session->heard = true;
 }
 
 /* --- The rest ------------------------------------------------------------------------------- */

@@ -113,7 +113,7 @@ void replicas_heed(struct single *single, struct patience patience, struct lock_
 /* All of an answer to a request to acquire, but for LOCK_FAILED's cause where there was no reply.
  */
 void answer_read(
-	const struct single *single, const struct reply *reply, struct lock_answer *answer);
+	const struct session *session, const struct reply *reply, struct lock_answer *answer);
 
 /* --- giving.c --- */
 

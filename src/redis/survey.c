@@ -351,18 +351,29 @@ static bool show_lock(struct survey *survey, const char *name,
 	return good;
 }
 
-static void free_found(struct survey *survey)
+static void free_names(struct survey *survey)
 {
 	for (size_t i = 0; i < survey->name_count; i++)
 		free(survey->names[i].name);
 	free(survey->names);
 	survey->names = NULL;
 	survey->name_count = survey->name_size = 0;
+}
+
+/* The nodes' among them: a Cluster may have others at the next look. */
+static void close_nodes(struct survey *survey)
+{
 	for (size_t i = 0; i < survey->node_count; i++)
 		session_close(&survey->nodes[i]);
 	free(survey->nodes);
 	survey->nodes = NULL;
 	survey->node_count = 0;
+}
+
+static void close_sessions(struct survey *survey)
+{
+	session_close(&survey->own);
+	close_nodes(survey);
 }
 
 /* Over the connection that there is, if there is one. */
@@ -374,6 +385,7 @@ static bool look(struct survey *survey, void (*show)(const struct lock_view *vie
 	survey->patience = patience;
 	survey->failure = failure;
 	survey->session = &survey->own;
+	close_nodes(survey);
 	good = done(survey, session_open(survey->session, patience, failure)) && find_names(survey);
 	for (size_t i = 0; good && i < survey->name_count; i++) {
 		const char *name = survey->names[i].name;
@@ -383,7 +395,7 @@ static bool look(struct survey *survey, void (*show)(const struct lock_view *vie
 			(i == 0 || strcmp(name, survey->names[i - 1].name) != 0))
 			good = show_lock(survey, name, show, context);
 	}
-	free_found(survey);
+	free_names(survey);
 	return good;
 }
 
@@ -401,7 +413,7 @@ bool single_survey(const struct server *server, const char *prefix, char *const 
 	};
 	bool good = look(&survey, show, context, patience, failure);
 
-	session_close(&survey.own);
+	close_sessions(&survey);
 	return good;
 }
 
@@ -439,6 +451,6 @@ void single_look_close(void *state)
 {
 	struct survey *survey = state;
 
-	session_close(&survey->own);
+	close_sessions(survey);
 	free(survey);
 }

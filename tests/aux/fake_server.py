@@ -1,12 +1,18 @@
 """Something that is no Redis, or a Redis in trouble: fake_server.py MODE DIR
 
+delay-MS:PORT passes everything on to a server on PORT, MS late, each way: also what a client that
+has gone left behind.
+
 Listens on DIR/socket and on a free port of 127.0.0.1, written to DIR/port once it is ready.
 """
 
 import os
+import queue
 import selectors
 import socket
 import sys
+import threading
+import time
 
 ANSWERS = {
     "garbage": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 what?\r\n",
@@ -37,6 +43,39 @@ def listeners(directory):
     return over_path, over_tcp
 
 
+def pass_on(source, target, delay):
+    """Every byte in its order, late, and the end as well."""
+    line = queue.Queue()
+
+    def send():
+        while True:
+            due, data = line.get()
+            time.sleep(max(0, due - time.monotonic()))
+            try:
+                target.sendall(data) if data else target.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            if not data:
+                return
+
+    threading.Thread(target=send, daemon=True).start()
+    while True:
+        try:
+            data = source.recv(65536)
+        except OSError:
+            data = b""
+        line.put((time.monotonic() + delay, data))
+        if not data:
+            return
+
+
+def delay(peer, mode):
+    late, port = mode.removeprefix("delay-").split(":")
+    upstream = socket.create_connection(("127.0.0.1", int(port)))
+    for pair in ((peer, upstream), (upstream, peer)):
+        threading.Thread(target=pass_on, args=(*pair, int(late) / 1000), daemon=True).start()
+
+
 def main():
     mode, directory = sys.argv[1:]
     sockets = listeners(directory)
@@ -51,6 +90,9 @@ def main():
         for event, _ in selector.select():
             if event.data == "listener":
                 peer, _ = event.fileobj.accept()
+                if mode.startswith("delay-"):
+                    delay(peer, mode)
+                    continue
                 if mode == "close":
                     peer.close()
                     continue

@@ -120,6 +120,7 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.status = status
+                self._read()  # what it wrote last
             return pid
 
         try:

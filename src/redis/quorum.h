@@ -1,0 +1,166 @@
+/*
+ * A lock on a quorum of independent servers, as its own files share it: quorum.c (the backend,
+ * taking), quorum_vote.c (what the servers say, and what follows from it), quorum_hold.c
+ * (extending, giving back), quorum_wait.c (listening), quorum_survey.c (looking).
+ *
+ * An attempt asks all servers at once, each to promise the lock to the attempt's token, and goes on
+ * as soon as a majority has. Then it tells all of them the fencing token T, above the counters of
+ * that majority (confirm.lua); a majority of confirmations is the grant. HACKING says why that is
+ * right. An attempt that failed is taken back, and the next one has another token.
+ */
+#ifndef DLOCK_REDIS_QUORUM_H
+#define DLOCK_REDIS_QUORUM_H
+
+#include <stdatomic.h>
+
+#include "backend.h"
+#include "redis/keys.h"
+#include "redis/peer.h"
+#include "redis/record.h"
+
+enum vote_kind {
+	VOTE_NONE, /* not asked yet, or it cannot be reached */
+	VOTE_ASKED,
+	VOTE_GRANTED,   /* promised */
+	VOTE_CONFIRMED, /* knows the fencing token */
+	VOTE_BUSY,
+	VOTE_WITHIN,
+	VOTE_ALREADY,
+	VOTE_NO, /* see failure: does not count this time */
+};
+
+/* What a server did with the last renewal or release. */
+enum vote_word { WORD_NONE, WORD_YES, WORD_AGAIN, WORD_GONE, WORD_NO };
+
+/* What one server said. */
+struct vote {
+	enum vote_kind kind;
+	enum vote_word word;
+	bool touched;  /* something of this attempt may be left there */
+	bool had;      /* it has had the lock since the grant */
+	bool renewing; /* a renewal is under way */
+	bool parted;   /* a release is, */
+	bool prompt;   /* and nothing was under way before it */
+	nanos dialed_at;
+	nanos sent_at;    /* before the renewal that is under way was sent */
+	nanos proved_at;  /* before the last request that it granted or extended was sent */
+	nanos replied_at; /* to the request to acquire */
+	uint64_t fence;   /* GRANTED: a token that is above its counter and not below its clock */
+	int64_t since_us;
+	int64_t done_ms;              /* ALREADY */
+	char holder[LOCK_TOKEN_SIZE]; /* BUSY, WITHIN */
+	bool claimed; /* that one's grant is complete, or it is no dlock; else it only tries */
+	bool foreign, known;
+	struct party party;
+	int64_t held_ms, free_in_ms;
+	struct failure failure; /* NO */
+};
+
+struct quorum {
+	struct lock lock; /* first: struct backend's functions get this */
+	struct lock_request request;
+	const char *server; /* the URL, for messages; borrowed */
+	char mode[RECORD_MODE];
+	char text[RECORD_TEXT];
+	char once[KEYS_ONCE_SIZE];
+	size_t count, majority;
+	uint64_t random[2];   /* what tokens are made of */
+	atomic_uint *attempt; /* shared by processes: a child may begin another attempt, and the
+				 token of the last one is what its parent has to give back */
+	unsigned keyed;       /* the attempt that token and keys are for */
+	char token[LOCK_TOKEN_SIZE], waiter[LOCK_TOKEN_SIZE];
+	struct keys keys, waiter_keys;
+	bool asked;     /* something of the last attempt may be left in a server */
+	bool enrolled;  /* we may stand in queues */
+	bool spent;     /* the next attempt takes a fresh token */
+	bool child;     /* these connections were asked over by another process */
+	int64_t ticket; /* when the first attempt began, by our own clock, in us; 0: it did not */
+	nanos asked_at; /* before anything of this attempt was sent */
+	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
+	uint64_t fence; /* 0: not granted, as far as is known */
+	nanos granted_at;
+	nanos look_at;               /* when asking again makes sense, by itself */
+	nanos listen_until;          /* until then we listen; 0: not yet */
+	bool listening;              /* these connections do nothing else */
+	bool foreign;                /* held by somebody who will not wake us */
+	bool lost;                   /* so said a renewal */
+	struct lock_parting parting; /* of the release under way */
+	int watch, mend;             /* owned; -1: none: see quorum_watch */
+	nanos mend_after;
+	/* Sends a request once more, in full; false: it is no longer wanted. */
+	bool (*repeat)(struct quorum *quorum, size_t which, enum peer_kind kind);
+	struct lock_answer scratch; /* large */
+	struct peer *peers;         /* owned; count of them, and of votes */
+	struct vote *votes;         /* owned */
+};
+
+extern const struct backend quorum_backend;
+
+/* --- quorum.c --- */
+
+/* More servers than can be spoken to at once. False. */
+bool quorum_refuse_many(const struct server *server, struct failure *failure);
+
+/* Token and keys of the last attempt, whichever process began it. False: out of memory. */
+bool quorum_sync(struct quorum *quorum, struct failure *failure);
+
+/* How long a server is to keep the lock from now on, in ms. */
+int64_t quorum_ttl_ms(const struct quorum *quorum);
+
+/* Tells all that were asked to forget this attempt, and waits a moment for those that promised. */
+void quorum_step_back(struct quorum *quorum);
+
+/* --- quorum_vote.c --- */
+
+/* Takes all replies that have come; notes who can no longer be reached. */
+void quorum_collect(struct quorum *quorum);
+
+size_t quorum_count(const struct quorum *quorum, enum vote_kind kind);
+size_t quorum_count_word(const struct quorum *quorum, enum vote_word word);
+
+/* Since when the lock is proved: what a majority has granted or extended since. */
+nanos quorum_proved_at(const struct quorum *quorum);
+
+/* Why there is no majority: too few can be reached, or too many refuse. */
+void quorum_explain(const struct quorum *quorum, struct failure *failure);
+
+/* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
+ * LOCK_LOST: nobody has it, another attempt may. */
+enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
+
+/* LOCK_BUSY, as far as the votes tell by whom. */
+void quorum_busy(struct quorum *quorum, struct lock_answer *answer);
+
+/* --- quorum_hold.c --- */
+
+void quorum_renew(struct lock *lock, struct patience patience, struct lock_answer *answer);
+void quorum_release(struct lock *lock, const struct lock_parting *parting, struct patience patience,
+	struct lock_answer *answer);
+
+void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct patience patience, struct lock_answer *answer);
+
+/* Sends the release of this attempt to a server, behind whatever is under way there. False: it was
+ * not sent. */
+bool quorum_send_release(
+	struct quorum *quorum, size_t which, const struct lock_parting *parting, bool in_full);
+
+/* Begins to watch the connections there are: see lock_watch_fd. */
+void quorum_watch(struct quorum *quorum);
+
+/* --- quorum_wait.c --- */
+
+enum lock_result quorum_listen(
+	struct lock *lock, struct patience patience, struct failure *failure);
+
+/* Before any other request. */
+void quorum_stop_listening(struct quorum *quorum);
+
+/* --- quorum_survey.c --- */
+
+bool quorum_survey(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure);
+
+#endif

@@ -1,0 +1,339 @@
+/*
+ * What the servers of a quorum know of locks, as one. Each is asked by a thread of its own, as a
+ * single server is. A lock is held by whom a majority names, counting those that are silent; where
+ * a server says otherwise, that is told as well.
+ */
+#include "redis/quorum.h"
+
+#include <bsd/stdlib.h>
+#include <bsd/string.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/single.h"
+#include "views.h"
+
+#define SHARE_MOST (2 * NANOS_PER_SEC) /* for a server that is silent */
+#define TEXT_SIZE  1024
+
+/* One server, and what it told. */
+struct witness {
+	struct peer peer;
+	pthread_t thread;
+	bool started, answered;
+	const char *prefix;
+	char *const *patterns;
+	size_t pattern_count;
+	bool idle_too;
+	struct patience patience;
+	struct failure failure;
+	struct views views;
+};
+
+/* A view, and who told it. */
+struct entry {
+	const struct lock_view *view;
+	const struct witness *witness;
+};
+
+struct survey {
+	struct witness *witnesses; /* owned; count of them */
+	size_t count, majority, silent;
+	struct entry *entries; /* owned */
+	size_t entry_count;
+	bool idle_too;
+};
+
+/* --- Asking --------------------------------------------------------------------------------- */
+
+static void *ask(void *argument)
+{
+	struct witness *witness = argument;
+
+	witness->answered = single_survey(&witness->peer.server, witness->prefix, witness->patterns,
+		witness->pattern_count, witness->idle_too, views_take, &witness->views,
+		witness->patience, &witness->failure);
+	return NULL;
+}
+
+static void ask_all(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->count; i++)
+		survey->witnesses[i].started = pthread_create(&survey->witnesses[i].thread, NULL,
+						       ask, &survey->witnesses[i]) == 0;
+	for (size_t i = 0; i < survey->count; i++) {
+		if (survey->witnesses[i].started)
+			pthread_join(survey->witnesses[i].thread, NULL);
+		survey->silent += !survey->witnesses[i].answered;
+	}
+}
+
+/* Too few have answered; or no memory is left. */
+static bool fail(const struct survey *survey, struct failure *failure)
+{
+	const char *why = "";
+
+	for (size_t i = 0; i < survey->count; i++) {
+		const struct witness *witness = &survey->witnesses[i];
+
+		if (witness->views.out_of_memory)
+			return failure_set(failure, EXIT_SYSTEM, "out of memory");
+		if (witness->answered || !witness->started)
+			continue;
+		why = witness->failure.text;
+		if (survey->silent == survey->count && witness->failure.code != EXIT_UNREACHABLE) {
+			*failure = witness->failure;
+			return false;
+		}
+	}
+	return failure_set(failure, EXIT_UNREACHABLE,
+		"only %zu of the quorum's %zu servers answer (%s)", survey->count - survey->silent,
+		survey->count, why);
+}
+
+/* --- One lock, as several servers see it ----------------------------------------------------- */
+
+static bool is_held(const struct lock_view *view)
+{
+	return view->foreign || view->holder_count > 0;
+}
+
+static bool is_same_party(const struct party *one, const struct party *other)
+{
+	return one->pid == other->pid && one->start == other->start &&
+	       strcmp(one->host, other->host) == 0;
+}
+
+static bool is_same_holder(const struct lock_view *one, const struct lock_view *other)
+{
+	if (is_held(one) != is_held(other) || one->foreign != other->foreign)
+		return false;
+	return !is_held(one) || one->foreign ||
+	       is_same_party(&one->holders[0].party, &other->holders[0].party);
+}
+
+/* The one that most of the entries name; NULL: nobody is named. */
+static const struct lock_view *find_holder(const struct entry *entries, size_t count, size_t *times)
+{
+	const struct lock_view *best = NULL;
+
+	*times = 0;
+	for (size_t i = 0; i < count; i++) {
+		size_t same = 0;
+
+		for (size_t j = 0; j < count; j++)
+			same += is_same_holder(entries[i].view, entries[j].view);
+		if (!is_held(entries[i].view) || same < *times ||
+			(same == *times && best->fence >= entries[i].view->fence))
+			continue;
+		best = entries[i].view;
+		*times = same;
+	}
+	return best;
+}
+
+static int compare_ms(const void *a, const void *b)
+{
+	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+	return (one < other) - (one > other);
+}
+
+/* Until the majority is gone, by what those that answer say. */
+static int64_t find_ttl(const struct survey *survey, const struct entry *entries, size_t count,
+	const struct lock_view *holder)
+{
+	int64_t moments[PEERS_MOST];
+	size_t found = 0;
+	size_t needed = survey->majority > survey->silent ? survey->majority - survey->silent : 1;
+
+	for (size_t i = 0; i < count; i++)
+		if (is_same_holder(entries[i].view, holder))
+			moments[found++] = entries[i].view->ttl_ms;
+	qsort(moments, found, sizeof(moments[0]), compare_ms);
+	return moments[(needed < found ? needed : found) - 1];
+}
+
+static bool is_listed(
+	const struct lock_view_party *list, size_t count, const struct lock_view_party *party)
+{
+	for (size_t i = 0; i < count; i++)
+		if (is_same_party(&list[i].party, &party->party))
+			return true;
+	return false;
+}
+
+/* Who waits on any of them. NULL: no memory. */
+static struct lock_view_party *gather_waiters(
+	const struct entry *entries, size_t count, size_t *found)
+{
+	struct lock_view_party *list;
+	size_t most = 1;
+
+	for (size_t i = 0; i < count; i++)
+		most += entries[i].view->waiter_count;
+	list = calloc(most, sizeof(*list));
+	*found = 0;
+	for (size_t i = 0; list && i < count; i++) {
+		const struct lock_view *view = entries[i].view;
+
+		for (size_t j = 0; j < view->waiter_count; j++)
+			if (!is_listed(list, *found, &view->waiters[j]))
+				list[(*found)++] = view->waiters[j];
+	}
+	return list;
+}
+
+/* "h1:6379 says that it is free, h2:6379 does not answer"; empty: all are of one mind. */
+static void write_dissent(const struct survey *survey, const struct entry *entries, size_t count,
+	const struct lock_view *agreed, char text[static TEXT_SIZE])
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < survey->count && used < TEXT_SIZE; i++) {
+		const struct witness *witness = &survey->witnesses[i];
+		const struct lock_view *view = NULL;
+		char says[200] = "says that it is free";
+
+		for (size_t j = 0; j < count; j++)
+			if (entries[j].witness == witness)
+				view = entries[j].view;
+		if (!witness->answered)
+			strlcpy(says, "does not answer", sizeof(says));
+		else if (view ? is_same_holder(view, agreed) : !is_held(agreed))
+			continue;
+		else if (view && view->foreign)
+			strlcpy(says, "has it held by another Redis client", sizeof(says));
+		else if (view && is_held(view))
+			snprintf(says, sizeof(says), "has it held by %s:%d",
+				view->holders[0].party.host, (int)view->holders[0].party.pid);
+		used += (size_t)snprintf(text + used, TEXT_SIZE - used, "%s%s %s", used ? ", " : "",
+			witness->peer.name, says);
+	}
+}
+
+/* Entries of one name. False: no memory. */
+static bool show_lock(const struct survey *survey, const struct entry *entries, size_t count,
+	void (*show)(const struct lock_view *view, void *context), void *context)
+{
+	size_t times;
+	const struct lock_view *holder = find_holder(entries, count, &times);
+	struct lock_view view = *entries[0].view;
+	struct lock_view_party *waiters;
+	char dissent[TEXT_SIZE];
+
+	if (holder && times + survey->silent >= survey->majority) {
+		view = *holder;
+		view.ttl_ms = find_ttl(survey, entries, count, holder);
+	} else {
+		view.foreign = false;
+		view.holder_count = 0;
+		view.ttl_ms = -1;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (entries[i].view->fence > view.fence)
+			view.fence = entries[i].view->fence;
+		if (entries[i].view->counters.acquisitions > view.counters.acquisitions)
+			view.counters = entries[i].view->counters;
+	}
+	waiters = gather_waiters(entries, count, &view.waiter_count);
+	if (!waiters)
+		return false;
+	view.waiters = waiters;
+	write_dissent(survey, entries, count, &view, dissent);
+	view.dissent = dissent[0] != '\0' ? dissent : NULL;
+	if (is_held(&view) || view.waiter_count > 0 || survey->idle_too || holder)
+		show(&view, context);
+	free(waiters);
+	return true;
+}
+
+/* --- All of it ------------------------------------------------------------------------------ */
+
+static int compare_entries(const void *a, const void *b)
+{
+	return strcmp(((const struct entry *)a)->view->name, ((const struct entry *)b)->view->name);
+}
+
+static bool gather(struct survey *survey)
+{
+	size_t most = 1;
+
+	for (size_t i = 0; i < survey->count; i++)
+		most += survey->witnesses[i].views.count;
+	survey->entries = calloc(most, sizeof(*survey->entries));
+	if (!survey->entries)
+		return false;
+	for (size_t i = 0; i < survey->count; i++)
+		for (size_t j = 0; j < survey->witnesses[i].views.count; j++)
+			survey->entries[survey->entry_count++] = (struct entry){
+				&survey->witnesses[i].views.list[j], &survey->witnesses[i]};
+	qsort(survey->entries, survey->entry_count, sizeof(*survey->entries), compare_entries);
+	return true;
+}
+
+static bool show_all(const struct survey *survey,
+	void (*show)(const struct lock_view *view, void *context), void *context)
+{
+	const struct entry *entries = survey->entries;
+	size_t next;
+
+	for (size_t i = 0; i < survey->entry_count; i = next) {
+		for (next = i; next < survey->entry_count; next++)
+			if (strcmp(entries[next].view->name, entries[i].view->name) != 0)
+				break;
+		if (!show_lock(survey, entries + i, next - i, show, context))
+			return false;
+	}
+	return true;
+}
+
+static void close_survey(struct survey *survey)
+{
+	for (size_t i = 0; i < survey->count; i++)
+		views_free(&survey->witnesses[i].views);
+	free(survey->witnesses);
+	free(survey->entries);
+}
+
+bool quorum_survey(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct patience patience, struct failure *failure)
+{
+	struct survey survey = {
+		.witnesses = calloc(server->endpoint_count, sizeof(*survey.witnesses)),
+		.count = server->endpoint_count,
+		.majority = server->endpoint_count / 2 + 1,
+		.idle_too = idle_too,
+	};
+	bool good;
+
+	if (!survey.witnesses)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (survey.count > PEERS_MOST) {
+		free(survey.witnesses);
+		return quorum_refuse_many(server, failure);
+	}
+	for (size_t i = 0; i < survey.count; i++) {
+		struct witness *witness = &survey.witnesses[i];
+
+		peer_open(&witness->peer, server, i);
+		witness->prefix = prefix;
+		witness->patterns = patterns;
+		witness->pattern_count = pattern_count;
+		witness->idle_too = idle_too;
+		witness->patience = patience_within(patience, SHARE_MOST);
+	}
+	ask_all(&survey);
+	good = survey.count - survey.silent >= survey.majority || fail(&survey, failure);
+	for (size_t i = 0; good && i < survey.count; i++)
+		good = !survey.witnesses[i].views.out_of_memory || fail(&survey, failure);
+	if (good && !(gather(&survey) && show_all(&survey, show, context)))
+		good = failure_set(failure, EXIT_SYSTEM, "out of memory");
+	close_survey(&survey);
+	return good;
+}

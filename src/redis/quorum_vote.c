@@ -1,0 +1,442 @@
+/* What the servers of a quorum say, and what follows from it. */
+#include "redis/quorum.h"
+
+#include <bsd/string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/connection.h"
+#include "redis/fault.h"
+#include "redis/script.h"
+#include "redis/single.h"
+
+#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
+
+/* --- Replies -------------------------------------------------------------------------------- */
+
+static void refuse(struct vote *vote, const struct failure *failure)
+{
+	vote->kind = VOTE_NO;
+	vote->failure = *failure;
+}
+
+static void read_busy(
+	struct vote *vote, const struct reply *reply, const struct lock_answer *answer)
+{
+	struct record record;
+
+	vote->kind = VOTE_BUSY;
+	vote->touched = false;
+	strlcpy(vote->holder, answer->holder_token, sizeof(vote->holder));
+	vote->foreign = answer->foreign;
+	vote->known = answer->known;
+	vote->party = answer->holder;
+	vote->held_ms = answer->held_ms;
+	vote->free_in_ms = answer->free_in_ms;
+	vote->claimed = vote->foreign ||
+			(record_read(&record, reply_text(reply_at(reply, 7))) && record.claimed);
+}
+
+/* A promise is told apart from one to our own attempt that was here by another name already. */
+static void read_vote(struct quorum *quorum, size_t which, const struct reply *reply)
+{
+	struct vote *vote = &quorum->votes[which];
+	struct peer *peer = &quorum->peers[which];
+	struct lock_answer *answer = &quorum->scratch;
+	const char *word = reply_text(reply_at(reply, 0));
+
+	if (peer->session.refusal.code != EXIT_DONE) {
+		refuse(vote, &peer->session.refusal);
+		return;
+	}
+	if (word && strcmp(word, "twice") == 0) {
+		failure_set(&vote->failure, EXIT_USAGE,
+			"%s is also one of the other servers in %s: each may be listed once",
+			peer->name, quorum->server);
+		vote->kind = VOTE_NO;
+		return;
+	}
+	single_clear(answer);
+	answer_read(&peer->session, reply, answer);
+	switch (answer->result) {
+	case LOCK_GRANTED:
+		vote->kind = VOTE_GRANTED;
+		vote->fence = answer->fence;
+		vote->since_us = answer->since_us;
+		break;
+	case LOCK_BUSY:
+		read_busy(vote, reply, answer);
+		break;
+	case LOCK_WITHIN:
+		vote->kind = VOTE_WITHIN;
+		vote->touched = false;
+		vote->fence = answer->fence;
+		strlcpy(vote->holder, answer->holder_token, sizeof(vote->holder));
+		break;
+	case LOCK_ALREADY:
+		vote->kind = VOTE_ALREADY;
+		vote->touched = false;
+		vote->done_ms = answer->done_ms;
+		break;
+	case LOCK_FAILED:
+		refuse(vote, &answer->failure);
+		break;
+	default: /* ended: this attempt was taken back there */
+		vote->kind = VOTE_NO;
+		failure_set(&vote->failure, EXIT_UNREACHABLE, "%s was too late", peer->name);
+		break;
+	}
+}
+
+/* Counts only behind a promise: not from a server that is listed twice. */
+static void read_confirmation(const struct quorum *quorum, struct vote *vote, const char *word)
+{
+	if (vote->kind != VOTE_GRANTED)
+		return;
+	vote->kind = VOTE_NO;
+	if (strcmp(word, "confirmed") != 0)
+		return;
+	vote->kind = VOTE_CONFIRMED;
+	vote->had = true;
+	vote->proved_at = quorum->asked_at;
+}
+
+static const struct {
+	const char *text;
+	enum vote_word word;
+} renewals[] = {{"extended", WORD_YES}, {"again", WORD_AGAIN}, {"denied", WORD_NO},
+	{"ended", WORD_NO}, {"attended", WORD_NO}},
+  releases[] = {{"released", WORD_YES}, {"gone", WORD_GONE}, {"lost", WORD_NO}, {"denied", WORD_NO},
+	  {"ended", WORD_NO}, {"attended", WORD_NO}};
+
+static void read_renewal(struct vote *vote, const char *text)
+{
+	vote->renewing = false;
+	vote->word = WORD_NONE;
+	for (size_t i = 0; i < sizeof(renewals) / sizeof(renewals[0]); i++)
+		if (strcmp(text, renewals[i].text) == 0)
+			vote->word = renewals[i].word;
+	/* One that has it for the first time has lost nothing. */
+	if (vote->word == WORD_AGAIN && !vote->had)
+		vote->word = WORD_YES;
+	if (vote->word == WORD_YES || vote->word == WORD_AGAIN) {
+		vote->had = vote->touched = true;
+		vote->proved_at = vote->sent_at;
+	}
+}
+
+/* False: it is no answer to a release. */
+static bool read_release(struct vote *vote, const char *text)
+{
+	for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++) {
+		if (strcmp(text, releases[i].text) != 0)
+			continue;
+		vote->word = releases[i].word;
+		vote->touched = false;
+		return true;
+	}
+	return false;
+}
+
+/* Who is broken is told as who is busy would be. */
+static void read_force(struct vote *vote, const struct reply *reply, const char *word)
+{
+	int64_t now_us = reply_integer(reply_at(reply, 1));
+	struct record record;
+
+	vote->word = strcmp(word, "broken") == 0 ? WORD_YES : WORD_GONE;
+	if (vote->word == WORD_GONE)
+		return;
+	vote->kind = VOTE_BUSY;
+	vote->free_in_ms = reply_integer(reply_at(reply, 2));
+	vote->known = record_read(&record, reply_text(reply_at(reply_at(reply, 3), 0)));
+	vote->foreign = !vote->known;
+	vote->claimed = true;
+	if (!vote->known)
+		return;
+	vote->party = record.party;
+	vote->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+	snprintf(vote->holder, sizeof(vote->holder), "%.60s:%d", record.party.host,
+		(int)record.party.pid);
+}
+
+/* A script that the server does not know yet: what was sent behind others was sent in full. */
+static bool is_to_be_repeated(const struct peer *peer, enum fault_kind kind)
+{
+	return kind == FAULT_NO_SCRIPT && peer->due_count == 0;
+}
+
+static void heed_error(
+	struct quorum *quorum, size_t which, const struct peer_due *what, const char *text)
+{
+	struct peer *peer = &quorum->peers[which];
+	struct vote *vote = &quorum->votes[which];
+	struct failure failure;
+	enum fault_kind kind = fault_read(text, peer->name, &failure);
+
+	if (peer->session.refusal.code != EXIT_DONE)
+		failure = peer->session.refusal;
+	if (kind == FAULT_WRONG_TYPE)
+		failure_set(&failure, EXIT_PROTOCOL,
+			"the key '%s' holds something else than a lock on %s: it is somebody "
+			"else's, and is left alone",
+			quorum->keys.lock, peer->name);
+	vote->renewing = false;
+	if (is_to_be_repeated(peer, kind) && quorum->repeat(quorum, which, what->kind))
+		return;
+	if (what->kind == PEER_ACQUIRE)
+		refuse(vote, &failure);
+	else
+		vote->failure = failure;
+	if (kind == FAULT_MOVED_AWAY)
+		peer_drop(peer);
+}
+
+static void heed(
+	struct quorum *quorum, size_t which, const struct peer_due *what, const struct reply *reply)
+{
+	struct vote *vote = &quorum->votes[which];
+	const char *word = reply_text(reply_at(reply, 0));
+
+	if (what->tag != quorum->keyed)
+		return;
+	if (reply_error(reply)) {
+		heed_error(quorum, which, what, reply_error(reply));
+		return;
+	}
+	/* Where another process has read some of the replies, this one may come sooner. */
+	if (word && quorum->child && read_release(vote, word))
+		return;
+	switch (what->kind) {
+	case PEER_ACQUIRE:
+		if (vote->kind == VOTE_ASKED)
+			read_vote(quorum, which, reply);
+		vote->replied_at = clock_now();
+		break;
+	case PEER_CONFIRM:
+		read_confirmation(quorum, vote, word ? word : "");
+		break;
+	case PEER_FORCE:
+		read_force(vote, reply, word ? word : "");
+		break;
+	case PEER_RENEW:
+		read_renewal(vote, word ? word : "");
+		break;
+	default:
+		read_release(vote, word ? word : "");
+		break;
+	}
+}
+
+void quorum_collect(struct quorum *quorum)
+{
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct peer *peer = &quorum->peers[i];
+		struct vote *vote = &quorum->votes[i];
+		struct peer_due what;
+		struct reply *reply;
+
+		while (peer_take(peer, &what, &reply)) {
+			heed(quorum, i, &what, reply);
+			reply_free(reply);
+		}
+		if (peer->due_count > 0)
+			continue;
+		vote->renewing = false;
+		if (vote->kind == VOTE_ASKED && peer_is_down(peer)) {
+			refuse(vote, &peer->failure);
+		} else if (vote->kind == VOTE_ASKED) { /* at another address than what was tried */
+			vote->kind = VOTE_NONE;
+			vote->touched = false;
+		}
+	}
+}
+
+/* --- Counting ------------------------------------------------------------------------------- */
+
+size_t quorum_count(const struct quorum *quorum, enum vote_kind kind)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].kind == kind;
+	return count;
+}
+
+size_t quorum_count_word(const struct quorum *quorum, enum vote_word word)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].word == word;
+	return count;
+}
+
+static int compare_nanos(const void *a, const void *b)
+{
+	nanos one = *(const nanos *)a, other = *(const nanos *)b;
+
+	return (one < other) - (one > other);
+}
+
+nanos quorum_proved_at(const struct quorum *quorum)
+{
+	nanos moments[PEERS_MOST];
+
+	for (size_t i = 0; i < quorum->count; i++)
+		moments[i] = quorum->votes[i].proved_at;
+	qsort(moments, quorum->count, sizeof(moments[0]), compare_nanos);
+	return moments[quorum->majority - 1];
+}
+
+/* --- What follows --------------------------------------------------------------------------- */
+
+/* Why a server does not count; NULL: it does, or may. */
+static const struct failure *find_fault(const struct quorum *quorum, size_t which)
+{
+	const struct vote *vote = &quorum->votes[which];
+	const struct peer *peer = &quorum->peers[which];
+
+	if (vote->kind == VOTE_NO && vote->failure.code != EXIT_DONE)
+		return &vote->failure;
+	if (vote->kind == VOTE_NONE && peer->failure.code != EXIT_DONE)
+		return &peer->failure;
+	return NULL;
+}
+
+void quorum_explain(const struct quorum *quorum, struct failure *failure)
+{
+	size_t counting = 0, final = 0;
+	const struct failure *first = NULL, *first_final = NULL;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct failure *fault = find_fault(quorum, i);
+		enum vote_kind kind = quorum->votes[i].kind;
+
+		counting += kind != VOTE_NO && kind != VOTE_NONE && kind != VOTE_ASKED;
+		if (!first && fault)
+			first = fault;
+		if (fault && fault->code != EXIT_UNREACHABLE) {
+			final++;
+			if (!first_final)
+				first_final = fault;
+		}
+	}
+	/* What waiting will not mend is said where it alone prevents a majority. */
+	if (final > quorum->count - quorum->majority) {
+		*failure = *first_final;
+		return;
+	}
+	failure_set(failure, EXIT_UNREACHABLE,
+		"only %zu of the quorum's %zu servers answer%s%s%s%s", counting, quorum->count,
+		counting == 1 ? "s" : "", first ? " (" : "", first ? first->text : "",
+		first ? ")" : "");
+}
+
+/* How many say that it is this one's, and which of them to quote. */
+static size_t count_holder(const struct quorum *quorum, size_t which)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].kind == VOTE_BUSY &&
+			 strcmp(quorum->votes[i].holder, quorum->votes[which].holder) == 0;
+	return count;
+}
+
+/* The one whom most name; count if nobody is named. */
+static size_t find_holder(const struct quorum *quorum, bool claimed, size_t *times)
+{
+	size_t best = quorum->count;
+
+	*times = 0;
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind != VOTE_BUSY || (claimed && !vote->claimed))
+			continue;
+		if (count_holder(quorum, i) > *times) {
+			*times = count_holder(quorum, i);
+			best = i;
+		}
+	}
+	return best;
+}
+
+static int compare_ms(const void *a, const void *b)
+{
+	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+	return (one > other) - (one < other);
+}
+
+/* When enough of those that are busy come free by expiry; -1: never by themselves. */
+static int64_t free_in_ms(const struct quorum *quorum)
+{
+	int64_t moments[PEERS_MOST];
+	size_t count = 0, missing;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind == VOTE_BUSY)
+			moments[count++] = vote->free_in_ms < 0 ? INT64_MAX : vote->free_in_ms;
+	}
+	if (count == 0)
+		return 0;
+	qsort(moments, count, sizeof(moments[0]), compare_ms);
+	missing = quorum->majority - quorum_count(quorum, VOTE_GRANTED);
+	if (missing > count)
+		missing = count;
+	return moments[missing - 1] == INT64_MAX ? -1 : moments[missing - 1];
+}
+
+void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
+{
+	size_t times;
+	size_t which = find_holder(quorum, true, &times);
+
+	if (which == quorum->count)
+		which = find_holder(quorum, false, &times);
+	answer->result = LOCK_BUSY;
+	answer->rank = -1;
+	answer->free_in_ms = free_in_ms(quorum);
+	answer->look_at = answer->free_in_ms < 0
+				  ? NANOS_NEVER
+				  : clock_now() + answer->free_in_ms * NANOS_PER_MS + LOOK_AFTER;
+	if (which == quorum->count)
+		return;
+
+	const struct vote *vote = &quorum->votes[which];
+
+	strlcpy(answer->holder_token, vote->holder, sizeof(answer->holder_token));
+	answer->foreign = vote->foreign;
+	answer->known = vote->known;
+	answer->holder = vote->party;
+	answer->held_ms = vote->held_ms;
+}
+
+enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer)
+{
+	size_t silent = quorum_count(quorum, VOTE_NONE) + quorum_count(quorum, VOTE_ASKED) +
+			quorum_count(quorum, VOTE_NO);
+	size_t times, off = 0;
+
+	answer->result = LOCK_FAILED;
+	if (quorum->count - silent < quorum->majority) {
+		quorum_explain(quorum, &answer->failure);
+		return answer->result;
+	}
+	for (size_t i = 0; i < quorum->count; i++)
+		off += quorum->votes[i].kind == VOTE_BUSY && quorum->votes[i].holder[0] == '\0';
+	find_holder(quorum, true, &times);
+	/* Where nobody holds it, the server keeps off for a while (--settle). Those that are silent
+	 * may be the holder's as well. */
+	if (off + silent > quorum->count - quorum->majority ||
+		(times > 0 && times + silent >= quorum->majority))
+		quorum_busy(quorum, answer);
+	else
+		answer->result = LOCK_LOST;
+	return answer->result;
+}

@@ -1,0 +1,654 @@
+# redis+quorum:// on five real servers, which are killed, stopped and restarted empty.
+
+load helper
+
+setup_file() {
+	file_begin
+	local i
+	for i in 1 2 3 4 5; do
+		server_begin "$BATS_FILE_TMPDIR/q$i"
+	done
+	ln -s "$(realpath "${TEST_BIN:-$BATS_TEST_DIRNAME/aux}/lock_probe")" "$BIN/lock_probe"
+}
+
+teardown_file() {
+	local i
+	for i in 1 2 3 4 5; do
+		server_end "$BATS_FILE_TMPDIR/q$i"
+	done
+	file_end
+}
+
+setup() {
+	local i
+	test_begin
+	for i in 1 2 3 4 5; do
+		[[ -e $(dir_of "$i")/pid ]] || server_again "$(dir_of "$i")"
+		on "$i" FLUSHALL >/dev/null
+		on "$i" CONFIG RESETSTAT >/dev/null
+	done
+	export DLOCK_SERVER
+	DLOCK_SERVER=$(url 1 2 3 4 5)
+}
+
+# Those that a test stopped go on; then nothing may be left on any of them but what is remembered.
+teardown() {
+	local i failed=0
+	thaw 1 2 3 4 5
+	if [[ -n ${BATS_TEST_COMPLETED:-} ]]; then
+		wait_until nothing_runs || failed=1
+		for i in 1 2 3 4 5; do
+			wait_until is_clean "$i" || failed=1
+		done
+	fi
+	test_end || failed=1
+	return $failed
+}
+
+dir_of() { echo "$BATS_FILE_TMPDIR/q$1"; }
+on() { redis-cli -s "$(dir_of "$1")/socket" "${@:2}"; }
+port_of() { echo "$(<"$(dir_of "$1")/port")"; }
+url() {
+	local i list=
+	for i; do
+		list+=,127.0.0.1:$(port_of "$i")
+	done
+	echo "redis+quorum://${list:1}"
+}
+
+freeze() {
+	local i
+	for i; do
+		kill -STOP "$(<"$(dir_of "$i")/pid")"
+	done
+}
+thaw() {
+	local i
+	for i; do
+		[[ ! -e $(dir_of "$i")/pid ]] || kill -CONT "$(<"$(dir_of "$i")/pid")" 2>/dev/null || true
+	done
+}
+slay() {
+	local i
+	for i; do
+		server_end "$(dir_of "$i")"
+	done
+}
+revive() {
+	local i
+	for i; do
+		server_again "$(dir_of "$i")"
+	done
+}
+
+# Of a server that is not there nothing can be left.
+is_clean() {
+	[[ ! -e $(dir_of "$1")/pid || -z $(on "$1" KEYS '*' | grep -v ':meta$') ]]
+}
+
+owner() { on "$1" GET "lock:${2:-x}"; }
+is_owned_on() { [[ -n $(owner "$1" "${2:-x}") ]]; }
+is_free_on() { [[ -z $(owner "$1" "${2:-x}") ]]; }
+fence_on() { on "$1" HGET "$(meta_of x)" fence; }
+
+# How many of the five have x in the name of TOKEN.
+count_owned() {
+	local i count=0
+	for i in 1 2 3 4 5; do
+		[[ ! -e $(dir_of "$i")/pid || $(owner "$i") != "$1" ]] || ((++count))
+	done
+	echo "$count"
+}
+
+evalshas() { # SERVER: how many scripts were called there
+	on "$1" INFO commandstats | sed -n 's/^cmdstat_evalsha\?:calls=\([0-9]*\).*/\1/p' | paste -sd+ | sed 's/^$/0/' | bc
+}
+
+queued() { # SERVER COUNT
+	[[ $(on "$1" ZCARD 'lock:{lock:x}:queue') == "$2" ]]
+}
+
+# --- Taking and giving back ---
+
+@test "a lock on five servers: on all of them, by one token" {
+	hold a x -t 3
+	local token
+	token=$(variable DLOCK_TOKEN)
+	assert_match "$token" '^[^:]+:[0-9]+:[0-9a-f]{32}$'
+	wait_until eval '[[ $(count_owned '"$token"') == 5 ]]'
+	assert_match "$(variable DLOCK_FENCE)" '^[0-9]{16}$'
+	let_go a
+	expect 0
+}
+
+@test "the fence is above all counters of the majority, and a majority knows it" {
+	local i known=0
+	for i in 1 2 3; do
+		on $i HSET "$(meta_of x)" fence 900000000000${i}000 size 5 >/dev/null
+	done
+	freeze 4 5
+	hold a x -w 4
+	thaw 4 5
+	assert_equal "$(variable DLOCK_FENCE)" 9000000000003001
+	for i in 1 2 3; do
+		[[ $(fence_on $i) != 9000000000003001 ]] || ((++known))
+	done
+	assert_equal "$known" 3 'servers that know the fence'
+	let_go a
+	expect 0
+}
+
+# What the holder a's COMMAND was given.
+variable() { tr '\0' '\n' <"/proc/$a_command/environ" | sed -n "s/^$1=//p"; }
+
+@test "a confirmation counts only where the lock is ours, and the token is news" {
+	local lua=$BATS_TEST_DIRNAME/../src/lua keys
+	cat "$lua/prelude.lua" "$lua/confirm.lua" >confirm.lua
+	keys="lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue lock:{lock:x}:who:me lock:{lock:x}:wake:me"
+	confirm() { on 1 --eval confirm.lua $keys , 'lock:{lock:x}:' '' me "$1" 60000 0 text me.waits; }
+	on 1 SET lock:x other PX 60000 >/dev/null
+	assert_equal "$(confirm 1000)" stale
+	on 1 SET lock:x me PX 1000 >/dev/null
+	assert_equal "$(confirm 1000)" confirmed
+	assert_equal "$(confirm 1000)" confirmed
+	assert_between "$(on 1 PTTL lock:x)" 5000 60000 'ms until it expires'
+	assert_equal "$(confirm 999)" stale
+	on 1 HSET "$(meta_of x)" token other >/dev/null
+	assert_equal "$(confirm 1000)" stale
+	on 1 FLUSHALL >/dev/null
+}
+
+# The first three, each of them that much slower each way.
+slow_url() { # MS
+	local i list=
+	for i in 1 2 3; do
+		fake_server "delay-$1:$(port_of $i)"
+		list+=,127.0.0.1:$(<"delay-$1:$(port_of $i)/port")
+	done
+	echo "redis+quorum://${list:1}"
+}
+
+@test "somebody who comes between the request and its confirmation has it" {
+	local i
+	export DLOCK_SERVER
+	DLOCK_SERVER=$(slow_url 200)
+	start a dlock -n x touch ran
+	wait_until is_owned_on 1
+	wait_until is_owned_on 2
+	on 1 SET lock:x other PX 60000 >/dev/null
+	on 2 SET lock:x other PX 60000 >/dev/null
+	finish a
+	assert_equal "$status" 1 'exit code'
+	refute_file ran
+	assert_equal "$(owner 1)$(owner 2)" otherother
+	wait_until is_free_on 3
+	for i in 1 2; do
+		on $i DEL lock:x >/dev/null
+	done
+}
+
+@test "the lock counts from before the first request left, however long the servers took" {
+	local pids
+	pids="$(<"$(dir_of 1)/pid") $(<"$(dir_of 2)/pid") $(<"$(dir_of 3)/pid")"
+	DLOCK_SERVER=$(slow_url 300)
+	try dlock -S "$(url 1 2 3)" x true # the scripts are known there
+	local began
+	began=$(now_ms)
+	try dlock -t 4 --grace 0.5 x bash -c "trap 'date +%s%3N >ended; exit' TERM; kill -STOP $pids; while sleep 0.02; do :; done"
+	assert_equal "$status" 80
+	# Counted from the answer, which is 1200 ms later, it would be as much longer.
+	assert_between $(($(<ended) - began)) 1200 3450 'ms from the request to the end of COMMAND'
+	thaw 1 2 3
+	local i
+	for i in 1 2 3; do
+		on $i FLUSHALL >/dev/null
+	done
+}
+
+@test "busy: 1, and the holder by name" {
+	hold a x
+	try dlock -n x true
+	expect_failure 1 "^dlock: x: busy: held by [^ ]+:$a_pid \(tester, witness\) for "
+	try dlock -w 0.3 x true
+	expect_failure 1 "^dlock: x: busy after 300ms: held by [^ ]+:$a_pid "
+	let_go a
+	expect 0
+	try dlock -n x true
+	expect 0
+}
+
+@test "a waiter is woken by the release, not by a clock" {
+	hold a x
+	start b dlock x echo b
+	wait_until queued 1 1
+	wait_until queued 5 1
+	local began
+	began=$(now_ms)
+	let_go a
+	finish b
+	expect 0 b
+	assert_between $(($(now_ms) - began)) 0 $((900 * TEST_PATIENCE)) 'ms'
+	assert queued 1 0
+}
+
+@test "a waiter that is ended leaves no place behind; one that is killed holds up nobody" {
+	hold a x
+	start b dlock x true
+	wait_until queued 3 1
+	kill -TERM "$b_pid"
+	finish b
+	assert_equal "$status" 143
+	wait_until queued 3 0
+	start c dlock x true
+	wait_until queued 3 1
+	start d dlock x echo d
+	wait_until queued 3 2
+	kill -KILL "$c_pid"
+	let_go a
+	local began
+	began=$(now_ms)
+	finish d
+	expect 0 d
+	assert_between $(($(now_ms) - began)) 0 $((2500 * TEST_PATIENCE)) 'ms'
+	# What a dead waiter leaves ends by itself, within a minute.
+	local i key
+	for i in 1 2 3 4 5; do
+		for key in $(on $i KEYS '*' | grep -v ':meta$'); do
+			assert_between "$(on $i PTTL "$key")" -2 60000 "the expiry of $key"
+		done
+		on $i FLUSHALL >/dev/null
+	done
+}
+
+@test "a waiter costs each server next to nothing" {
+	hold a x
+	start b dlock x true
+	wait_until queued 2 1
+	sleep 0.3
+	local before
+	before=$(evalshas 2)
+	sleep 2
+	assert_equal "$(evalshas 2)" "$before" 'scripts'
+	let_go a
+	finish b
+	expect 0
+}
+
+# --- Dead and silent servers, before ---
+
+@test "any two of five that are dead, or silent, or empty: the lock is granted, and held by all others" {
+	local pair one other what
+	for pair in 1,2 1,5 2,4 3,4 4,5; do
+		one=${pair%,*} other=${pair#*,}
+		for what in freeze slay; do
+			$what "$one" "$other"
+			try dlock -n x sh -c 'echo $DLOCK_FENCE >>fences'
+			expect 0
+			assert_between "$took" 0 $((1000 * TEST_PATIENCE)) "ms with $pair after $what"
+			[[ $what == freeze ]] && thaw "$one" "$other" || revive "$one" "$other"
+		done
+	done
+	assert_equal "$(sort -n fences)" "$(<fences)" 'fences'
+	assert_equal "$(sort -n fences | uniq | wc -l)" 10
+}
+
+@test "three of five dead: 69 at once; silent: 69 after five seconds, and nothing is left" {
+	slay 2 3 4
+	try dlock x true
+	expect_failure 69 "^dlock: x: only 2 of the quorum's 5 servers answer \(cannot reach 127\.0\.0\.1:[0-9]+: Connection refused\)"
+	assert_between "$took" 0 $((2000 * TEST_PATIENCE)) 'ms'
+	revive 2 3 4
+	freeze 2 3 4
+	try dlock -w 1 x true
+	expect_failure 69 "only 2 of the quorum's 5 servers answer"
+	thaw 2 3 4
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_clean $i
+	done
+	try dlock -n x true
+	expect 0
+}
+
+@test "a server that is silent while the lock is taken and given back has nothing of it afterwards" {
+	freeze 4 5
+	try dlock -t 60 x true
+	expect 0
+	thaw 4 5
+	# It was granted there, late, and given back behind that.
+	wait_until eval '[[ -n $(on 4 HGET "$(meta_of x)" ended) ]]'
+	wait_until is_clean 4
+	wait_until is_clean 5
+}
+
+@test "a lock that is granted late is confirmed there too: the counter is not left behind" {
+	try dlock x true # the scripts are known there
+	freeze 4 5
+	hold a x
+	thaw 4 5
+	wait_until is_owned_on 4
+	wait_until eval '[[ $(fence_on 4) == "$(fence_on 1)" ]]'
+	let_go a
+	expect 0
+}
+
+# --- During the hold ---
+
+@test "two of five killed during the hold: it goes on, and they get the lock again" {
+	hold a x -t 2
+	local token
+	token=$(variable DLOCK_TOKEN)
+	slay 1 2
+	sleep 2.5
+	assert is_alive "$a_command"
+	revive 1 2
+	wait_until eval '[[ $(count_owned '"$token"') == 5 ]]'
+	assert_equal "$(fence_on 1)" "$(fence_on 5)" 'the fence set again'
+	let_go a
+	expect 0 '' "$err"
+}
+
+@test "two of five silent during the hold, for longer than the TTL: it goes on, and they get it again" {
+	hold a x -t 1.5
+	freeze 2 5
+	sleep 2
+	assert is_alive "$a_command"
+	thaw 2 5
+	wait_until is_owned_on 2
+	wait_until is_owned_on 5
+	assert_equal "$(owner 2)" "$(owner 3)"
+	let_go a
+	expect 0 '' "$err"
+}
+
+@test "one after the other restarts empty during the hold: it goes on" {
+	hold a x -t 2
+	local token i
+	token=$(variable DLOCK_TOKEN)
+	for i in 1 2 3 4 5; do
+		slay $i
+		revive $i
+		wait_until eval '[[ $(owner '$i') == '"$token"' ]]'
+		try dlock -n x true
+		assert_equal "$status" 1 'exit code of another one'
+	done
+	let_go a
+	assert_equal "$status" 0
+}
+
+@test "three of five dead during the hold: COMMAND is stopped in time, 80" {
+	hold a x -t 2
+	slay 1 3 5
+	finish a
+	assert_equal "$status" 80
+	assert is_gone "$a_command"
+	assert_match "$err" 'cannot be proved any longer'
+	revive 1 3 5
+	wait_until is_free_on 2
+}
+
+@test "somebody else took it on three of five: lost, 80" {
+	hold a x -t 2
+	local i
+	for i in 1 2 3; do
+		on $i SET lock:x thief PX 60000 >/dev/null
+	done
+	finish a
+	assert_equal "$status" 80
+	assert_match "$err" 'the lock was lost'
+	for i in 1 2 3; do
+		assert_equal "$(owner $i)" thief
+		on $i DEL lock:x >/dev/null
+	done
+}
+
+@test "somebody else took it on two of five: nothing of that matters" {
+	hold a x -t 2
+	on 1 SET lock:x thief PX 60000 >/dev/null
+	on 2 SET lock:x thief PX 60000 >/dev/null
+	sleep 2.2
+	assert is_alive "$a_command"
+	let_go a
+	expect 0
+	on 1 DEL lock:x >/dev/null
+	on 2 DEL lock:x >/dev/null
+}
+
+@test "another Redlock client that holds three of five keeps us out, and is waited for" {
+	local i
+	for i in 1 2 3; do
+		on $i SET lock:x foreign PX 60000 >/dev/null
+	done
+	try dlock -n x true
+	assert_equal "$status" 1
+	start b dlock x echo b
+	wait_until queued 2 1
+	for i in 1 2 3; do
+		on $i DEL lock:x >/dev/null
+	done
+	finish b
+	expect 0 b
+}
+
+# --- Processes ---
+
+@test "the keeper is killed: COMMAND dies, and no server keeps the lock" {
+	hold a x
+	kill -KILL "$a_keeper"
+	finish a
+	assert_equal "$status" 70
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_free_on $i
+	done
+}
+
+@test "the front is killed: COMMAND is stopped, and no server keeps the lock" {
+	hold a x -t 3
+	kill -KILL "$a_pid"
+	wait_until is_gone "$a_command"
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_free_on $i
+	done
+}
+
+@test "a signal while too few servers answer: it dies of it, and nothing is left when they do again" {
+	freeze 1 2 3
+	start a dlock x true
+	wait_until is_owned_on 4
+	kill -TERM "$a_pid"
+	finish a
+	assert_equal "$status" 143
+	thaw 1 2 3
+	local i
+	for i in 1 2 3 4 5; do
+		wait_until is_free_on $i
+	done
+}
+
+# --- Other commands ---
+
+@test "status: what the majority says, and who says otherwise" {
+	hold a x
+	start b dlock x true
+	wait_until queued 1 1
+	wait_until queued 5 1
+	on 3 DEL lock:x >/dev/null
+	try dlock status x
+	assert_equal "$status" 0
+	assert_match "$out" "x +exclusive +[^ ]+:$a_pid tester witness .* 1\$"
+	assert_match "$err" "^dlock: x: 127.0.0.1:$(port_of 3) says that it is free\$"
+	slay 5
+	try dlock status x
+	assert_equal "$status" 0
+	assert_match "$err" "127.0.0.1:$(port_of 5) does not answer\$"
+	try dlock status --json x
+	assert_equal "$(jq -r '.[0] | "\(.name) \(.holders[0].pid) \(.waiting)"' <<<"$out")" "x $a_pid 1"
+	let_go a
+	finish b
+	expect 0
+	try dlock status x
+	assert_equal "$status" 1
+	slay 4 3
+	try dlock status x
+	expect_failure 69 "only 2 of the quorum's 5 servers answer"
+}
+
+@test "a detached lock: acquired, renewed and released by its token, on a majority" {
+	freeze 5
+	try dlock acquire -t 20 x
+	thaw 5
+	assert_equal "$status" 0
+	local token=${out% *}
+	slay 4
+	try dlock renew x "$token"
+	expect 0
+	try dlock -n x true
+	assert_equal "$status" 1
+	try dlock release x other:1:00112233445566778899aabbccddeeff
+	expect_failure 1 'not held with this token'
+	try dlock release x "$token"
+	expect 0
+	try dlock -n x true
+	expect 0
+	try dlock release x "$token"
+	expect_failure 1 'not held with this token'
+}
+
+@test "release --force breaks it, on all servers; its holder is stopped, a waiter gets it" {
+	hold a x -t 2
+	start b dlock x echo b
+	wait_until queued 1 1
+	try dlock release --force x
+	assert_equal "$status" 0
+	assert_match "$err" "broken: held by [^ ]+:$a_pid"
+	finish a
+	assert_equal "$status" 80
+	finish b
+	expect 0 b
+}
+
+@test "a server that came up lately does not count with --settle" {
+	slay 1 2
+	revive 1 2
+	try dlock -n --settle 1 x true # the others are older than that
+	expect 0
+	try dlock -n --settle 1h x true
+	expect_failure 1 'came up lately'
+}
+
+@test "taken again inside its holder: at once, under the outer lock" {
+	try dlock x sh -c 'dlock x sh -c "echo \$DLOCK_FENCE"; echo $DLOCK_FENCE'
+	assert_equal "$status" 0
+	assert_match "$out" '^([0-9]+)'$'\n''([0-9]+)$'
+	assert_equal "${out%$'\n'*}" "${out#*$'\n'}" 'both fences'
+}
+
+@test "skipped when it has succeeded: --cooldown, --once" {
+	try dlock --once a x touch one
+	expect 0
+	slay 1 2
+	try dlock --once a x touch two
+	expect 0
+	try dlock --cooldown 1h x touch two
+	expect 0
+	refute_file two
+	assert test -e one
+	local i
+	for i in 3 4 5; do
+		on $i FLUSHALL >/dev/null # the record of --once lives for days
+	done
+}
+
+# --- What cannot be ---
+
+@test "shares, permits, --also and --priority are refused" {
+	try dlock -s x true
+	expect_failure 64 '--shared needs one server'
+	try dlock --permits 3 x true
+	expect_failure 64 '--permits needs one server'
+	try dlock --priority 3 x true
+	expect_failure 64 '--priority needs one server'
+	try dlock --also y x true
+	expect_failure 64 '--also needs one server'
+}
+
+@test "fewer than three servers, one of them twice: 64" {
+	try dlock -S "$(url 1 2)" x true
+	expect_failure 64 'fewer than the three servers'
+	try dlock -S "$(url 1 2 1)" x true
+	expect_failure 64 'named twice'
+	try dlock -S "$(url 1 2),localhost:$(port_of 1)" x touch ran
+	expect_failure 64 'is also one of the other servers .*: each may be listed once'
+	refute_file ran
+}
+
+@test "an even number is advised against, and works" {
+	try dlock -S "$(url 1 2 3 4)" x echo ran
+	expect 0 ran "dlock: x: a quorum of 4 servers bears no more losses than one of 3"
+}
+
+@test "another number of servers than is on record: 78" {
+	try dlock x true
+	expect 0
+	try dlock -S "$(url 1 2 3)" x touch ran
+	expect_failure 78 'knows the lock as one of a quorum of 5 servers'
+	try dlock -S "redis://127.0.0.1:$(port_of 1)" x touch ran
+	expect_failure 78 'knows the lock as one of a quorum of 5 servers'
+	refute_file ran
+}
+
+@test "a key of another type on one server does not count, on three it is 76; none is touched" {
+	local i
+	on 1 LPUSH lock:x theirs >/dev/null
+	try dlock x true
+	expect 0
+	for i in 2 3; do
+		on $i LPUSH lock:x theirs >/dev/null
+	done
+	try dlock x true
+	expect_failure 76 "the key 'lock:x' holds something else than a lock on 127"
+	for i in 1 2 3; do
+		assert_equal "$(on $i LRANGE lock:x 0 -1)" theirs
+		on $i DEL lock:x >/dev/null
+	done
+}
+
+# --- Servers that are none, and slow ones ---
+
+@test "two of five are no Redis, in each way: the lock is granted all the same" {
+	local mode
+	for mode in silent garbage close close-late half ok error; do
+		fake_server $mode
+		try dlock -n -S "redis+quorum://127.0.0.1:$(<$mode/port),localhost:$(<$mode/port),$(url 3 4 5 | cut -c16-)" \
+			x true
+		expect 0
+		assert_between "$took" 0 $((2000 * TEST_PATIENCE)) "ms beside $mode"
+	done
+}
+
+@test "three of five are no Redis: 76" {
+	fake_server garbage
+	local port
+	port=$(<garbage/port)
+	try dlock -S "redis+quorum://127.0.0.1:$port,localhost:$port,[::ffff:127.0.0.1]:$port,$(url 4 5 | cut -c16-)" x true
+	expect_failure 76 'does not speak the Redis protocol'
+}
+
+@test "a server that is slower than twice the TTL: no late grant stays on it" {
+	fake_server delay-2500:"$(port_of 1)"
+	local slow
+	slow=127.0.0.1:$(<"delay-2500:$(port_of 1)/port")
+	export DLOCK_SERVER=redis+quorum://$slow,$(url 2 3 4 5 | cut -c16-)
+	hold a x -t 1.2
+	try dlock -n x true
+	assert_equal "$status" 1
+	let_go a
+	expect 0
+	try dlock -n x true
+	expect 0
+	# What was written has come there, in order, though dlock has ended long ago.
+	wait_until eval '[[ $(on 1 HGET "$(meta_of x)" ended | wc -w) == 3 ]]'
+	stays 1000 is_free_on 1
+}
