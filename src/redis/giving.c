@@ -142,7 +142,9 @@ static enum wire release_once(struct single *single, const struct lock_parting *
 
 	begin_release(single, &call, parting);
 	waiting_stop(single);
-	if (session->connection && session->waiting)
+	/* Behind a WAIT it would wait as well; on a connection of its own it may overtake the
+	 * request, which then finds that its token has ended. */
+	if (session->connection && session->waiting && !session->owes)
 		return release_behind(single, &call, patience, answer);
 	wire = session_call(session, &call, &reply, patience, &answer->failure);
 	if (wire != WIRE_OK)
