@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "failure.h"
 #include "fuzz.h"
+#include "tls_program.h"
 
 #define MOST 40
 
@@ -48,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		argv[argc++] = strsep(&rest, "\n");
 	if (!options_read(&options, argc, argv, &done, &failure))
 		MUST(failure.code != EXIT_DONE && failure.text[0] != '\0');
-	else if (!done)
+	else if (!done && !tls_program_is_needed(&options)) /* that reads it all anew */
 		check(&options);
 	options_close(&options);
 	free(text);

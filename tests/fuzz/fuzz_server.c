@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(server != NULL || (failure.code != EXIT_DONE && failure.text[0] != '\0'));
 	if (server != NULL) {
 		MUST(server->endpoint_count > 0 && server->text != NULL);
-		MUST(!hides || strstr(server->text, secret) == NULL);
+		/* What looks like one may be a part of a path. */
+		MUST(!hides || server->password == NULL || strstr(server->text, secret) == NULL);
 	}
 	MUST(!hides || server != NULL || strstr(failure.text, secret) == NULL);
 	server_free(server);
