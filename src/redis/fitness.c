@@ -91,7 +91,7 @@ static bool is_elsewhere(struct visit *visit, const char *key)
 {
 	struct command ask = {.words = {"GET", key}};
 	struct failure unheard;
-	struct reply *reply;
+	struct reply *reply = NULL;
 	bool moved;
 
 	if (!visit_ask(visit, &ask, 1, &reply, &unheard))

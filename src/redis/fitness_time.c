@@ -59,12 +59,13 @@ static void judge_latency(struct visit *visit, const nanos trips[static TRIPS])
 {
 	nanos tenth = visit->request->ttl_ms * NANOS_PER_MS / 10;
 	nanos most = tenth < SLOWEST ? tenth : SLOWEST;
+	nanos median = trips[TRIPS / 2];
 	bool slow = trips[TRIPS - 1] > most;
 
 	visit_tell(visit, "latency", slow ? LOCK_DOUBTFUL : LOCK_FIT, EXIT_DONE,
 		slow ? "a longer --ttl, or a server that is nearer or has less to do" : NULL,
 		"%d round trips: median %.2fms, slowest %.2fms", TRIPS,
-		(double)trips[TRIPS / 2] / (double)NANOS_PER_MS,
+		(double)median / (double)NANOS_PER_MS,
 		(double)trips[TRIPS - 1] / (double)NANOS_PER_MS);
 }
 

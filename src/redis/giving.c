@@ -80,7 +80,7 @@ static bool read_release(
 	if (!single_by_token(single) || !single_read_denial(reply, answer))
 		return false;
 	/* On the connection before this one the same release may have landed. */
-	if (single->session.dials > 1 && strcmp(word, "ended") == 0) {
+	if (single->session.dials > 1 && word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_RELEASED;
 		single_read_handed(reply_at(reply, 1), answer);
 	}
