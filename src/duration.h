@@ -14,7 +14,8 @@
  * is then untouched. */
 bool duration_parse(const char *text, nanos *out);
 
-/* Writes a span for people, two units at most, into buf: "2m13s", "45s", "3d4h", "120ms" below a second. Returns buf. */
+/* Writes a span for people, two units at most, into buf: "2m13s", "45s", "3d4h", "120ms" below a
+ * second. Returns buf. */
 const char *duration_format(nanos span, char buf[static DURATION_TEXT]);
 
 #endif

@@ -8,7 +8,7 @@
 
 struct failure {
 	enum exit_code code; /* EXIT_DONE: none */
-	char text[400];	     /* one line without "dlock: " and without a newline */
+	char text[400];      /* one line without "dlock: " and without a newline */
 };
 
 /* Fills it in, printf-like; the text is cut to fit and control characters in it become '?'. An

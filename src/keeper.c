@@ -184,13 +184,15 @@ static void prepare_environment(const struct supervision *s)
 static void export_answer(const struct supervision *s)
 {
 	const char *fences = lock_fences(s->lock);
+	const char *token = getenv("DLOCK_TOKEN");
+	char *fence = getenv("DLOCK_FENCE");
 
 	if (s->task->nested)
 		export_nested(s);
-	else
-		decimal_write_unsigned(getenv("DLOCK_FENCE"), s->lease->answer.fence);
+	else if (fence)
+		decimal_write_unsigned(fence, s->lease->answer.fence);
 	/* On a quorum an attempt that failed had another token. */
-	if (!s->task->nested && strcmp(getenv("DLOCK_TOKEN"), lock_token(s->lock)) != 0)
+	if (!s->task->nested && (!token || strcmp(token, lock_token(s->lock)) != 0))
 		setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);

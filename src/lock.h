@@ -67,8 +67,8 @@ enum lock_result {
 	LOCK_LOST,    /* renew, release: proven that somebody else has, or had, it, or it was ended;
 		       * acquire: this attempt was ended meanwhile, asking again makes another */
 	LOCK_TIMEOUT, /* patience ran out */
-	LOCK_CANCELLED, /* cancel_fd became readable */
-	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_CANCELLED,    /* cancel_fd became readable */
+	LOCK_FAILED,       /* see failure; a code of EXIT_UNREACHABLE may be tried again */
 	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
 			    * back; see failure */
 };
@@ -228,8 +228,8 @@ bool lock_survey(const struct server *server, const char *prefix, char *const *p
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct patience patience, struct failure *failure);
 
-/* The same more than once, over the same connection where the service can keep one: what is asked is
- * borrowed until lock_lookout_close(). After a failure the next look connects anew. */
+/* The same more than once, over the same connection where the service can keep one: what is asked
+ * is borrowed until lock_lookout_close(). After a failure the next look connects anew. */
 struct lock_lookout;
 struct lock_lookout *lock_lookout_open(const struct server *server, const char *prefix,
 	char *const *patterns, size_t pattern_count, struct failure *failure);

@@ -23,7 +23,8 @@ static const char *characters_fault(const char *text)
 
 static bool begins_with_companion_word(const char *text)
 {
-	static const char *const words[] = {"meta", "holders", "queue", "who", "wake", "waits", "once"};
+	static const char *const words[] = {
+		"meta", "holders", "queue", "who", "wake", "waits", "once"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		size_t length = strlen(words[i]);

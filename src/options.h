@@ -41,7 +41,7 @@ struct options {
 	bool per_host;
 	const char **also; /* NAMEs of more locks; owned */
 	size_t also_count;
-	int replicas;     /* must have the lock, within replicas_in; 0: none */
+	int replicas; /* must have the lock, within replicas_in; 0: none */
 	nanos replicas_in;
 	nanos at_least;   /* keep the lock for that long from its grant; 0 */
 	nanos cooldown;   /* skip when a success is less than that ago; 0: do not */
@@ -84,7 +84,7 @@ struct options {
 	bool json;
 	bool openmetrics;
 	bool watch;
-	nanos interval; /* between two looks; 0: not given */
+	nanos interval;  /* between two looks; 0: not given */
 	char **operands; /* what follows the command word and is not an option */
 	size_t operand_count;
 
@@ -105,8 +105,8 @@ struct options {
 /* Reads argv, environment and configuration. On -h and -V prints to stdout and sets *done. False
  * with failure (EXIT_USAGE, EXIT_CONFIG, EXIT_SYSTEM); what was read till then counts. A password
  * in argv is overwritten in place, so that the copy in options->server is the only one left. Where
- * tls_program_is_needed() it is not, and neither operands nor a password are read: the other program
- * is to do that. */
+ * tls_program_is_needed() it is not, and neither operands nor a password are read: the other
+ * program is to do that. */
 bool options_read(
 	struct options *options, int argc, char **argv, bool *done, struct failure *failure);
 

@@ -3,9 +3,9 @@
  * Linux 3.4): an orphan below becomes our own child, whatever setsid or double fork it went
  * through.
  *
- * No function here allocates, takes a lock or waits: the kill deadline depends on nothing else. (But
- * for SIGKILL to what may not be signalled: see cgroup.h.)
- * One thread, the one that started COMMAND or took its tree over.
+ * No function here allocates, takes a lock or waits: the kill deadline depends on nothing else.
+ * (But for SIGKILL to what may not be signalled: see cgroup.h.) One thread, the one that started
+ * COMMAND or took its tree over.
  */
 #ifndef DLOCK_PROCESS_TREE_H
 #define DLOCK_PROCESS_TREE_H

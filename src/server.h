@@ -16,7 +16,8 @@ struct failure;
 enum server_scheme { SERVER_REDIS, SERVER_UNIX, SERVER_SENTINEL, SERVER_QUORUM };
 
 struct endpoint {
-	char *host; /* owned; a name, an IPv4 or IPv6 address without brackets; or a path of a unix socket */
+	char *host; /* owned; a name, an IPv4 or IPv6 address without brackets; or a path of a unix
+		       socket */
 	int port;   /* 0 for a unix socket */
 };
 
@@ -25,8 +26,8 @@ struct server {
 	bool tls;
 	struct endpoint *endpoints; /* owned; one, or as many as the list names */
 	size_t endpoint_count;
-	char *service;	/* owned; sentinel only, else NULL */
-	char *user;	/* owned; NULL: the default user */
+	char *service;  /* owned; sentinel only, else NULL */
+	char *user;     /* owned; NULL: the default user */
 	char *password; /* owned; NULL: none */
 	int db;
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */

@@ -361,7 +361,6 @@ enum wire connection_read(struct connection *connection, struct reply **reply,
 		result = parse(connection, reply, failure);
 		if (result != WIRE_AGAIN)
 			return result;
-		result = WIRE_OK;
 		switch (await_bytes(connection, patience)) {
 		case PATIENCE_READY:
 			result = read_bytes(connection, failure);

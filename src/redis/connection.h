@@ -20,15 +20,15 @@ struct lookup;
 struct reply;
 struct server;
 
-/* Connects to an endpoint of a server, by TLS where that says so. `peer` is its name in messages; it
- * and the server are borrowed for the connection's life; *lookup as in resolve().
+/* Connects to an endpoint of a server, by TLS where that says so. `peer` is its name in messages;
+ * it and the server are borrowed for the connection's life; *lookup as in resolve().
  * connection_close() with *connection after WIRE_OK. */
 enum wire connection_open(struct connection **connection, const struct server *server,
 	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
 	struct patience patience, struct failure *failure);
 
-/* The same without waiting, as dial_begin: connecting goes on while it is used. But for TLS, where it
- * waits within patience. */
+/* The same without waiting, as dial_begin: connecting goes on while it is used. But for TLS, where
+ * it waits within patience. */
 enum wire connection_begin(struct connection **connection, const struct server *server,
 	const char *peer, struct lookup **lookup, size_t which, size_t *count,
 	struct patience patience, struct failure *failure);

@@ -198,17 +198,18 @@ static bool is_flawless(struct quorum *quorum)
 static void attempt(
 	struct quorum *quorum, int tries, struct patience patience, struct lock_answer *answer)
 {
+	bool promised;
+
 	single_clear(answer);
 	collect_votes(quorum, tries, patience);
-	if (quorum_count(quorum, VOTE_GRANTED) < quorum->majority ||
-		quorum_count(quorum, VOTE_ALREADY) > 0)
-		tell_refusal(quorum, answer);
-	else if (!confirm(quorum, tries, patience))
+	promised = quorum_count(quorum, VOTE_GRANTED) >= quorum->majority &&
+		   quorum_count(quorum, VOTE_ALREADY) == 0;
+	if (promised && !confirm(quorum, tries, patience))
 		answer->result = LOCK_LOST;
-	else if (!is_flawless(quorum))
-		tell_refusal(quorum, answer);
-	else
+	else if (promised && is_flawless(quorum))
 		tell_grant(quorum, answer);
+	else
+		tell_refusal(quorum, answer);
 }
 
 /* Before the next attempt, at random, so that those who split the votes do not do so again. False:

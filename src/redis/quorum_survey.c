@@ -126,7 +126,7 @@ static const struct lock_view *find_holder(const struct entry *entries, size_t c
 		for (size_t j = 0; j < count; j++)
 			same += is_same_holder(entries[i].view, entries[j].view);
 		if (!is_held(entries[i].view) || same < *times ||
-			(same == *times && best->fence >= entries[i].view->fence))
+			(best && same == *times && best->fence >= entries[i].view->fence))
 			continue;
 		best = entries[i].view;
 		*times = same;
@@ -145,7 +145,7 @@ static int compare_ms(const void *a, const void *b)
 static int64_t find_ttl(const struct survey *survey, const struct entry *entries, size_t count,
 	const struct lock_view *holder)
 {
-	int64_t moments[PEERS_MOST];
+	int64_t moments[PEERS_MOST] = {0};
 	size_t found = 0;
 	size_t needed = survey->majority > survey->silent ? survey->majority - survey->silent : 1;
 

@@ -36,7 +36,7 @@ static int compare_nanos(const void *a, const void *b)
 
 nanos quorum_proved_at(const struct quorum *quorum)
 {
-	nanos moments[PEERS_MOST];
+	nanos moments[PEERS_MOST] = {0};
 
 	for (size_t i = 0; i < quorum->count; i++)
 		moments[i] = quorum->votes[i].proved_at;

@@ -96,9 +96,9 @@ static void read_confirmation(const struct quorum *quorum, struct vote *vote, co
 		return;
 	vote->had = true;
 	vote->proved_at = quorum->asked_at;
-	/* A promise that came after the token was made may be of a server that has lost its counter:
-	 * then only its clock, which is in the promise, knows of a token that was granted before
-	 * (docs/model, NO_PROMISE). */
+	/* A promise that came after the token was made may be of a server that has lost its
+	 * counter: then only its clock, which is in the promise, knows of a token that was granted
+	 * before (docs/model, NO_PROMISE). */
 	if (vote->fence <= quorum->fence)
 		vote->kind = VOTE_CONFIRMED;
 }

@@ -1,6 +1,7 @@
 /* A lock on one Redis server, as its own files share it: single.c (the backend, taking), answer.c
- * (what the server says to that), replicas.c (what its replicas do), renewing.c (extending), giving.c
- * (giving back, verifying), force.c (breaking), waiting.c (listening), survey.c (looking). */
+ * (what the server says to that), replicas.c (what its replicas do), renewing.c (extending),
+ * giving.c (giving back, verifying), force.c (breaking), waiting.c (listening), survey.c (looking).
+ */
 #ifndef DLOCK_REDIS_SINGLE_H
 #define DLOCK_REDIS_SINGLE_H
 

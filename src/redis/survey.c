@@ -173,7 +173,10 @@ static bool scan_all(struct survey *survey, const char *pattern)
 	if (!good || count == 0)
 		return good && scan(survey, pattern);
 	survey->nodes = calloc(count, sizeof(*survey->nodes));
-	good = survey->nodes != NULL || fail_memory(survey);
+	if (!survey->nodes) {
+		free(places);
+		return fail_memory(survey);
+	}
 	for (size_t i = 0; good && i < count; i++)
 		good = scan_node(survey, &places[i], pattern);
 	survey->session = &survey->own;

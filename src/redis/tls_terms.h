@@ -1,5 +1,5 @@
-/* What a TLS session is to be, from a server's URL: versions, authorities, certificate, host. Nothing
- * but tls.c includes it. */
+/* What a TLS session is to be, from a server's URL: versions, authorities, certificate, host.
+ * Nothing but tls.c includes it. */
 #ifndef DLOCK_REDIS_TLS_TERMS_H
 #define DLOCK_REDIS_TLS_TERMS_H
 
@@ -9,8 +9,8 @@
 struct failure;
 struct server;
 
-/* Reads the files that the URL names. NULL with failure: EXIT_CONFIG where one of them is of no use.
- * SSL_CTX_free() with it. */
+/* Reads the files that the URL names. NULL with failure: EXIT_CONFIG where one of them is of no
+ * use. SSL_CTX_free() with it. */
 SSL_CTX *tls_terms_make(const struct server *server, struct failure *failure);
 
 /* Whom to ask for (SNI, which is for names only), and who has to answer. */
