@@ -529,10 +529,19 @@ slow_url() { # MS
 	expect 0 b
 }
 
+# up_for SECONDS SERVER...
+up_for() {
+	local i
+	for i in "${@:2}"; do
+		(($(on "$i" INFO server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p') >= $1)) || return 1
+	done
+}
+
 @test "a server that came up lately does not count with --settle" {
+	wait_until up_for 3 3 4 5
 	slay 1 2
 	revive 1 2
-	try dlock -n --settle 1 x true # the others are older than that
+	try dlock -n --settle 1 x true
 	expect 0
 	try dlock -n --settle 1h x true
 	expect_failure 1 'came up lately'
