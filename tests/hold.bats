@@ -252,8 +252,8 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 @test "whose parent has ended already, is told to name the process" {
 	cat >lone <<-'END'
 		import os, subprocess, time
+		parent = os.getpid()
 		if os.fork() == 0:
-		    parent = os.getppid()
 		    while os.getppid() == parent:
 		        time.sleep(0.01)
 		    os.execvp("dlock", ["dlock", "hold", "x"])
