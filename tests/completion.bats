@@ -62,7 +62,7 @@ offers() {
 # The same in each shell.
 table() {
 	cat <<-'END'
-		dlock --tt => --ttl
+		dlock --conflict => --conflict-exit-code
 		dlock --if-unreachable _ => fail skip
 		dlock --on-lost=w => --on-lost=warn
 		dlock ni => nightly
@@ -89,14 +89,14 @@ table() {
 		dlock status fruit ch =>
 		dlock nightly -c fru => fruit
 		dlock -c fru => fruit
-		dlock nightly fruit -n --wa =>
-		dlock nightly --wa =>
-		dlock run nightly --wa =>
+		dlock nightly fruit -n --conflict =>
+		dlock nightly --conflict =>
+		dlock run nightly --conflict =>
 		dlock nightly --wait 5 fru =>
 		dlock guard sta => state
 		dlock guard state fruit b => banana
 		dlock guard --fence 5 state fruit b => banana
-		dlock guard --fe => --fence
+		dlock guard --fen => --fence
 		dlock --report sta => state
 		dlock --stop-signal US => USR1 USR2
 		dlock --stop-signal SIGUS => SIGUSR1 SIGUSR2
