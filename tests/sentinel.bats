@@ -16,7 +16,7 @@ setup_file() {
 	for one in s1 s2 s3; do
 		sentinel_begin "$one" main "$(<"$BATS_FILE_TMPDIR/d1/port")" 2
 	done
-	wait_until settled
+	wait_until -t 60 settled
 }
 
 teardown_file() {
