@@ -78,6 +78,7 @@ net_end() {
 		local pid=server${i}_pid
 		[[ -z ${!pid:-} ]] || kill "${!pid}" 2>/dev/null || true
 		ip netns pids "$net-$i" 2>/dev/null | xargs -r kill 2>/dev/null || true
+		ip link del "$net.$i" 2>/dev/null || true
 		ip netns del "$net-$i" 2>/dev/null || true
 	done
 	ip link del "$net" 2>/dev/null || true
