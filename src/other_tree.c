@@ -12,8 +12,9 @@
 #include "process.h"
 #include "process_tree.h"
 
-#define MEMBERS_MOST 8192
-#define ROUNDS_MOST  20 /* of stopping all; 1 ms apart */
+#define MEMBERS_MOST  8192
+#define ROUNDS_POLITE 3  /* of a signal that may be ignored */
+#define ROUNDS_MOST   20 /* of stopping all; 1 ms apart */
 
 struct member {
 	pid_t pid;
@@ -141,8 +142,11 @@ void other_tree_signal(struct other_tree *tree, int sig)
 			send(&members[i], sig);
 		return;
 	}
+	/* Whoever has come meanwhile as well; but who forks faster than that must not put off the
+	 * SIGKILL that follows. */
 	gather(tree);
-	for (size_t next = 0; next < tree->count; gather(tree))
+	for (size_t next = 0, round = 0; next < tree->count && round < ROUNDS_POLITE;
+		round++, gather(tree))
 		for (; next < tree->count; next++)
 			send(&members[next], sig);
 }
