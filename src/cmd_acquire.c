@@ -20,14 +20,6 @@
 #include "server.h"
 #include "taking.h"
 
-/* Before standard streams that are closed are filled. */
-static bool is_writable(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
-}
-
 /* NFS finds a full disk when a descriptor is closed, any one of the file's. */
 static bool is_kept(int fd)
 {
@@ -92,7 +84,7 @@ static void acquire(const struct options *options, struct outcome *outcome)
 		outcome_fail(outcome, &failure);
 		return;
 	}
-	message_say(MESSAGE_INFO, "asking %s", options->server->text);
+	taking_announce(options->server);
 	front_acquire(
 		&(struct front_task){
 			.lock = lock,
@@ -113,7 +105,7 @@ int cmd_acquire(const struct options *options)
 {
 	static struct outcome outcome;
 
-	if (!is_writable(STDOUT_FILENO)) {
+	if (!taking_can_print()) {
 		message_say(MESSAGE_ERROR,
 			"cannot print the token: standard output is not open for writing");
 		return EXIT_SYSTEM;

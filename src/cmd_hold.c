@@ -1,9 +1,6 @@
 /* dlock hold NAME: the lock NAME for the rest of a shell script. */
 #include "commands.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "ancestry.h"
 #include "ending.h"
 #include "front.h"
@@ -66,7 +63,7 @@ static void hold(const struct options *options, struct outcome *outcome)
 		outcome_fail(outcome, &failure);
 		return;
 	}
-	message_say(MESSAGE_INFO, "asking %s", options->server->text);
+	taking_announce(options->server);
 	front_run(
 		&(struct front_task){
 			.lock = lock,
@@ -87,19 +84,11 @@ static void hold(const struct options *options, struct outcome *outcome)
 	lock_close(lock);
 }
 
-/* Before standard streams that are closed are filled. */
-static bool can_print(void)
-{
-	int flags = fcntl(STDOUT_FILENO, F_GETFL);
-
-	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
-}
-
 int cmd_hold(const struct options *options)
 {
 	static struct outcome outcome;
 
-	if (options->print && !can_print()) {
+	if (options->print && !taking_can_print()) {
 		message_say(MESSAGE_ERROR, "--print: standard output is not open for writing");
 		return EXIT_SYSTEM;
 	}

@@ -23,17 +23,6 @@ static struct lock *open_lock(
 	return lock_set_open(options->server, request, options->also, options->also_count, failure);
 }
 
-/* Of four servers one may be lost, as of three, and there are more to lose. */
-static void say_advice(const struct server *server)
-{
-	size_t count = server->endpoint_count;
-
-	if (server->scheme == SERVER_QUORUM && count % 2 == 0)
-		message_say(MESSAGE_WARNING,
-			"a quorum of %zu servers bears no more losses than one of %zu", count,
-			count - 1);
-}
-
 /* From the first look at COMMAND to its end. */
 static void run(const struct options *options, struct outcome *outcome)
 {
@@ -54,8 +43,7 @@ static void run(const struct options *options, struct outcome *outcome)
 		outcome_fail(outcome, &failure);
 		return;
 	}
-	message_say(MESSAGE_INFO, "asking %s", options->server->text);
-	say_advice(options->server);
+	taking_announce(options->server);
 
 	front_run(
 		&(struct front_task){

@@ -1,7 +1,9 @@
 #include "taking.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ancestry.h"
 #include "duration.h"
@@ -10,6 +12,7 @@
 #include "message.h"
 #include "options.h"
 #include "outcome.h"
+#include "server.h"
 #include "wait_line.h"
 
 void taking_prepare(const struct options *options, const struct ancestry *ancestry,
@@ -37,6 +40,25 @@ void taking_prepare(const struct options *options, const struct ancestry *ancest
 		.held = ancestry->held,
 	};
 	party_self(&request->self, options->label);
+}
+
+bool taking_can_print(void)
+{
+	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+void taking_announce(const struct server *server)
+{
+	size_t count = server->endpoint_count;
+
+	message_say(MESSAGE_INFO, "asking %s", server->text);
+	/* Of four servers one may be lost, as of three, and there are more to lose. */
+	if (server->scheme == SERVER_QUORUM && count % 2 == 0)
+		message_say(MESSAGE_WARNING,
+			"a quorum of %zu servers bears no more losses than one of %zu", count,
+			count - 1);
 }
 
 static void say_holder(const struct lock_answer *answer, const char *what)

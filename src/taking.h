@@ -2,14 +2,24 @@
 #ifndef DLOCK_TAKING_H
 #define DLOCK_TAKING_H
 
+#include <stdbool.h>
+
 struct ancestry;
 struct lock_request;
 struct options;
 struct outcome;
+struct server;
 
 /* What the options ask for, and who asks; borrows from both. */
 void taking_prepare(const struct options *options, const struct ancestry *ancestry,
 	struct lock_request *request);
+
+/* Whether standard output can be written to; before standard streams that are closed are filled
+ * (inherited_take). */
+bool taking_can_print(void);
+
+/* Says which server is asked (-v), and what may be unwise about it. */
+void taking_announce(const struct server *server);
 
 /* One line on how it went, where it is worth one and was not said when it happened. */
 void taking_say(const struct outcome *outcome, const struct options *options);

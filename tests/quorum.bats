@@ -490,6 +490,10 @@ up_for() {
 @test "an even number is advised against, and works" {
 	try dlock -S "$(url 1 2 3 4)" x echo ran
 	expect 0 ran "dlock: x: a quorum of 4 servers bears no more losses than one of 3"
+	try dlock acquire -S "$(url 1 2 3 4)" x
+	assert_equal "$status $err" "0 dlock: x: a quorum of 4 servers bears no more losses than one of 3"
+	try dlock release -S "$(url 1 2 3 4)" x "${out% *}"
+	assert_equal "$status" 0
 }
 
 @test "another number of servers than is on record: 78" {
