@@ -108,23 +108,36 @@ static void note_trouble(struct front *f, enum lock_result result, const struct 
 	f->told = result != LOCK_TIMEOUT;
 }
 
+/* Something has come by cancel_fd. False: that ends it. */
+static bool heed_cancel(struct front *f)
+{
+	int signal = take_signal(f);
+
+	if (signal != 0)
+		end_by_signal(f, signal);
+	else if (f->task->hold && caller_is_gone(&f->task->hold->caller))
+		end_unasked(f);
+	else
+		return true;
+	return false;
+}
+
+/* Before the next try to reach the server. That may fail at once, again and again, and would never
+ * come to look at the signals itself. */
+static bool pause_for_retry(struct front *f)
+{
+	struct pollfd cancel = {.fd = f->cancel_fd, .events = POLLIN};
+
+	return poll(&cancel, 1, RETRY_LEAST + (int)arc4random_uniform(RETRY_MORE)) <= 0 ||
+	       heed_cancel(f);
+}
+
 /* Whether to go on after a step that did not succeed; else the outcome is set. */
 static bool may_go_on(struct front *f, enum lock_result result, const struct failure *failure)
 {
-	struct pollfd signals = {.fd = f->watch.ending_fd, .events = POLLIN};
-
 	note_trouble(f, result, failure);
-	if (result == LOCK_CANCELLED) {
-		int signal = take_signal(f);
-
-		if (signal != 0)
-			end_by_signal(f, signal);
-		else if (f->task->hold && caller_is_gone(&f->task->hold->caller))
-			end_unasked(f);
-		else
-			return true;
-		return false;
-	}
+	if (result == LOCK_CANCELLED)
+		return heed_cancel(f);
 	if (result == LOCK_ALREADY) {
 		f->outcome->kind = OUTCOME_ALREADY;
 		withdraw(f, LATE_LIMIT);
@@ -139,9 +152,20 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 		end_by_time(f);
 		return false;
 	}
-	if (result == LOCK_FAILED)
-		poll(&signals, 1, RETRY_LEAST + (int)arc4random_uniform(RETRY_MORE));
-	return true;
+	return result != LOCK_FAILED || pause_for_retry(f);
+}
+
+/* Where it cannot be asked, there is no turn to wait for either: what it answered before may have
+ * been said by a server that has forgotten us since. */
+static enum lock_result ask(struct front *f, struct failure *failure)
+{
+	enum lock_result result = lock_ask(f->lock, patience(f), failure);
+
+	if (result == LOCK_GRANTED)
+		f->outstanding = true;
+	else
+		f->lease->answer.result = result;
+	return result;
 }
 
 static bool start_keeper(struct front *f, struct keeper_task *order)
@@ -199,11 +223,10 @@ static bool try_once(struct front *f)
 	struct failure failure = {0};
 	struct keeper_task order;
 	int signal;
-	enum lock_result result = lock_ask(f->lock, patience(f), &failure);
+	enum lock_result result = ask(f, &failure);
 
 	if (result != LOCK_GRANTED)
 		return may_go_on(f, result, &failure);
-	f->outstanding = true;
 	if (!start_keeper(f, &order))
 		return false;
 
@@ -284,11 +307,10 @@ static bool try_detached(struct front *f)
 {
 	struct lock_answer *answer = &f->lease->answer;
 	struct failure failure = {0};
-	enum lock_result result = lock_ask(f->lock, patience(f), &failure);
+	enum lock_result result = ask(f, &failure);
 
 	if (result != LOCK_GRANTED)
 		return may_go_on(f, result, &failure);
-	f->outstanding = true;
 	lock_answer(f->lock, patience(f), answer);
 	switch (answer->result) {
 	case LOCK_GRANTED:

@@ -27,6 +27,8 @@ listens() {
 	[[ -n $token ]] && (($(cli PTTL "lock:{lock:x}:who:$token") > 2500))
 }
 
+is_cut_off() { ! find "/proc/$1/fd" -lname 'socket:*' | grep -q .; } # PID
+
 # token_of PID: of one that waits for x.
 token_of() { cli ZRANGE "$(queue_of x)" 0 -1 | grep ":$1:"; }
 
@@ -353,21 +355,38 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 @test "the server restarts empty: waiters keep off until the holder is back, then go on in order" {
 	hold one x
 	local name
-	for name in a b c; do
+	for name in a b c d e f g h; do
 		enqueue $name
 	done
 	local token
 	token=$(cli GET lock:x)
 	server_end "$SERVER"
+	for name in a b c d e f g h; do
+		local waiter=${name}_pid
+		wait_until is_cut_off "${!waiter}"
+	done
 	server_again "$SERVER"
 	wait_until owner_is x "$token"
-	wait_until queued 3
+	wait_until queued 8
 	refute_file order
 	let_go one
 	assert_equal "$status" 0
 	assert_match "$err" 'set again'
-	finish_all a b c
-	assert_order a b c
+	finish_all a b c d e f g h
+	assert_order a b c d e f g h
+}
+
+@test "a waiter ends by a signal while the server is away" {
+	hold one x
+	enqueue a
+	server_end "$SERVER"
+	wait_until is_cut_off "$a_pid"
+	kill -TERM "$a_pid"
+	finish a
+	assert_equal "$status" 143
+	server_again "$SERVER"
+	let_go one
+	refute_file order
 }
 
 @test "50 processes, one counter" {
