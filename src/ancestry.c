@@ -128,7 +128,8 @@ void ancestry_open(struct ancestry *ancestry)
 {
 	struct told told = {getenv("DLOCK_TOKEN"), getenv("DLOCK_NAME"), getenv("DLOCK_FENCES")};
 
-	*ancestry = (struct ancestry){0};
+	ancestry->looked = false;
+	ancestry->tokens[0] = ancestry->held[0] = '\0';
 	if (add_told(ancestry, &told))
 		look(ancestry, NULL, NULL);
 }

@@ -16,9 +16,9 @@ struct party;
 #define ANCESTRY_HELD 8192
 
 struct ancestry {
+	bool looked;                /* at the ancestors */
 	char tokens[ANCESTRY_TEXT]; /* separated by blanks, the innermost first */
 	char held[ANCESTRY_HELD];   /* lines "TOKEN NAME" of those whose NAMEs are known */
-	bool looked;                /* at the ancestors */
 };
 
 /* Looks at the ancestors if DLOCK_TOKEN says that there is a dlock among them: else this is free.

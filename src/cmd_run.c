@@ -26,10 +26,11 @@ static struct lock *open_lock(
 /* From the first look at COMMAND to its end. */
 static void run(const struct options *options, struct outcome *outcome)
 {
-	struct ancestry ancestry;
+	/* Large: on the stack each page of theirs would be probed, which costs a fault. */
+	static struct ancestry ancestry;
+	static struct program program;
 	struct lock_request request;
 	struct inherited inherited;
-	struct program program;
 	struct failure failure;
 	struct lock *lock;
 

@@ -48,13 +48,13 @@ static enum outcome_kind end_of_run(const struct front *f)
 
 void front_hear_parting(struct front *f, const struct keeper_task *order)
 {
-	static struct lock_answer answer; /* large, and seldom needed in full */
+	struct lock_answer *answer = &f->outcome->answer; /* until tell_run puts the grant there */
 
 	lock_learn(f->lock, &f->lease->answer);
 	lock_hear(f->lock, &f->lease->parting, (struct patience){f->lease->release_until, -1},
-		&answer);
-	parting_note(f->lease, &order->terms, &answer);
-	handover_see_to(f->lock, &answer);
+		answer);
+	parting_note(f->lease, &order->terms, answer);
+	handover_see_to(f->lock, answer);
 }
 
 void front_conclude(struct front *f)

@@ -35,11 +35,11 @@ struct outcome {
 	bool command_ended;
 	int end_signal;         /* dlock must die of this signal itself; 0: none */
 	struct failure failure; /* code EXIT_DONE: none */
-	struct lock_answer
-		answer; /* BUSY, TIMEOUT: who holds it; ALREADY; else the grant, if any */
 	nanos waited, held;
 	int reclaimed;
 	pid_t survivors[LEASE_SURVIVORS];
+	struct lock_answer answer; /* BUSY, TIMEOUT: who holds it; ALREADY; else the grant, if any.
+				    * Large, so it comes last */
 };
 
 /* Makes it that of a failure: the kind follows from its code. */

@@ -276,7 +276,7 @@ static ssize_t receive_bytes(struct connection *connection, char *data, size_t s
 
 static enum wire read_bytes(struct connection *connection, struct failure *failure)
 {
-	char bytes[4096];
+	char bytes[1024]; /* most answers are shorter, and a page of the stack costs a fault */
 	ssize_t count = receive_bytes(connection, bytes, sizeof(bytes));
 
 	if (count < 0 && (errno == EAGAIN || errno == EINTR))

@@ -151,7 +151,7 @@ static enum lock_result single_ask(
 /* What the server granted though it refused the greeting must not stay. */
 static void take_back(struct single *single, struct patience patience)
 {
-	struct lock_answer unheard;
+	static struct lock_answer unheard; /* large, and seldom needed */
 
 	single->session.refusal.code = EXIT_DONE;
 	single_release(&single->lock, NULL, patience, &unheard);
