@@ -446,7 +446,7 @@ commands_so_far() { cli INFO stats | sed -n 's/^total_commands_processed:\([0-9]
 # release_cost WAITERS: what the server does for one release, all calls inside the script counted.
 release_cost() {
 	local lua=$BATS_TEST_DIRNAME/../src/lua c='lock:{lock:x}:' before
-	cat "$lua/prelude.lua" "$lua/release.lua" >release.lua
+	"$lua/embed.sh" -t "$lua/prelude.lua" "$lua/release.lua" >release.lua
 	cli FLUSHALL >/dev/null
 	cli EVAL "
 		for i = 1, $1 do

@@ -35,7 +35,7 @@ load quorum
 
 @test "a confirmation counts only where the lock is ours, and the token is news" {
 	local lua=$BATS_TEST_DIRNAME/../src/lua keys
-	cat "$lua/prelude.lua" "$lua/confirm.lua" >confirm.lua
+	"$lua/embed.sh" -t "$lua/prelude.lua" "$lua/confirm.lua" >confirm.lua
 	keys="lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue lock:{lock:x}:who:me lock:{lock:x}:wake:me"
 	confirm() { on 1 --eval confirm.lua $keys , 'lock:{lock:x}:' '' me "$1" 60000 0 text me.waits; }
 	on 1 SET lock:x other PX 60000 >/dev/null

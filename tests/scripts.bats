@@ -14,7 +14,7 @@ lua() {
 	local script=$1 key=lock:$2 token=$3
 	local of="lock:{$key}:"
 	shift 3
-	mapfile -t reply < <(cli EVAL "$(cat "$LUA/prelude.lua" "$LUA/$script.lua")" 6 "$key" \
+	mapfile -t reply < <(cli EVAL "$("$LUA/embed.sh" -t "$LUA/prelude.lua" "$LUA/$script.lua")" 6 "$key" \
 		"${of}meta" "${of}holders" "${of}queue" "${of}who:$token" "${of}wake:$token" \
 		"$of" '' "$token" "$@")
 }
@@ -90,6 +90,38 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 	says released
 	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
 	assert_equal "$(meta x token),$(meta x ended)" ',a'
+}
+
+# A lock's use, with TTL, COOLDOWN; how long it is remembered for then, of a memory that was to end in
+# a minute.
+remembered=''
+uses=0
+use() { # [NAME=VALUE]...
+	local ttl=60000 cooldown=0 token=user$((uses += 1))
+	[[ $# = 0 ]] || local "$@"
+	cli PEXPIRE 'lock:{lock:x}:meta' 60000 >/dev/null
+	take x $token ttl=$ttl
+	says granted
+	give x $token fence=$fence gen=$gen since=$since success=$((cooldown > 0)) cooldown=$cooldown
+	says released
+	remembered=$(cli PTTL 'lock:{lock:x}:meta')
+}
+
+@test "what is remembered lives a month after its last use, though not every use says so" {
+	local day=$((24 * 3600 * 1000))
+	use
+	assert_between "$remembered" $((32 * day)) $((33 * day)) 'the first use'
+	use
+	assert_between "$remembered" 1 60000 'the next'
+	cli HSET 'lock:{lock:x}:meta' fence $((fence - day * 1000)) >/dev/null
+	use
+	assert_between "$remembered" $((32 * day)) $((33 * day)) 'on another day'
+	use ttl=$((2 * day))
+	assert_between "$remembered" $((33 * day)) $((34 * day)) 'a lease of two days'
+	use cooldown=$((50 * day))
+	assert_between "$remembered" $((51 * day)) $((52 * day)) 'a long cooldown'
+	use cooldown=1
+	assert_between "$remembered" $((51 * day)) $((52 * day)) 'which a short one keeps'
 }
 
 @test "what each step costs the server" {
@@ -798,7 +830,7 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 	take m b lease=60000 off=1000 seen=5
 	local key
 	for key in $(cli KEYS '*'); do
-		assert_between "$(cli PTTL "$key")" 1 $((31 * 24 * 3600 * 1000)) "$key's time to live"
+		assert_between "$(cli PTTL "$key")" 1 $((33 * 24 * 3600 * 1000)) "$key's time to live"
 	done
 	cli FLUSHALL >/dev/null
 }

@@ -24,11 +24,14 @@
 --       size, n: on record is a quorum of n servers, and that is not what the caller knows
 --       twice: on a quorum: this attempt has been here before, so the server is listed twice
 local want, most = mode_of(ARGV[4])
-local ttl, lease, ticket, boost = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local off, seen, text, outer = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11], ARGV[14] or ''
-local cooldown, once, settle = tonumber(ARGV[12]) * 1000, ARGV[13], tonumber(ARGV[15] or 0)
-local size, waiter, tentative = tonumber(ARGV[16] or '0'), ARGV[17] or me, ARGV[18]
+local ttl, lease, ticket, off = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[9])
+local text, cooldown, once, outer = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14] or ''
+local settle, size = tonumber(ARGV[15] or 0), tonumber(ARGV[16] or 0)
+local waiter = ARGV[17] or me
 local first = ticket == 0
+
+local granted, contended, waited_us, last_ticket, success =
+  know('granted', 'contended', 'waited_us', 'ticket', 'success')
 
 local function grant(claimed)
   local fence = next_fence()
@@ -36,13 +39,12 @@ local function grant(claimed)
   if want ~= 'x' and cur and meta.gen > 0 then
     gen = meta.gen
   end
-  local waited = 0
   if not first then
-    waited = math.max(0, now() - ticket)
+    waited_us = waited_us + math.max(0, now() - ticket)
   end
-  call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me,
-    'granted', int(meta.granted + 1), 'waited_us', int(meta.waited_us + waited))
-  keep_meta(ttl)
+  call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'granted', int(granted + 1),
+    'waited_us', int(waited_us))
+  keep_meta_today(fence, ttl)
   call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text, 'PX', ttl)
   if claimed then
     call('DEL', WAKE)
@@ -51,9 +53,34 @@ local function grant(claimed)
   return {'granted', now(), fence, gen, handed}
 end
 
+if has_ended() then
+  return {'ended'}
+end
+if meta.size ~= size then
+  if meta.size > 0 then
+    return {'size', meta.size}
+  end
+  meta.size = size
+  call('HSET', META, 'size', size)
+  keep_meta(0)
+end
+purge()
+
+local function at_once()
+  return (not cur or sharing()) and call('ZCARD', QUEUE) == 0 and fits(want, most)
+end
+
+-- The usual case: nobody has it, nobody waits, and nothing else is asked for.
+local plain = first and off == 0 and settle == 0 and size == 0 and outer == '' and cooldown == 0 and once == ''
+if plain and at_once() then
+  return grant(false)
+end
+--+ handing.lua
+
 -- One server's part of a quorum: who holds is settled by a majority, and by confirm.lua. So neither
 -- the counter nor anything else that lasts is written yet.
 local function promise()
+  local tentative = ARGV[18]
   call('SET', WHO, ARGV[4] .. '|' .. int(now()) .. '|' .. text, 'PX', tentative)
   place(me, want, tentative)
   return {'granted', now(), next_fence(), next_fence(), handed}
@@ -61,10 +88,10 @@ end
 
 local function queue()
   if first then
-    ticket = math.max(meta.ticket + 1, now())
+    ticket = math.max(last_ticket + 1, now())
   end
   call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
-  local new = call('ZADD', QUEUE, 'NX', ticket - boost, waiter) == 1
+  local new = call('ZADD', QUEUE, 'NX', ticket - ARGV[8], waiter) == 1
   -- Where nobody is handed the lock, the dead are not passed over by the way either.
   if size > 0 then
     call('PEXPIRE', QUEUE, MINUTE)
@@ -75,7 +102,7 @@ end
 
 local function busy()
   if first then
-    call('HSET', META, 'contended', int(meta.contended + 1), 'ticket', int(math.max(meta.ticket, ticket)))
+    call('HSET', META, 'contended', int(contended + 1), 'ticket', int(math.max(last_ticket, ticket)))
     if meta.fence == 0 then
       keep_meta(0)
     end
@@ -105,29 +132,6 @@ local function busy()
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
--- An environment may travel to another host or survive a boot; a token alone proves nothing then. Nor
--- does that of a detached lock: nobody renews it for those who run below it.
-local function is_near(token)
-  local who = '\t' .. (call('GET', companion('who:', token)) or ''):gsub('^[^|]*|[^|]*|', '') .. '\t'
-  for _, field in ipairs({'host', 'boot'}) do
-    if not who:find('\t' .. field .. '=' .. text:match(field .. '=([^\t]*)') .. '\t', 1, true) then
-      return false
-    end
-  end
-  return not who:find('\tdetached=1\t', 1, true)
-end
-
-local function holds(token)
-  return cur == token or sharing() and call('ZSCORE', HOLDERS, token)
-end
-
--- When the success was that makes this request pointless. One that lies ahead is of a clock that was
--- set back since: it must not count for longer than asked for either.
-local function done_before()
-  local last = cooldown > 0 and math.abs(now() - meta.success) < cooldown and meta.success
-  return last or once ~= '' and tonumber(call('GET', companion('once:', once)))
-end
-
 -- Leaves nothing of the caller behind, and hands on what he was handed.
 local function step_aside()
   local mine, rank = is_mine(want), not first and call('ZRANK', QUEUE, me)
@@ -149,8 +153,59 @@ local function step_aside()
   end
 end
 
--- Nobody is to be granted the lock before that (us).
-local function hold_off(moment)
+-- The answer, if that makes the request pointless or hopeless: the caller runs under one that has it.
+local function within()
+  -- An environment may travel to another host or survive a boot; a token alone proves nothing then.
+  -- Nor does that of a detached lock: nobody renews it for those who run below it.
+  local function is_near(token)
+    local who = '\t' .. (call('GET', companion('who:', token)) or ''):gsub('^[^|]*|[^|]*|', '') .. '\t'
+    for _, field in ipairs({'host', 'boot'}) do
+      if not who:find('\t' .. field .. '=' .. text:match(field .. '=([^\t]*)') .. '\t', 1, true) then
+        return false
+      end
+    end
+    return not who:find('\tdetached=1\t', 1, true)
+  end
+
+  for token in outer:gmatch('%S+') do
+    if (cur == token or sharing() and call('ZSCORE', HOLDERS, token)) and is_near(token) then
+      step_aside()
+      if cur == token or cur == WORDS[want] then
+        return {'within', now(), token, meta.fence}
+      end
+      return {'deadlock', token, cur}
+    end
+  end
+end
+
+-- The same for a success. One that lies ahead is of a clock that was set back since: it must not count
+-- for longer than asked for either.
+local function already()
+  local when = math.abs(now() - success) < cooldown * 1000 and success
+  if not when and once ~= '' then
+    when = tonumber(call('GET', companion('once:', once)))
+  end
+  if when then
+    step_aside()
+    return {'already', now(), when, handed}
+  end
+end
+
+-- Nobody is to be granted the lock while a holder may come back to a server that lost its memory, or
+-- to one that has not been up for long.
+local function keep_off()
+  local moment = 0
+  if not cur and off > 0 and meta.fence < tonumber(ARGV[10]) then
+    moment = now() + off * 1000
+  end
+  if settle > 0 then
+    -- It counts in whole seconds, so it may have come up a second later than it says.
+    local up = call('INFO', 'server'):match('uptime_in_seconds:(%d+)')
+    local settled = now() + (settle - up * 1000 + 1000) * 1000
+    if settled > now() then
+      moment = math.max(moment, settled)
+    end
+  end
   if meta.off < moment then
     meta.off = moment
     call('HSET', META, 'off', int(moment))
@@ -158,46 +213,12 @@ local function hold_off(moment)
   end
 end
 
--- Until when a server that came up lately is to be left alone (us). It counts in whole seconds, so
--- it may have come up a second later than it says.
-local function settles()
-  local up = call('INFO', 'server'):match('uptime_in_seconds:(%d+)')
-  return now() + (settle - up * 1000 + 1000) * 1000
+local pointless = outer ~= '' and within() or (cooldown > 0 or once ~= '') and already()
+if pointless then
+  return pointless
 end
-
-know()
-if has_ended() then
-  return {'ended'}
-end
-if meta.size ~= size then
-  if meta.size > 0 then
-    return {'size', meta.size}
-  end
-  meta.size = size
-  call('HSET', META, 'size', size)
-  keep_meta(0)
-end
-purge()
-for token in outer:gmatch('%S+') do
-  if holds(token) and is_near(token) then
-    step_aside()
-    if cur == token or cur == WORDS[want] then
-      return {'within', now(), token, meta.fence}
-    end
-    return {'deadlock', token, cur}
-  end
-end
-local done = done_before()
-if done then
-  step_aside()
-  return {'already', now(), done, handed}
-end
-if not cur and off > 0 and meta.fence < seen then
-  hold_off(now() + off * 1000)
-end
-local settled = settle > 0 and settles() or 0
-if settled > now() then
-  hold_off(settled)
+if off > 0 or settle > 0 then
+  keep_off()
 end
 
 if size > 0 then
@@ -221,14 +242,13 @@ if is_mine(want) then
   end
   return grant(true)
 end
-local open = not cur or sharing()
-if open and call('ZCARD', QUEUE) == 0 and fits(want, most) then
+if at_once() then
   return grant(false)
 end
 if lease > 0 then
   queue()
 end
-if open then
+if not cur or sharing() then
   hand_on(true)
   -- All that were ahead may turn out to be dead.
   if got or lease == 0 and call('ZCARD', QUEUE) == 0 and fits(want, most) then

@@ -13,7 +13,7 @@ local text, waiter = ARGV[7], ARGV[8]
 if call('ZREM', QUEUE, waiter) == 1 then
   call('DEL', companion('who:', waiter), companion('wake:', waiter))
 end
-know()
+local granted, waited_us = know('granted', 'waited_us')
 -- Without asking whose the lock is, a confirmation that comes late would count for a lock that
 -- somebody else has taken since, with a smaller token (docs/model).
 if cur ~= me or meta.fence > fence or meta.fence == fence and meta.token ~= me then
@@ -21,8 +21,8 @@ if cur ~= me or meta.fence > fence or meta.fence == fence and meta.token ~= me t
 end
 local waited = ticket > 0 and math.max(0, now() - ticket) or 0
 call('HSET', META, 'fence', int(fence), 'gen', int(fence), 'token', me,
-  'granted', int(meta.granted + 1), 'waited_us', int(meta.waited_us + waited))
-keep_meta(ttl)
+  'granted', int(granted + 1), 'waited_us', int(waited_us + waited))
+keep_meta_today(fence, ttl)
 call('SET', WHO, 'X|' .. int(now()) .. '|' .. text, 'PX', ttl)
 call('PEXPIRE', K, ttl)
 return {'confirmed'}

@@ -7,15 +7,24 @@
 #
 # One that says "Stands before OTHER.lua and ANOTHER.lua" becomes script_NAME_OTHER and
 # script_NAME_ANOTHER: the prelude, itself, and the other.
+#
+# A line "--+ FILE.lua" stands for that file.
+#
+# embed.sh -t FILE.lua... prints what is sent: these files, one after the other.
 set -eu
-
-prelude=$1
-shift
 
 # A comment has a line of its own: "--" inside a string stays.
 strip() {
-	sed -e 's/^[[:blank:]]*//' -e '/^--/d' -e '/^$/d' "$@"
+	awk -v folder="$(dirname "$1")" '
+		sub(/^--[+] /, "") { file = folder "/" $0; while ((getline < file) > 0) print; next }
+		{ print }' "$@" | sed -e 's/^[[:blank:]]*//' -e '/^--/d' -e '/^$/d'
 }
+
+if [ "$1" = -t ]; then
+	shift
+	strip "$@"
+	exit
+fi
 
 # embed NAME FILE...
 embed() {
@@ -29,6 +38,8 @@ embed() {
 		"$sha" "$name" "$name"
 }
 
+prelude=$1
+shift
 printf '/* Made by embed.sh. */\n#include "redis/script.h"\n'
 for script; do
 	own=$(basename "$script" .lua)

@@ -2,6 +2,7 @@
 -- who held it can set it again: at his next renewal, or when he gives it back, he learns that it is lost.
 -- ->    broken | free, now, left (ms; -1: it would not have ended by itself), {the holders' who; '': it is
 --       not known}, {handed}
+--+ handing.lua
 purge()
 know()
 local result, left, holders = cur and 'broken' or 'free', cur and call('PTTL', K) or 0, {}
@@ -10,7 +11,7 @@ local result, left, holders = cur and 'broken' or 'free', cur and call('PTTL', K
 local function drop(token)
   local who = call('GET', companion('who:', token)) or ''
   if (who .. '\t'):find('\tdetached=1\t', 1, true) then
-    meta.lost = meta.lost + 1
+    count('lost')
   end
   holders[#holders + 1] = who
   call('DEL', companion('who:', token), companion('wake:', token), companion('waits:', token))
@@ -36,7 +37,7 @@ end
 if result == 'broken' or meta.fence > 0 then
   meta.off = 0
   next_generation()
-  call('HSET', META, 'token', '', 'off', '0', 'lost', int(meta.lost))
+  call('HSET', META, 'token', '', 'off', '0')
 end
 if meta.size > 0 then
   call_next()

@@ -2,6 +2,7 @@
 -- ->    now, free | exclusive | foreign | shared | permits, left (ms; -1: never by itself), fence,
 --       {holder's left (ms), who, ...}, {who of waiters, the first first}, {the counters}
 local kind, left, holders, waiters = 'free', -1, {}, {}
+local counters = {know('granted', 'contended', 'timeouts', 'lost', 'waited_us', 'held_us')}
 
 if sharing() then
   kind = cur == WORDS.s and 'shared' or 'permits'
@@ -35,6 +36,4 @@ for from = 1, #queued, 500 do
     end
   end
 end
-know()
-return {now(), kind, left, meta.fence, holders, waiters,
-  {meta.granted, meta.contended, meta.timeouts, meta.lost, meta.waited_us, meta.held_us}}
+return {now(), kind, left, meta.fence, holders, waiters, counters}

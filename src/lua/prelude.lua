@@ -1,6 +1,6 @@
 -- What all scripts share. Each is sent as this file followed by its own; redis-cli runs them as well:
 --
---   cat prelude.lua acquire.lua > /tmp/a.lua
+--   sh embed.sh -t prelude.lua acquire.lua > /tmp/a.lua
 --   redis-cli --eval /tmp/a.lua lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue \
 --     lock:{lock:x}:who:TOKEN lock:{lock:x}:wake:TOKEN , lock:{lock:x}: '' TOKEN x 60000 0 0 0 0 0 'host=me' \
 --     0 '' ''
@@ -32,17 +32,16 @@ local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
 -- ms: how long what was handed waits for its claim; the lease of a waiter that does not listen yet;
 -- how long messages, the queue (on a quorum, and else) and meta live without being touched.
 local CLAIM, LEASE, MESSAGE, MINUTE, DAY, MONTH = 1000, 2000, 10000, 60000, 86400000, 2592000000
--- How many one script hands the lock to at most; how many waiters may not look often enough; how many
--- tokens are known to have ended.
-local MOST, FEW, ENDED = 64, 10, 4
+-- How many one script hands the lock to at most; how many waiters may not look often enough.
+local MOST, FEW = 64, 10
 
 local cur = call('GET', K)
 local handed = {}
-local got = false
 
 -- Lua writes large numbers as 1.7952e+15.
+local format = string.format
 local function int(n)
-  return string.format('%.0f', n)
+  return format('%d', n)
 end
 
 local us
@@ -58,29 +57,46 @@ local function ms()
   return math.floor(now() / 1000)
 end
 
--- off: nobody is granted a free lock before it (us). again: the generation that was set again.
--- token: whose the last grant is, until it ends. ended: the tokens that were given back last, the last
--- first, so that a request with one of them that comes late does nothing, and a release may be repeated.
--- success: when COMMAND last ended well (us). keep: for how long that must be remembered, where it is
--- longer than a month (ms). size: of how many servers this is one, in a quorum; 0: it is the only one.
-local NUMBERS = {'fence', 'gen', 'ticket', 'off', 'again', 'success', 'keep', 'size', 'granted',
-  'contended', 'timeouts', 'lost', 'waited_us', 'held_us'}
+-- off: nobody is granted a free lock before it (us). token: whose the last grant is, until it ends.
+-- ended: the tokens that were given back last, the last first, so that a request with one of them that
+-- comes late does nothing, and a release may be repeated. size: of how many servers this is one, in a
+-- quorum; 0: it is the only one. keep: for how long a success must be remembered, where that is longer
+-- than a month (ms). What only one script needs it names, and gets as numbers: ticket, the last that was
+-- given out; again, the generation that was set again; success, when COMMAND last ended well (us); and
+-- the counters.
 local meta
-local function know()
-  local values = call('HMGET', META, 'token', 'ended', unpack(NUMBERS))
-  meta = {token = values[1], ended = values[2] or ''}
-  for i, name in ipairs(NUMBERS) do
-    meta[name] = tonumber(values[i + 2]) or 0
+local function know(...)
+  local values = call('HMGET', META, 'token', 'ended', 'fence', 'gen', 'off', 'size', 'keep', ...)
+  meta = {
+    token = values[1], ended = values[2] or '', fence = tonumber(values[3]) or 0,
+    gen = tonumber(values[4]) or 0, off = tonumber(values[5]) or 0, size = tonumber(values[6]) or 0,
+    keep = tonumber(values[7]) or 0,
+  }
+  for i = 8, #values do
+    values[i] = tonumber(values[i]) or 0
   end
+  return unpack(values, 8)
 end
 
 local function has_ended()
-  return (' ' .. meta.ended .. ' '):find(' ' .. me .. ' ', 1, true) ~= nil
+  return meta.ended:find(me, 1, true) and (' ' .. meta.ended .. ' '):find(' ' .. me .. ' ', 1, true) ~= nil
 end
 
--- After know().
+-- A day is added for the time up to the next grant that sets it anew, and one for a lease.
 local function keep_meta(longer)
-  call('PEXPIRE', META, int(math.max(MONTH, meta.keep) + longer))
+  call('PEXPIRE', META, int(math.max(MONTH, meta.keep) + 2 * DAY + longer))
+end
+
+-- At a grant: the first of a day will do, as the fence grows with the clock.
+local function keep_meta_today(fence, ttl)
+  if ttl > DAY or math.floor(meta.fence / DAY / 1000) ~= math.floor(fence / DAY / 1000) then
+    keep_meta(ttl)
+  end
+end
+
+-- For what happens seldom.
+local function count(counter)
+  call('HSET', META, counter, int((tonumber(call('HMGET', META, counter)[1]) or 0) + 1))
 end
 
 local function companion(word, token)
@@ -125,15 +141,21 @@ local function latest()
   return tonumber(call('ZREVRANGE', HOLDERS, 0, 0, 'WITHSCORES')[2])
 end
 
--- Takes a share away; the lock lives as long as the last of those that are left: when that runs out,
--- nil where there is none.
-local function drop_share(token)
-  call('ZREM', HOLDERS, token)
+-- The lock lives as long as the last of its shares: when that runs out.
+local function keep_shares()
   local last = latest()
   if last then
     call('PEXPIREAT', HOLDERS, last)
     call('PEXPIREAT', K, last)
-  else
+  end
+  return last
+end
+
+-- Takes a share away; when the last of those that are left runs out, nil where there is none.
+local function drop_share(token)
+  call('ZREM', HOLDERS, token)
+  local last = keep_shares()
+  if not last then
     call('DEL', K)
     cur = false
   end
@@ -159,91 +181,6 @@ end
 -- Above every fence so far, and above those of a server that lost its counter but not its clock.
 local function next_fence()
   return math.max(meta.fence + 1, now())
-end
-
--- Shares that are taken from here on are no longer of the generation of those before.
-local function next_generation()
-  meta.fence = next_fence()
-  meta.gen = meta.fence
-  call('HSET', META, 'fence', int(meta.fence), 'gen', int(meta.gen))
-  keep_meta(0)
-end
-
-local function tell(token, message)
-  local wake = companion('wake:', token)
-  call('RPUSH', wake, message)
-  call('PEXPIRE', wake, MESSAGE)
-end
-
--- Has the first in the queue look in a while. Until it listens again it has the short lease of one
--- that may not be listening: see verify.lua.
-local function tell_head(after)
-  local head = call('ZRANGE', QUEUE, 0, 0)[1]
-  if head then
-    tell(head, 'look ' .. int(after))
-    call('PEXPIRE', companion('who:', head), LEASE)
-  end
-end
-
--- On a quorum no server can hand the lock on alone: it wakes the first that lives, who then tries,
--- and the next one a while later, should that one be dead. A herd of them would only split the votes.
-local function call_next()
-  for _ = 1, MOST do
-    local first, second = unpack(call('ZRANGE', QUEUE, 0, 1))
-    if not first then
-      return
-    end
-    if call('GET', companion('who:', first)) then
-      tell_head(0)
-      if second then
-        tell(second, 'look ' .. CLAIM)
-      end
-      return
-    end
-    call('ZREM', QUEUE, first)
-  end
-end
-
--- Puts a lock that is free, or shared, into the names of those whose turn it is, for the time of
--- a claim. Passes over those whose lease has run out. A writer at the head blocks later readers.
--- The one who comes next is told to look for himself when the claim must have come: the giver may
--- be dead by then as well. Where many wait, one of them will look by then in any case. And verify,
--- which may pass over many dead in a row, tells nobody: who was told something can no longer be
--- told from one that is on his way back to listening.
-local function hand_on(tells)
-  if meta.size > 0 then
-    return
-  end
-  local before = #handed
-  while #handed < MOST do
-    local head = call('ZRANGE', QUEUE, 0, 0)[1]
-    if not head then
-      break
-    end
-    local want, most = mode_of(call('GET', companion('who:', head)) or '')
-    if want and not fits(want, most) then
-      break
-    end
-    call('ZREM', QUEUE, head)
-    if want then
-      if not cur and want ~= 'x' then
-        next_generation()
-      end
-      place(head, want, CLAIM)
-      if head == me then
-        got = true
-      else
-        tell(head, 'go')
-        handed[#handed + 1] = head
-      end
-      if want == 'x' then
-        break
-      end
-    end
-  end
-  if tells and #handed > before and call('ZCARD', QUEUE) < FEW then
-    tell_head(CLAIM + 5)
-  end
 end
 
 local function is_mine(want)

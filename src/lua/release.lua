@@ -19,65 +19,39 @@ local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
 local success, cooldown, once = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
 local result, rank, look = 'released', false, false
 
-local function leave_share()
-  local before = latest()
-  local last = drop_share(me)
-  call('DEL', WHO, WAKE, companion('waits:', me))
-  if last then
-    look = last < before and last - ms()
-  else
-    -- A renewal of ours that comes late finds a later generation.
-    meta.fence = next_fence()
-    meta.gen = meta.fence
-  end
-end
-
-local function shorten()
+local held_us = know('held_us')
+purge()
+local repeated, known, known_gen = has_ended(), meta.fence, meta.gen
+local mine = is_mine(want)
+if mine and left > 0 then
   if want == 'x' then
     call('PEXPIRE', K, left)
   else
     call('ZADD', HOLDERS, 'XX', ms() + left, me)
-    local last = latest()
-    call('PEXPIREAT', HOLDERS, last)
-    call('PEXPIREAT', K, last)
+    keep_shares()
   end
   call('PEXPIRE', WHO, left)
   look = left
-end
-
-local function ended(repeated)
-  if repeated then
-    return meta.ended
-  end
-  local tokens = {me}
-  for token in meta.ended:gmatch('%S+') do
-    if #tokens < ENDED then
-      tokens[#tokens + 1] = token
-    end
-  end
-  return table.concat(tokens, ' ')
-end
-
-know()
-purge()
-local repeated = has_ended()
-if is_mine(want) then
-  if left > 0 then
-    shorten()
-  elseif want == 'x' then
+elseif mine then
+  if want == 'x' then
     call('DEL', K, WHO, WAKE, companion('waits:', me))
     cur = false
   else
-    leave_share()
-  end
-  if since > 0 and not repeated then
-    meta.held_us = meta.held_us + math.max(0, now() - since)
+    local before = latest()
+    local last = drop_share(me)
+    call('DEL', WHO, WAKE, companion('waits:', me))
+    look = last and last < before and last - ms()
+    if not last then
+      -- A renewal of ours that comes late finds a later generation.
+      meta.fence = next_fence()
+      meta.gen = meta.fence
+    end
   end
 else
   rank = call('ZRANK', QUEUE, me)
   if rank then
     call('ZREM', QUEUE, me)
-    meta.timeouts = meta.timeouts + 1
+    count('timeouts')
   end
   call('DEL', WHO, WAKE, companion('waits:', me))
   if not repeated and not rank then
@@ -86,7 +60,9 @@ else
       result = 'gone'
     else
       result = 'lost'
-      meta.lost = meta.lost + (news and 1 or 0)
+      if news then
+        count('lost')
+      end
     end
   elseif repeated and cur and not sharing()
     and mode_of(call('GET', companion('who:', cur)) or '') then
@@ -94,46 +70,63 @@ else
     handed[1] = cur
   end
 end
+if mine and since > 0 and not repeated then
+  held_us = held_us + math.max(0, now() - since)
+end
 
 -- With the token cleared and the counter not below ours, no late renewal sets the lock again. What
 -- is given back need not be waited for any longer.
-local known = meta.fence > 0
-local changes = {'ended', ended(repeated), 'fence', int(math.max(meta.fence, fence)), 'gen', int(math.max(meta.gen, gen)),
-  'timeouts', int(meta.timeouts), 'lost', int(meta.lost), 'held_us', int(meta.held_us)}
+local changes = {'held_us', int(held_us)}
+local function change(field, value)
+  changes[#changes + 1] = field
+  changes[#changes + 1] = value
+end
+if not repeated then
+  -- The last four that gave it back.
+  local before = meta.ended:match('^%S+ %S+ %S+') or meta.ended
+  change('ended', before == '' and me or me .. ' ' .. before)
+end
+meta.fence, meta.gen = math.max(meta.fence, fence), math.max(meta.gen, gen)
+if meta.fence > known or meta.gen > known_gen then
+  change('fence', int(meta.fence))
+  change('gen', int(meta.gen))
+end
 if meta.token == me then
-  changes[#changes + 1] = 'token'
-  changes[#changes + 1] = ''
+  change('token', '')
 end
 if meta.off > 0 and fence > 0 and result ~= 'lost' then
   meta.off = 0
-  changes[#changes + 1] = 'off'
-  changes[#changes + 1] = '0'
+  change('off', '0')
 end
 -- Before anybody is handed the lock, so that whoever is sees it.
 if success and result ~= 'lost' then
-  changes[#changes + 1] = 'success'
-  changes[#changes + 1] = int(now())
+  change('success', int(now()))
   if cooldown > math.max(MONTH, meta.keep) then
-    meta.keep, known = cooldown, false
-    changes[#changes + 1] = 'keep'
-    changes[#changes + 1] = int(cooldown)
+    meta.keep = cooldown
+    change('keep', int(cooldown))
   end
   if once ~= '' then
     call('SET', companion('once:', once), int(now()), 'PX', ARGV[13])
   end
 end
 call('HSET', META, unpack(changes))
-if not known then
+if known == 0 or success and meta.keep > MONTH then
   keep_meta(0)
 end
 
+-- The usual case: nobody waits.
+local head = call('ZRANGE', QUEUE, 0, 0)[1]
+if not head then
+  return {result, handed}
+end
+--+ handing.lua
 if meta.size > 0 then
   -- Who only gives an attempt back tries again himself.
   if not cur and fence > 0 then
     call_next()
   end
 elseif not cur or sharing() then
-  hand_on(true)
+  hand_on(true, head)
 end
 if #handed == 0 then
   if look then

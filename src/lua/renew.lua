@@ -11,6 +11,8 @@ local want, most = mode_of(ARGV[4])
 local ttl, fence, gen, who = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
 local size = tonumber(ARGV[9] or '0')
 
+local again
+
 local function may_return()
   if has_ended() then
     return false
@@ -23,7 +25,8 @@ local function may_return()
   end
   -- Beside others only where the server forgot this grant too: else the share was given back,
   -- and this is a renewal that was under way for too long.
-  return not cur or fits(want, most) and (meta.fence < fence or meta.again == gen)
+  return not cur or fits(want, most)
+    and (meta.fence < fence or again == gen)
 end
 
 purge()
@@ -42,7 +45,7 @@ if is_mine(want) then
     call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me)
   end
   if known < MONTH then
-    call('PEXPIRE', META, MONTH + ttl)
+    call('PEXPIRE', META, MONTH + 2 * DAY + ttl)
   end
   if want == 'x' then
     call('PEXPIRE', K, ttl)
@@ -52,7 +55,7 @@ if is_mine(want) then
   return {'extended'}
 end
 
-know()
+again = know('again')
 if may_return() then
   call('HSET', META, 'fence', int(math.max(meta.fence, fence)), 'gen', int(gen), 'again', int(gen),
     'token', me, 'off', '0', 'size', size)
@@ -63,7 +66,7 @@ if may_return() then
 end
 -- Of a quorum one server may well refuse, and go on doing so.
 if size == 0 then
-  call('HSET', META, 'lost', int(meta.lost + 1))
+  count('lost')
   if meta.fence == 0 then
     call('PEXPIRE', META, MONTH)
   end

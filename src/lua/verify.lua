@@ -3,6 +3,7 @@
 -- again, until nobody is left who has not claimed.
 -- ARGV  4...  tokens that were handed the lock
 -- ->    ok, {those of them, and of others who were handed it now, who have not claimed yet}
+--+ handing.lua
 local function take_back(token)
   call('DEL', companion('wake:', token), companion('who:', token))
   if cur == token then

@@ -1,0 +1,90 @@
+-- Handing on. Stands in the scripts that do, where they need it: Lua makes a function when it comes to
+-- it, and the usual case has ended by then.
+-- Shares that are taken from here on are no longer of the generation of those before.
+local function next_generation()
+  meta.fence = next_fence()
+  meta.gen = meta.fence
+  call('HSET', META, 'fence', int(meta.fence), 'gen', int(meta.gen))
+  keep_meta(0)
+end
+
+local function tell(token, message)
+  local wake = companion('wake:', token)
+  call('RPUSH', wake, message)
+  call('PEXPIRE', wake, MESSAGE)
+end
+
+-- Has the first in the queue look in a while. Until it listens again it has the short lease of one
+-- that may not be listening: see verify.lua.
+local function tell_head(after)
+  local head = call('ZRANGE', QUEUE, 0, 0)[1]
+  if head then
+    tell(head, 'look ' .. int(after))
+    call('PEXPIRE', companion('who:', head), LEASE)
+  end
+end
+
+-- On a quorum no server can hand the lock on alone: it wakes the first that lives, who then tries,
+-- and the next one a while later, should that one be dead. A herd of them would only split the votes.
+local function call_next()
+  for _ = 1, MOST do
+    local first, second = unpack(call('ZRANGE', QUEUE, 0, 1))
+    if not first then
+      return
+    end
+    if call('GET', companion('who:', first)) then
+      tell_head(0)
+      if second then
+        tell(second, 'look ' .. CLAIM)
+      end
+      return
+    end
+    call('ZREM', QUEUE, first)
+  end
+end
+
+-- got: the caller is one of them.
+local got = false
+
+-- Puts a lock that is free, or shared, into the names of those whose turn it is, for the time of
+-- a claim. Passes over those whose lease has run out. A writer at the head blocks later readers.
+-- The one who comes next is told to look for himself when the claim must have come: the giver may
+-- be dead by then as well. Where many wait, one of them will look by then in any case. And verify,
+-- which may pass over many dead in a row, tells nobody: who was told something can no longer be
+-- told from one that is on his way back to listening. head: the first, where he is known already.
+local function hand_on(tells, head)
+  if meta.size > 0 then
+    return
+  end
+  local before = #handed
+  while #handed < MOST do
+    head = head or call('ZRANGE', QUEUE, 0, 0)[1]
+    if not head then
+      break
+    end
+    local want, most = mode_of(call('GET', companion('who:', head)) or '')
+    if want and not fits(want, most) then
+      break
+    end
+    call('ZREM', QUEUE, head)
+    if want then
+      if not cur and want ~= 'x' then
+        next_generation()
+      end
+      place(head, want, CLAIM)
+      if head == me then
+        got = true
+      else
+        tell(head, 'go')
+        handed[#handed + 1] = head
+      end
+      if want == 'x' then
+        break
+      end
+    end
+    head = nil
+  end
+  if tells and #handed > before and call('ZCARD', QUEUE) < FEW then
+    tell_head(CLAIM + 5)
+  end
+end
