@@ -42,6 +42,8 @@ static void run(const struct options *options, struct outcome *outcome)
 	lock = open_lock(options, &request, &failure); /* connects meanwhile, where it can */
 	if (!lock || !program_find(&program, options->argv, &failure)) {
 		outcome_fail(outcome, &failure);
+		if (lock)
+			lock_close(lock);
 		return;
 	}
 	taking_announce(options->server);
