@@ -8,6 +8,7 @@ teardown() { test_end; }
 teardown_file() { file_end; }
 
 up() { cli INFO server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p'; }
+is_waiting() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == 1 ]]; }
 up_for() { (($(up) >= $1)); }
 
 @test "a server that has been up for less gives no lock, and says so" {
@@ -45,7 +46,7 @@ up_for() { (($(up) >= $1)); }
 	server_end "$SERVER"
 	server_again "$SERVER"
 	start two dlock --settle 3 x touch ran
-	wait_until test "$(cli ZCARD 'lock:{lock:x}:queue')" = 1
+	wait_until is_waiting
 	kill -CONT $one_keeper
 	wait_until is_held x
 	wait_until up_for 5
