@@ -124,9 +124,13 @@ static bool confirm(struct quorum *quorum, int tries, struct patience patience)
 		if (vote->kind == VOTE_GRANTED && vote->fence > quorum->fence)
 			quorum->fence = vote->fence;
 	}
-	for (size_t i = 0; i < quorum->count; i++)
+	for (size_t i = 0; i < quorum->count; i++) {
+		/* Nobody stays with a detached lock, to repeat it where the script is not known. */
+		bool in_full = quorum->request.detached && quorum->peers[i].due_count > 0;
+
 		if (quorum->votes[i].touched || quorum->request.queues)
-			quorum_send_confirm(quorum, i, false);
+			quorum_send_confirm(quorum, i, in_full);
+	}
 	for (;;) {
 		size_t confirmed = quorum_count(quorum, VOTE_CONFIRMED);
 
