@@ -30,7 +30,7 @@ success_of() { cli HGET "$(meta_of "$1")" success; }
 
 # skewed MS COMMAND...: on a host whose clock is that much ahead.
 skewed() {
-	PATH=$LOADING:$PATH SKEW_MS=$1 LD_PRELOAD=$BIN/skew.so ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 "${@:2}"
+	PATH=$LOADING:$PATH SKEW_MS=$1 LD_PRELOAD=$BIN/skew.so "${@:2}"
 }
 
 # calls COMMAND: how often since the last RESETSTAT, those inside scripts included.
@@ -576,7 +576,7 @@ tree() {
 	for kind in cooldown once; do
 		for ((host = 0; host < hosts; host++)); do
 			SKEW_MS=$((host * -30000 / (hosts - 1))) start "$kind$host" env PATH="$LOADING:$PATH" LD_PRELOAD="$BIN/skew.so" \
-				ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" bash host.sh "$kind" "$host" "$base" "$period"
+				bash host.sh "$kind" "$host" "$base" "$period"
 			started+=("$pid")
 		done
 	done

@@ -21,11 +21,11 @@ assert_seen() {
 }
 
 # traced FILE TOKEN [STRACE OPTION]...: a guard under strace, which can also inject errors. What it
-# called is in the file `calls`, one a line. LeakSanitizer does not run under ptrace.
+# called is in the file `calls`, one a line.
 traced() {
 	local file=$1 token=$2
 	shift 2
-	ASAN_OPTIONS=detect_leaks=0 try strace -f -qq -o calls \
+	unleaked try strace -f -qq -o calls \
 		-e trace=openat,flock,fsync,fdatasync,pwrite64,ftruncate,execve -e signal=none "$@" \
 		dlock guard --fence "$token" "$file" "$BIN/witness" exit 0
 }

@@ -39,8 +39,22 @@ file_begin() {
 		fi
 	done
 	loading_dlock
+	sanitizers_begin
 	server_begin "$SERVER"
 }
+
+# For a dlock that was built with sanitizers: a finding fails the test (test_end) even where nobody
+# reads that dlock's stderr. Tests may preload something, and look at the limit of core files, which
+# sanitizers else lower for themselves. Not under strace: see unleaked.
+sanitizers_begin() {
+	local own=log_path=$BATS_FILE_TMPDIR/finding:disable_coredump=0
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}$own:verify_asan_link_order=0
+	export UBSAN_OPTIONS=${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}$own:print_stacktrace=1
+	export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}$own
+}
+
+# unleaked COMMAND...: for strace, under which LeakSanitizer cannot work.
+unleaked() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 "$@"; }
 
 # The program under test, or the one built beside it, as LOADING/dlock: what LD_PRELOAD names has
 # no effect on a program with libc linked in.
@@ -148,6 +162,7 @@ test_end() {
 		wait_until nothing_runs || failed=1
 		wait_until only_memory_is_left || failed=1
 	fi
+	no_findings_left || failed=1
 	local pid dir
 	if [[ -e $BATS_TEST_TMPDIR/services ]]; then
 		for pid in $(<"$BATS_TEST_TMPDIR/services"); do
@@ -181,6 +196,19 @@ marked_pids() {
 }
 
 nothing_runs() { [[ -z $(marked_pids) ]]; }
+
+# What sanitizers found, in any process.
+no_findings_left() {
+	local file none=true
+	for file in "$BATS_FILE_TMPDIR"/finding.*; do
+		[[ -e $file ]] || continue
+		none=false
+		echo "--- a sanitizer's finding"
+		head -c 4000 "$file"
+		rm "$file"
+	done
+	$none
+}
 
 # Only meta, and every key ends by itself.
 only_memory_is_left() {

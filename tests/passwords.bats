@@ -149,7 +149,7 @@ everything() {
 
 @test "what goes to syslog is what is said on stderr" {
 	# Where nobody listens, connect(2) is made to succeed, and what follows it fails.
-	try strace -f -qq -s 400 -e trace=connect,sendto -e inject=connect:retval=0 -o trace \
+	unleaked try strace -f -qq -s 400 -e trace=connect,sendto -e inject=connect:retval=0 -o trace \
 		dlock --syslog -S "redis://u:s3cretword@h:0" x touch ran
 	assert_equal "$status" 64
 	assert grep -q 'sendto(.*redis://u:...@h:0' trace
@@ -157,6 +157,9 @@ everything() {
 }
 
 @test "a dlock that knows a password leaves no core file, however it dies; COMMAND may" {
+	# It is to die of SIGSEGV, which a sanitizer would take for its own business.
+	export ASAN_OPTIONS=$ASAN_OPTIONS:handle_segv=0 UBSAN_OPTIONS=$UBSAN_OPTIONS:handle_segv=0
+	export TSAN_OPTIONS=$TSAN_OPTIONS:handle_segv=0
 	from variable
 	start one core dlock x sh -c 'ulimit -c; ulimit -c >limit; exec witness count count'
 	wait_until file_has count '^ready'

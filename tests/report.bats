@@ -42,8 +42,8 @@ reports() {
 	rm report
 }
 
-# traced OPTION... COMMAND...: strace into the file `trace`; LeakSanitizer cannot work under it.
-traced() { ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 strace -f -o trace "$@"; }
+# traced OPTION... COMMAND...: strace into the file `trace`.
+traced() { unleaked strace -f -o trace "$@"; }
 
 waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 

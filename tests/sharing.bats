@@ -167,7 +167,10 @@ readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 	cat >worker <<-'END'
 		#!/bin/bash
 		for i in {1..50}; do
-			dlock -t 30 --permits 3 x sh -c 'echo + >>log; echo - >>log' || echo "exit $?" >>violations
+			dlock -t 30 --permits 3 x sh -c '
+				echo + >>log
+				until { read -r one && read -r two; } <log; do sleep 0.01; done # a second one
+				echo - >>log' || echo "exit $?" >>violations
 		done
 	END
 	local i
