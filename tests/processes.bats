@@ -163,6 +163,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 @test "front SIGKILLed while the request is on its way: COMMAND not run, the grant given back" {
 	start_asking
 	kill -KILL $one_pid
+	wait_until is_gone $one_pid # an answer that comes sooner meets a front that is not dead yet
 	server_continue
 	wait_until is_gone $asking_keeper
 	assert is_free x

@@ -252,7 +252,7 @@ asks() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }
 @test "what is not a Redis: 76 or 69, one line, no long wait, no memory" {
 	# A sanitizer needs more than any limit.
 	local limit=$((4 << 20))
-	(ulimit -S -v $limit && dlock -V >/dev/null 2>&1) || limit=unlimited
+	(ulimit -S -v $limit && ASAN_OPTIONS='' TSAN_OPTIONS='' dlock -V >/dev/null 2>&1) || limit=unlimited
 	local mode
 	for mode in garbage http ssh ok number nil empty-list huge-string huge-list deep-list negative half \
 		strange-list close close-late error; do
