@@ -201,7 +201,7 @@ nothing_runs() { [[ -z $(marked_pids) ]]; }
 no_findings_left() {
 	local file none=true
 	for file in "$BATS_FILE_TMPDIR"/finding.*; do
-		[[ -e $file ]] || continue
+		[[ -s $file ]] || continue
 		none=false
 		echo "--- a sanitizer's finding"
 		head -c 4000 "$file"
