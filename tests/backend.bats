@@ -634,7 +634,7 @@ surveyed"
 	wait_until file_has a.out surveyed
 	tell a survey 10000
 	assert_equal "$(grep -c 'view name=n[0-9]* key=p\[\*\]?:n' a.out)" 0
-	tell a 'survey n*'
+	tell a 'survey n* 20000'
 	wait_until file_has a.out 'name=n3000 '
 	wait_until has_lines a 3004
 	assert_equal "$(grep -o 'name=n[0-9]* ' a.out | sort -u | wc -l)" 3000

@@ -7,7 +7,7 @@
  * in ms (1000): acquire [MS]         ask and answer ask [MS], answer [MS] child [MS]           ask
  * here, answer in a child, learn here listen [MS]          waits for its turn wait [MS] acquire,
  * listen, acquire ... until granted renew [MS], verify [MS] release [MS [KEEP]] settle [MS] verify
- * until nothing is pending reset, token, sleep MS, fd, survey [PATTERN]
+ * until nothing is pending reset, token, sleep MS, fd, survey [PATTERN [MS]]
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -239,6 +239,8 @@ static void do_survey(struct probe *probe)
 	char *pattern = (char *)probe->word;
 	struct failure failure = {0};
 
+	if (probe->argument > 0)
+		probe->patience.until = clock_now() + probe->argument * NANOS_PER_MS;
 	if (lock_survey(probe->server, probe->request.prefix, &pattern, pattern ? 1 : 0, false, show, NULL,
 		    probe->patience, &failure))
 		puts("surveyed");
