@@ -559,3 +559,19 @@ up_for() {
 	wait_until eval '[[ $(on 1 HGET "$(meta_of x)" ended | wc -w) == 3 ]]'
 	stays 1000 is_free_on 1
 }
+
+@test "servers that have answered and closed cost no time of the processor while another is waited for" {
+	fake_server error-and-close
+	local port wall user system
+	port=$(<error-and-close/port)
+	freeze 1
+	{
+		TIMEFORMAT='%3R %3U %3S'
+		time dlock -S "redis+quorum://127.0.0.1:$port,localhost:$port,$(url 1 | cut -c16-)" -w 2 x true 2>said || true
+	} 2>spent
+	thaw 1
+	assert_match "$(<said)" 'gave an answer that makes no sense'
+	read -r wall user system <spent
+	assert_between "$(awk -v wall="$wall" -v busy="$user $system" \
+		'BEGIN { split(busy, part, " "); print int(100 * (part[1] + part[2]) / wall) }')" 0 12 '% of its time'
+}

@@ -202,16 +202,19 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 
 /* --- All of them ---------------------------------------------------------------------------- */
 
+/* One of which nothing is awaited would be ready all the time once it has closed, or has said more
+ * than it was asked. */
 static struct pollfd interest(const struct peer *peer)
 {
 	const struct connection *connection = peer->session.connection;
 
 	if (!connection)
 		return (struct pollfd){.fd = resolve_fd(peer->session.lookup), .events = POLLIN};
-	return (struct pollfd){
-		.fd = connection_fd(connection),
-		.events = connection_is_pending(connection) ? POLLIN | POLLOUT : POLLIN,
-	};
+	if (connection_is_pending(connection))
+		return (struct pollfd){connection_fd(connection), POLLIN | POLLOUT, 0};
+	if (peer->due_count == 0 && peer->session.greetings == 0)
+		return (struct pollfd){.fd = -1};
+	return (struct pollfd){connection_fd(connection), POLLIN, 0};
 }
 
 enum patience_end peers_wait(struct peer *peers, size_t count, struct patience patience)
