@@ -575,3 +575,21 @@ up_for() {
 	assert_between "$(awk -v wall="$wall" -v busy="$user $system" \
 		'BEGIN { split(busy, part, " "); print int(100 * (part[1] + part[2]) / wall) }')" 0 12 '% of its time'
 }
+
+@test "servers that refuse are believed: renew, release, --force and run say why, and do not ask on" {
+	local i act token=here:7:00112233445566778899aabbccddeeff calls
+	for i in 1 2 3 4 5; do
+		on $i ACL SETUSER weak on nopass '~*' +ping >/dev/null
+	done
+	for act in "renew x $token" "release x $token" 'release --force x' '-w 5 x true'; do
+		try dlock -S "${DLOCK_SERVER/:\/\//://weak:w@}" $act
+		expect_failure 77 'does not give this user the rights'
+		try dlock -S "$DLOCK_SERVER/99" $act
+		expect_failure 64 'has no such database'
+	done
+	for i in 1 2 3 4 5; do
+		calls=$(on $i INFO errorstats | sed -n 's/^errorstat_NOPERM:count=\([0-9]*\).*/\1/p')
+		assert_between "$calls" 1 16 "refusals of server $i"
+		on $i ACL DELUSER weak >/dev/null
+	done
+}

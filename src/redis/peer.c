@@ -102,15 +102,20 @@ bool peer_is_untouched(const struct peer *peer)
 	return !peer->session.connection || connection_is_untouched(peer->session.connection);
 }
 
+/* Behind a SELECT that fails, the lock would be taken in database 0. */
+bool peer_is_refused(const struct peer *peer)
+{
+	return peer->server.db != 0 && peer->session.connection &&
+	       peer->session.refusal.code != EXIT_DONE;
+}
+
 bool peer_takes_requests(const struct peer *peer)
 {
 	const struct session *session = &peer->session;
 
-	/* Behind a SELECT that fails, the lock would be taken in database 0. */
-	if (!session->connection || peer->due_count == PEER_DUE)
+	if (!session->connection || peer->due_count == PEER_DUE || peer_is_refused(peer))
 		return false;
-	return peer->server.db == 0 ||
-	       (session->greetings == 0 && session->refusal.code == EXIT_DONE);
+	return peer->server.db == 0 || session->greetings == 0;
 }
 
 /* --- Out ------------------------------------------------------------------------------------ */
