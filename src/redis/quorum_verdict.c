@@ -46,9 +46,10 @@ nanos quorum_proved_at(const struct quorum *quorum)
 
 /* --- What follows --------------------------------------------------------------------------- */
 
-/* Why a server does not count; NULL: it does, or may. */
+/* Why a server does not count; code EXIT_DONE: it does, or may. */
 static const struct failure *find_fault(const struct quorum *quorum, size_t which)
 {
+	static const struct failure none;
 	const struct vote *vote = &quorum->votes[which];
 	const struct peer *peer = &quorum->peers[which];
 
@@ -56,9 +57,7 @@ static const struct failure *find_fault(const struct quorum *quorum, size_t whic
 		return &vote->failure;
 	if (peer_is_refused(peer))
 		return &peer->session.refusal;
-	if (vote->kind == VOTE_NONE && peer->failure.code != EXIT_DONE)
-		return &peer->failure;
-	return NULL;
+	return vote->kind == VOTE_NONE ? &peer->failure : &none;
 }
 
 /* The first of those that refuse for good. */
@@ -70,7 +69,7 @@ static const struct failure *find_final(const struct quorum *quorum, size_t *cou
 	for (size_t i = 0; i < quorum->count; i++) {
 		const struct failure *fault = find_fault(quorum, i);
 
-		if (!fault || fault->code == EXIT_UNREACHABLE)
+		if (fault->code == EXIT_DONE || fault->code == EXIT_UNREACHABLE)
 			continue;
 		++*count;
 		if (!first)
@@ -103,7 +102,7 @@ void quorum_explain(const struct quorum *quorum, struct failure *failure)
 		const struct failure *fault = find_fault(quorum, i);
 
 		counting += has_answered(&quorum->votes[i]);
-		if (!first && fault)
+		if (!first && fault->code != EXIT_DONE)
 			first = fault;
 	}
 	/* What waiting will not mend is said where it alone prevents a majority. */
