@@ -30,6 +30,8 @@ fuzz() {
 
 @test "a server may answer anything" { fuzz reply 6000; }
 
+@test "and so may the nodes of a Cluster, Sentinels, a quorum, whatever is asked" { fuzz servers 6000; }
+
 @test "a fuzzer that finds something fails, and leaves the input" {
 	printf 'redis://h' >harmless
 	local program=$PROGRAMS/fuzz_server

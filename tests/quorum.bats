@@ -567,3 +567,37 @@ up_for() {
 	wait_until eval '[[ $(on 1 HGET "$(meta_of x)" ended | wc -w) == 3 ]]'
 	stays 1000 is_free_on 1
 }
+
+@test "servers that have answered and closed cost no time of the processor while another is waited for" {
+	fake_server error-and-close
+	local port wall user system
+	port=$(<error-and-close/port)
+	freeze 1
+	{
+		TIMEFORMAT='%3R %3U %3S'
+		time dlock -S "redis+quorum://127.0.0.1:$port,localhost:$port,$(url 1 | cut -c16-)" -w 2 x true 2>said || true
+	} 2>spent
+	thaw 1
+	assert_match "$(<said)" 'gave an answer that makes no sense'
+	read -r wall user system <spent
+	assert_between "$(awk -v wall="$wall" -v busy="$user $system" \
+		'BEGIN { split(busy, part, " "); print int(100 * (part[1] + part[2]) / wall) }')" 0 12 '% of its time'
+}
+
+@test "servers that refuse are believed: renew, release, --force and run say why, and do not ask on" {
+	local i act token=here:7:00112233445566778899aabbccddeeff calls
+	for i in 1 2 3 4 5; do
+		on $i ACL SETUSER weak on nopass '~*' +ping >/dev/null
+	done
+	for act in "renew x $token" "release x $token" 'release --force x' '-w 5 x true'; do
+		try dlock -S "${DLOCK_SERVER/:\/\//://weak:w@}" $act
+		expect_failure 77 'does not give this user the rights'
+		try dlock -S "$DLOCK_SERVER/99" $act
+		expect_failure 64 'has no such database'
+	done
+	for i in 1 2 3 4 5; do
+		calls=$(on $i INFO errorstats | sed -n 's/^errorstat_NOPERM:count=\([0-9]*\).*/\1/p')
+		assert_between "$calls" 1 16 "refusals of server $i"
+		on $i ACL DELUSER weak >/dev/null
+	done
+}

@@ -9,14 +9,33 @@
 
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
+static uint64_t read_fence(const struct reply *reply)
+{
+	return (uint64_t)reply_within(reply, 0, SINGLE_US_MOST);
+}
+
+static void fail_nonsense(const struct session *session, struct lock_answer *answer)
+{
+	answer->result = LOCK_FAILED;
+	failure_set(&answer->failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
+		session_peer(session));
+}
+
+/* A fencing token that nobody can compare is none. */
 static void read_grant(
 	const struct session *session, const struct reply *reply, struct lock_answer *answer)
 {
+	int64_t fence = reply_integer(reply_at(reply, 2));
+
+	if (fence < 1 || fence > SINGLE_US_MOST) {
+		fail_nonsense(session, answer);
+		return;
+	}
 	answer->result = LOCK_GRANTED;
 	answer->asked_at = session->sent_at;
 	answer->since_us = reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST);
-	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
-	answer->generation = (uint64_t)reply_integer(reply_at(reply, 3));
+	answer->fence = (uint64_t)fence;
+	answer->generation = read_fence(reply_at(reply, 3));
 	single_read_handed(reply_at(reply, 4), answer);
 }
 
@@ -28,7 +47,7 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer)
 	struct record record;
 
 	answer->result = LOCK_BUSY;
-	answer->fence = (uint64_t)reply_integer(reply_at(reply, 2));
+	answer->fence = read_fence(reply_at(reply, 2));
 	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
 	answer->rank = (int)reply_within(reply_at(reply, 4), -1, SINGLE_RANK_MOST);
 	answer->free_in_ms = left;
@@ -51,7 +70,7 @@ static void read_within(
 	answer->result = LOCK_WITHIN;
 	answer->asked_at = session->sent_at;
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
-	answer->fence = (uint64_t)reply_integer(reply_at(reply, 3));
+	answer->fence = read_fence(reply_at(reply, 3));
 }
 
 static void read_already(const struct reply *reply, struct lock_answer *answer)
@@ -100,8 +119,6 @@ void answer_read(
 	} else if (word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_LOST;
 	} else {
-		answer->result = LOCK_FAILED;
-		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here", session_peer(session));
+		fail_nonsense(session, answer);
 	}
 }

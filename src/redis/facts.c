@@ -61,5 +61,5 @@ int64_t facts_number(const struct facts *facts, const char *key)
 	if (!facts_find(facts, key, value))
 		return -1;
 	number = strtoll(value, &end, 10);
-	return end == value || *end != '\0' || number < 0 ? -1 : number;
+	return end == value || *end != '\0' || number < 0 || number > FACT_MOST ? -1 : number;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #define FACT_SIZE 128
+#define FACT_MOST (INT64_C(1) << 53) /* of a number: seconds, bytes */
 
 struct reply;
 
@@ -21,7 +22,7 @@ void facts_free(struct facts *facts);
 /* The value, cut to fit and made printable. NULL: not known. */
 const char *facts_find(const struct facts *facts, const char *key, char value[static FACT_SIZE]);
 
-/* The same as a number; -1: not known, or none. */
+/* The same as a number, up to FACT_MOST; -1: not known, or none. */
 int64_t facts_number(const struct facts *facts, const char *key);
 
 #endif

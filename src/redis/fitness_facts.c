@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "duration.h"
@@ -12,6 +13,7 @@
 
 #define OLDEST      5  /* scripts that write after they looked at the clock: Redis 5 */
 #define NEARLY_FULL 90 /* percent */
+#define UPTIME_MOST (INT64_C(100) * 366 * 86400) /* seconds */
 
 static bool is(const struct visit *visit, const char *key, const char *wanted)
 {
@@ -26,14 +28,13 @@ static bool is(const struct visit *visit, const char *key, const char *wanted)
 static void judge_version(struct visit *visit)
 {
 	char redis[FACT_SIZE], valkey[FACT_SIZE];
-	int major;
 	bool old;
 
 	if (!facts_find(&visit->facts, "redis_version", redis)) {
 		visit_tell(visit, "version", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
 		return;
 	}
-	old = sscanf(redis, "%d", &major) != 1 || major < OLDEST;
+	old = strtol(redis, NULL, 10) < OLDEST;
 	if (facts_find(&visit->facts, "valkey_version", valkey))
 		visit_tell(visit, "version", LOCK_FIT, EXIT_DONE, NULL, "Valkey %s", valkey);
 	else
@@ -130,6 +131,8 @@ static void judge_uptime(struct visit *visit)
 	bool early = seconds >= 0 && seconds * 1000 < visit->request->ttl_ms && !is_settled(visit);
 	char span[DURATION_TEXT];
 
+	if (seconds > UPTIME_MOST)
+		seconds = UPTIME_MOST;
 	if (seconds < 0)
 		visit_tell(visit, "uptime", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
 	else

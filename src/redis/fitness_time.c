@@ -7,8 +7,9 @@
 #include "duration.h"
 #include "redis/connection.h"
 
-#define TRIPS   10
-#define SLOWEST (250 * NANOS_PER_MS) /* SIGKILL comes that long before the lock may be granted */
+#define CLOCK_MOST (INT64_C(1) << 32) /* seconds: what a server says may be anything */
+#define TRIPS      10
+#define SLOWEST    (250 * NANOS_PER_MS) /* SIGKILL comes that long before the lock may be granted */
 
 static int64_t wall_clock_us(void)
 {
@@ -23,6 +24,15 @@ static int compare(const void *one, const void *other)
 	nanos a = *(const nanos *)one, b = *(const nanos *)other;
 
 	return (a > b) - (a < b);
+}
+
+static int64_t read_number(const char *text, int64_t most)
+{
+	int64_t number = strtoll(text, NULL, 10);
+
+	if (number < 0)
+		return 0;
+	return number > most ? most : number;
 }
 
 /* The clocks are compared half-way through the shortest trip. */
@@ -45,8 +55,8 @@ static bool travel(struct visit *visit, nanos trips[static TRIPS], struct failur
 		if (seconds && micros && trips[i] < shortest) {
 			shortest = trips[i];
 			visit->timed = true;
-			visit->ahead_us = strtoll(seconds, NULL, 10) * 1000000 +
-					  strtoll(micros, NULL, 10) - before -
+			visit->ahead_us = read_number(seconds, CLOCK_MOST) * 1000000 +
+					  read_number(micros, 1000000) - before -
 					  trips[i] / NANOS_PER_US / 2;
 		}
 		reply_free(reply);

@@ -70,6 +70,7 @@ static bool verify(struct trial *trial, struct lock_answer *handed)
 {
 	trial->step = "verified";
 	trial->answer.result = single_backend.verify(trial->one, handed, patience());
+	trial->answer.failure = handed->failure;
 	return expect(trial, LOCK_RELEASED);
 }
 

@@ -11,7 +11,7 @@ static void tell_holders(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
 	static struct lock_answer held; /* large */
-	int64_t now_us = reply_integer(reply_at(reply, 1));
+	int64_t now_us = reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST);
 	const struct reply *holders = reply_at(reply, 3);
 
 	for (size_t i = 0; i < reply_count(holders); i++) {
@@ -19,7 +19,7 @@ static void tell_holders(const struct reply *reply,
 
 		single_clear(&held);
 		held.result = LOCK_BUSY;
-		held.free_in_ms = reply_integer(reply_at(reply, 2));
+		held.free_in_ms = reply_within(reply_at(reply, 2), -1, SINGLE_MS_MOST);
 		held.known = record_read(&record, reply_text(reply_at(holders, i)));
 		held.foreign = !held.known;
 		if (held.known) {

@@ -9,6 +9,7 @@
 #include "redis/command.h"
 #include "redis/connection.h"
 #include "redis/fault.h"
+#include "redis/keys.h"
 #include "redis/session.h"
 
 #define KEY_SIZE 160 /* a prefix has 128 bytes at most */
@@ -28,6 +29,11 @@ static enum wire read_slots(const struct session *session, const struct reply *r
 {
 	size_t most = reply_count(reply);
 
+	if (most > KEYS_SLOTS) {
+		failure_set(failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
+			session_peer(session));
+		return WIRE_FAILED;
+	}
 	*places = calloc(most + 1, sizeof(**places));
 	if (!*places) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");

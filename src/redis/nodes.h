@@ -13,7 +13,7 @@ struct session;
 
 /* Asks the server of an open session which masters its Cluster has, each once. None where it
  * belongs to no Cluster. WIRE_FAILED also where it does, and does not tell this user. free()
- * *places. */
+ * *places, even where there are none. */
 enum wire nodes_find(struct session *session, const char *prefix, struct place **places,
 	size_t *count, struct patience patience, struct failure *failure);
 

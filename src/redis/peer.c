@@ -102,15 +102,20 @@ bool peer_is_untouched(const struct peer *peer)
 	return !peer->session.connection || connection_is_untouched(peer->session.connection);
 }
 
+/* Behind a SELECT that fails, the lock would be taken in database 0. */
+bool peer_is_refused(const struct peer *peer)
+{
+	return peer->server.db != 0 && peer->session.connection &&
+	       peer->session.refusal.code != EXIT_DONE;
+}
+
 bool peer_takes_requests(const struct peer *peer)
 {
 	const struct session *session = &peer->session;
 
-	/* Behind a SELECT that fails, the lock would be taken in database 0. */
-	if (!session->connection || peer->due_count == PEER_DUE)
+	if (!session->connection || peer->due_count == PEER_DUE || peer_is_refused(peer))
 		return false;
-	return peer->server.db == 0 ||
-	       (session->greetings == 0 && session->refusal.code == EXIT_DONE);
+	return peer->server.db == 0 || session->greetings == 0;
 }
 
 /* --- Out ------------------------------------------------------------------------------------ */
@@ -202,16 +207,19 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 
 /* --- All of them ---------------------------------------------------------------------------- */
 
+/* One of which nothing is awaited would be ready all the time once it has closed, or has said more
+ * than it was asked. */
 static struct pollfd interest(const struct peer *peer)
 {
 	const struct connection *connection = peer->session.connection;
 
 	if (!connection)
 		return (struct pollfd){.fd = resolve_fd(peer->session.lookup), .events = POLLIN};
-	return (struct pollfd){
-		.fd = connection_fd(connection),
-		.events = connection_is_pending(connection) ? POLLIN | POLLOUT : POLLIN,
-	};
+	if (connection_is_pending(connection))
+		return (struct pollfd){connection_fd(connection), POLLIN | POLLOUT, 0};
+	if (peer->due_count == 0 && peer->session.greetings == 0)
+		return (struct pollfd){.fd = -1};
+	return (struct pollfd){connection_fd(connection), POLLIN, 0};
 }
 
 enum patience_end peers_wait(struct peer *peers, size_t count, struct patience patience)

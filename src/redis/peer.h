@@ -63,6 +63,9 @@ void peer_forget(struct peer *peer);
  */
 bool peer_takes_requests(const struct peer *peer);
 
+/* The greeting was refused, so nothing more is asked over this connection. */
+bool peer_is_refused(const struct peer *peer);
+
 /* For poll(2), where there is a connection. */
 int peer_fd(const struct peer *peer);
 

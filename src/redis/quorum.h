@@ -30,8 +30,15 @@ enum vote_kind {
 	VOTE_NO, /* see failure: does not count this time */
 };
 
-/* What a server did with the last renewal or release. */
-enum vote_word { WORD_NONE, WORD_YES, WORD_AGAIN, WORD_GONE, WORD_NO };
+/* What a server did with the last renewal or release, or with force. */
+enum vote_word {
+	WORD_NONE,
+	WORD_YES,
+	WORD_AGAIN,
+	WORD_GONE,
+	WORD_NO,
+	WORD_FAULT, /* an error, or nonsense: see failure */
+};
 
 /* What one server said. */
 struct vote {
@@ -43,7 +50,7 @@ struct vote {
 	bool parted;   /* a release is, */
 	bool prompt;   /* and nothing was under way before it */
 	nanos dialed_at;
-	nanos sent_at;    /* before the renewal that is under way was sent */
+	nanos sent_at;    /* before the renewal or release that is under way was sent */
 	nanos proved_at;  /* before the last request that it granted or extended was sent */
 	nanos replied_at; /* to the request to acquire */
 	uint64_t fence;   /* GRANTED: a token that is above its counter and not below its clock */
@@ -54,7 +61,7 @@ struct vote {
 	bool foreign, known;
 	struct party party;
 	int64_t held_ms, free_in_ms;
-	struct failure failure; /* NO */
+	struct failure failure; /* NO, FAULT */
 };
 
 struct quorum {
@@ -153,6 +160,9 @@ nanos quorum_proved_at(const struct quorum *quorum);
 
 /* Why there is no majority: too few can be reached, or too many refuse. */
 void quorum_explain(const struct quorum *quorum, struct failure *failure);
+
+/* Whether no majority can come together any more, because so many refuse for good. */
+bool quorum_is_refused(const struct quorum *quorum);
 
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
  * LOCK_LOST: nobody has it, another attempt may. */

@@ -63,6 +63,9 @@ static void send_releases(struct quorum *quorum)
 
 		if (vote->parted || (!vote->touched && !quorum->enrolled))
 			continue;
+		/* One that refused would do so again and again. */
+		if (vote->word == WORD_FAULT && clock_now() < vote->sent_at + QUORUM_DIAL_PAUSE)
+			continue;
 		if (peer_is_untouched(peer) && peer->due_count > 0)
 			peer_forget(peer);
 		quorum_dial(quorum, i);
@@ -72,6 +75,7 @@ static void send_releases(struct quorum *quorum)
 			send_parting(quorum, i, true, &(struct lock_parting){0}, true);
 		vote->parted = peer->due_count > 0;
 		vote->prompt = !in_full;
+		vote->sent_at = clock_now();
 	}
 }
 
@@ -191,6 +195,11 @@ void quorum_release(struct lock *lock, const struct lock_parting *parting, struc
 		look_after(quorum);
 		if (is_over(quorum, answer))
 			break;
+		if (quorum_by_token(quorum) && quorum_is_refused(quorum)) {
+			answer->result = LOCK_FAILED;
+			quorum_explain(quorum, &answer->failure);
+			return;
+		}
 		end = peers_wait(quorum->peers, quorum->count, limit);
 		if (end == PATIENCE_CANCELLED || clock_now() >= patience.until) {
 			answer->result = end == PATIENCE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
@@ -248,7 +257,8 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 
 			if (!vote->parted)
 				vote->parted = send_force(quorum, i, false);
-			pending += vote->word == WORD_NONE && !peer_is_down(&quorum->peers[i]);
+			pending += vote->word == WORD_NONE && !peer_is_down(&quorum->peers[i]) &&
+				   !peer_is_refused(&quorum->peers[i]);
 		}
 		if (pending == 0)
 			break;
@@ -257,12 +267,12 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 			answered >= quorum->majority ? patience_within(patience, FORCE_SHARE)
 						     : patience);
 		quorum_collect(quorum);
-		answered = quorum->count - quorum_count_word(quorum, WORD_NONE);
+		answered =
+			quorum_count_word(quorum, WORD_YES) + quorum_count_word(quorum, WORD_GONE);
 	}
 	if (answered < quorum->majority) {
 		answer->result = end == PATIENCE_CANCELLED ? LOCK_CANCELLED : LOCK_FAILED;
-		failure_set(&answer->failure, EXIT_UNREACHABLE,
-			"only %zu of the quorum's %zu servers answer", answered, quorum->count);
+		quorum_explain(quorum, &answer->failure);
 		return;
 	}
 	answer->result = quorum_count_word(quorum, WORD_YES) > 0 ? LOCK_RELEASED : LOCK_GONE;

@@ -42,6 +42,7 @@ void quorum_dial(struct quorum *quorum, size_t which)
 		clock_now() < vote->dialed_at + QUORUM_DIAL_PAUSE)
 		return;
 	vote->dialed_at = clock_now();
+	vote->sent_at = 0; /* what was under way has gone with the connection */
 	peer_connect(&quorum->peers[which]);
 }
 
@@ -169,8 +170,12 @@ static size_t count_pending(const struct quorum *quorum)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < quorum->count; i++)
-		count += !peer_is_down(&quorum->peers[i]) && quorum->votes[i].word == WORD_NONE;
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct peer *peer = &quorum->peers[i];
+
+		count += !peer_is_down(peer) && !peer_is_refused(peer) &&
+			 quorum->votes[i].word == WORD_NONE;
+	}
 	return count;
 }
 
@@ -200,8 +205,11 @@ static bool renew_round(struct quorum *quorum, nanos began, struct lock_answer *
 	if (fresh + count_pending(quorum) >= quorum->majority)
 		return false;
 	answer->result = LOCK_FAILED;
-	failure_set(&answer->failure, EXIT_UNREACHABLE,
-		"only %zu of the quorum's %zu servers renew it", fresh, quorum->count);
+	if (quorum_is_refused(quorum))
+		quorum_explain(quorum, &answer->failure);
+	else
+		failure_set(&answer->failure, EXIT_UNREACHABLE,
+			"only %zu of the quorum's %zu servers renew it", fresh, quorum->count);
 	return true;
 }
 

@@ -156,13 +156,46 @@ static int64_t find_ttl(const struct survey *survey, const struct entry *entries
 	return moments[(needed < found ? needed : found) - 1];
 }
 
-static bool is_listed(
-	const struct lock_view_party *list, size_t count, const struct lock_view_party *party)
+/* A waiter, and his place among all that were told. */
+struct waiter {
+	const struct lock_view_party *view;
+	size_t place;
+};
+
+static int compare_places(const void *a, const void *b)
 {
+	size_t one = ((const struct waiter *)a)->place, other = ((const struct waiter *)b)->place;
+
+	return (one > other) - (one < other);
+}
+
+/* The same ones side by side, in the order of their places. */
+static int compare_waiters(const void *a, const void *b)
+{
+	const struct party *one = &((const struct waiter *)a)->view->party;
+	const struct party *other = &((const struct waiter *)b)->view->party;
+	int order = (one->pid > other->pid) - (one->pid < other->pid);
+
+	if (order == 0)
+		order = (one->start > other->start) - (one->start < other->start);
+	if (order == 0)
+		order = strcmp(one->host, other->host);
+	return order != 0 ? order : compare_places(a, b);
+}
+
+/* Each once, in the order of their places; how many. There may be many: a server may tell anything.
+ */
+static size_t make_unique(struct waiter *waiters, size_t count)
+{
+	size_t kept = 0;
+
+	qsort(waiters, count, sizeof(*waiters), compare_waiters);
 	for (size_t i = 0; i < count; i++)
-		if (is_same_party(&list[i].party, &party->party))
-			return true;
-	return false;
+		if (kept == 0 ||
+			!is_same_party(&waiters[kept - 1].view->party, &waiters[i].view->party))
+			waiters[kept++] = waiters[i];
+	qsort(waiters, kept, sizeof(*waiters), compare_places);
+	return kept;
 }
 
 /* Who waits on any of them. NULL: no memory. */
@@ -170,19 +203,26 @@ static struct lock_view_party *gather_waiters(
 	const struct entry *entries, size_t count, size_t *found)
 {
 	struct lock_view_party *list;
-	size_t most = 1;
+	struct waiter *waiters;
+	size_t most = 0;
 
 	for (size_t i = 0; i < count; i++)
 		most += entries[i].view->waiter_count;
-	list = calloc(most, sizeof(*list));
+	list = calloc(most + 1, sizeof(*list));
+	waiters = calloc(most + 1, sizeof(*waiters));
 	*found = 0;
-	for (size_t i = 0; list && i < count; i++) {
-		const struct lock_view *view = entries[i].view;
-
-		for (size_t j = 0; j < view->waiter_count; j++)
-			if (!is_listed(list, *found, &view->waiters[j]))
-				list[(*found)++] = view->waiters[j];
+	for (size_t i = 0, place = 0; waiters && i < count; i++)
+		for (size_t j = 0; j < entries[i].view->waiter_count; j++, place++)
+			waiters[place] = (struct waiter){&entries[i].view->waiters[j], place};
+	if (list && waiters) {
+		*found = make_unique(waiters, most);
+		for (size_t i = 0; i < *found; i++)
+			list[i] = *waiters[i].view;
+	} else {
+		free(list);
+		list = NULL;
 	}
+	free(waiters);
 	return list;
 }
 

@@ -159,7 +159,8 @@ size_t quorum_count_open(const struct quorum *quorum)
 	size_t count = quorum_count(quorum, VOTE_ASKED);
 
 	for (size_t i = 0; i < quorum->count; i++)
-		count += quorum->votes[i].kind == VOTE_NONE && !peer_is_down(&quorum->peers[i]);
+		count += quorum->votes[i].kind == VOTE_NONE && !peer_is_down(&quorum->peers[i]) &&
+			 !peer_is_refused(&quorum->peers[i]);
 	return count;
 }
 

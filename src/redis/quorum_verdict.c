@@ -46,36 +46,64 @@ nanos quorum_proved_at(const struct quorum *quorum)
 
 /* --- What follows --------------------------------------------------------------------------- */
 
-/* Why a server does not count; NULL: it does, or may. */
+/* Why a server does not count; code EXIT_DONE: it does, or may. */
 static const struct failure *find_fault(const struct quorum *quorum, size_t which)
 {
+	static const struct failure none;
 	const struct vote *vote = &quorum->votes[which];
 	const struct peer *peer = &quorum->peers[which];
 
-	if (vote->kind == VOTE_NO && vote->failure.code != EXIT_DONE)
+	if ((vote->kind == VOTE_NO || vote->word == WORD_FAULT) && vote->failure.code != EXIT_DONE)
 		return &vote->failure;
-	if (vote->kind == VOTE_NONE && peer->failure.code != EXIT_DONE)
-		return &peer->failure;
-	return NULL;
+	if (peer_is_refused(peer))
+		return &peer->session.refusal;
+	return vote->kind == VOTE_NONE ? &peer->failure : &none;
+}
+
+/* The first of those that refuse for good. */
+static const struct failure *find_final(const struct quorum *quorum, size_t *count)
+{
+	const struct failure *first = NULL;
+
+	*count = 0;
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct failure *fault = find_fault(quorum, i);
+
+		if (fault->code == EXIT_DONE || fault->code == EXIT_UNREACHABLE)
+			continue;
+		++*count;
+		if (!first)
+			first = fault;
+	}
+	return first;
+}
+
+bool quorum_is_refused(const struct quorum *quorum)
+{
+	size_t final;
+
+	find_final(quorum, &final);
+	return final > quorum->count - quorum->majority;
+}
+
+static bool has_answered(const struct vote *vote)
+{
+	if (vote->word != WORD_NONE)
+		return vote->word != WORD_FAULT;
+	return vote->kind != VOTE_NO && vote->kind != VOTE_NONE && vote->kind != VOTE_ASKED;
 }
 
 void quorum_explain(const struct quorum *quorum, struct failure *failure)
 {
-	size_t counting = 0, final = 0;
-	const struct failure *first = NULL, *first_final = NULL;
+	size_t counting = 0, final;
+	const struct failure *first = NULL, *first_final = find_final(quorum, &final);
 
 	for (size_t i = 0; i < quorum->count; i++) {
 		const struct failure *fault = find_fault(quorum, i);
-		enum vote_kind kind = quorum->votes[i].kind;
 
-		counting += kind != VOTE_NO && kind != VOTE_NONE && kind != VOTE_ASKED;
-		if (!first && fault)
+		counting += has_answered(&quorum->votes[i]);
+		if (!first && fault->code != EXIT_DONE)
 			first = fault;
-		if (fault && fault->code != EXIT_UNREACHABLE) {
-			final++;
-			if (!first_final)
-				first_final = fault;
-		}
 	}
 	/* What waiting will not mend is said where it alone prevents a majority. */
 	if (final > quorum->count - quorum->majority) {

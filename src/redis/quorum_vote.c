@@ -18,6 +18,21 @@ static void refuse(struct vote *vote, const struct failure *failure)
 	vote->failure = *failure;
 }
 
+static void fault(struct vote *vote, const struct failure *failure)
+{
+	vote->word = WORD_FAULT;
+	vote->failure = *failure;
+}
+
+static void fault_nonsense(struct vote *vote, const struct peer *peer)
+{
+	struct failure failure;
+
+	failure_set(
+		&failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here", peer->name);
+	fault(vote, &failure);
+}
+
 static void read_busy(
 	struct vote *vote, const struct reply *reply, const struct lock_answer *answer)
 {
@@ -111,10 +126,10 @@ static const struct {
   releases[] = {{"released", WORD_YES}, {"gone", WORD_GONE}, {"lost", WORD_NO}, {"denied", WORD_NO},
 	  {"ended", WORD_NO}, {"attended", WORD_NO}};
 
-static void read_renewal(struct vote *vote, const char *text)
+static void read_renewal(struct vote *vote, const struct peer *peer, const char *text)
 {
 	vote->renewing = false;
-	vote->word = WORD_NONE;
+	fault_nonsense(vote, peer);
 	for (size_t i = 0; i < sizeof(renewals) / sizeof(renewals[0]); i++)
 		if (strcmp(text, renewals[i].text) == 0)
 			vote->word = renewals[i].word;
@@ -141,16 +156,19 @@ static bool read_release(struct vote *vote, const char *text)
 }
 
 /* Who is broken is told as who is busy would be. */
-static void read_force(struct vote *vote, const struct reply *reply, const char *word)
+static void read_force(
+	struct vote *vote, const struct peer *peer, const struct reply *reply, const char *word)
 {
-	int64_t now_us = reply_integer(reply_at(reply, 1));
+	int64_t now_us = reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST);
 	struct record record;
 
 	vote->word = strcmp(word, "broken") == 0 ? WORD_YES : WORD_GONE;
-	if (vote->word == WORD_GONE)
+	if (vote->word == WORD_GONE && strcmp(word, "free") != 0)
+		fault_nonsense(vote, peer);
+	if (vote->word != WORD_YES)
 		return;
 	vote->kind = VOTE_BUSY;
-	vote->free_in_ms = reply_integer(reply_at(reply, 2));
+	vote->free_in_ms = reply_within(reply_at(reply, 2), -1, SINGLE_MS_MOST);
 	vote->known = record_read(&record, reply_text(reply_at(reply_at(reply, 3), 0)));
 	vote->foreign = !vote->known;
 	vote->claimed = true;
@@ -189,7 +207,7 @@ static void heed_error(
 	if (what->kind == PEER_ACQUIRE)
 		refuse(vote, &failure);
 	else
-		vote->failure = failure;
+		fault(vote, &failure);
 	if (kind == FAULT_MOVED_AWAY)
 		peer_drop(peer);
 }
@@ -198,6 +216,7 @@ static void heed(
 	struct quorum *quorum, size_t which, const struct peer_due *what, const struct reply *reply)
 {
 	struct vote *vote = &quorum->votes[which];
+	const struct peer *peer = &quorum->peers[which];
 	const char *word = reply_text(reply_at(reply, 0));
 
 	if (what->tag != quorum->keyed)
@@ -219,13 +238,14 @@ static void heed(
 		read_confirmation(quorum, vote, word ? word : "");
 		break;
 	case PEER_FORCE:
-		read_force(vote, reply, word ? word : "");
+		read_force(vote, peer, reply, word ? word : "");
 		break;
 	case PEER_RENEW:
-		read_renewal(vote, word ? word : "");
+		read_renewal(vote, peer, word ? word : "");
 		break;
 	default:
-		read_release(vote, word ? word : "");
+		if (!read_release(vote, word ? word : ""))
+			fault_nonsense(vote, peer);
 		break;
 	}
 }

@@ -46,14 +46,17 @@ static bool send_listening(struct quorum *quorum, size_t which, int64_t ms)
 	       peer_command(peer, (struct peer_due){PEER_MESSAGE, 0}, pop, 3);
 }
 
-/* "look N": in so many ms; any other is meant for now. -1: there is none. */
+/* "look N": in so many ms; any other is meant for now. -1: there is none, or one that makes no
+ * sense. */
 static int64_t read_message(const struct reply *reply)
 {
 	const char *message = reply_text(reply_at(reply, 1));
+	int64_t ms;
 
 	if (!message)
 		return -1;
-	return strncmp(message, "look ", 5) == 0 ? strtoll(message + 5, NULL, 10) : 0;
+	ms = strncmp(message, "look ", 5) == 0 ? strtoll(message + 5, NULL, 10) : 0;
+	return ms >= 0 && ms <= LISTEN_MS ? ms : -1;
 }
 
 static bool is_sensible(enum peer_kind kind, const struct reply *reply)
@@ -75,7 +78,7 @@ static void hear(struct quorum *quorum, nanos *until)
 			int64_t ms = what.kind == PEER_MESSAGE ? read_message(reply) : -1;
 			nanos moment = clock_now() + ms * NANOS_PER_MS;
 
-			if (ms >= 0 && ms <= LISTEN_MS && moment < *until)
+			if (ms >= 0 && moment < *until)
 				*until = moment + arc4random_uniform(PAUSE_MS * NANOS_PER_MS);
 			if (!is_sensible(
 				    what.kind, reply)) /* it would answer the next one at once */

@@ -105,7 +105,7 @@ static bool show_reply(struct survey *survey, const struct keys *keys, const cha
 		.mode = read_mode(kind),
 		.foreign = kind && strcmp(kind, "foreign") == 0,
 		.ttl_ms = reply_within(reply_at(reply, 2), -1, SINGLE_MS_MOST),
-		.fence = (uint64_t)reply_integer(reply_at(reply, 3)),
+		.fence = (uint64_t)reply_within(reply_at(reply, 3), 0, SINGLE_US_MOST),
 	};
 	bool good;
 

@@ -129,8 +129,10 @@ static bool scan_all(struct survey *survey, const char *pattern)
 	bool good = survey_done(survey, nodes_find(survey->session, survey->prefix, &places, &count,
 						survey->patience, survey->failure));
 
-	if (!good || count == 0)
+	if (!good || count == 0) {
+		free(places);
 		return good && scan(survey, pattern);
+	}
 	survey->nodes = calloc(count, sizeof(*survey->nodes));
 	if (!survey->nodes) {
 		free(places);

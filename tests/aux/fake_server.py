@@ -104,6 +104,9 @@ def main():
                 data = event.fileobj.recv(65536)
                 if data and mode == "close-late":
                     data = b""
+                elif data and mode == "error-and-close":
+                    event.fileobj.sendall(ANSWERS["error"])
+                    data = b""
                 elif data and mode not in ("silent", "ssh"):
                     event.fileobj.sendall(ANSWERS[mode])
             except OSError:

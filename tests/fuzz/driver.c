@@ -49,7 +49,7 @@ static void read_input(struct input *input, const char *path)
 
 static void change_byte(struct input *input)
 {
-	static const char interesting[] = "\r\n\t :/@?&=#%*$+-[]{}'\"\\.,;|09\x7f\xff";
+	static const char interesting[] = "\r\n\t :/@?&=#%*$+-[]{}'\"\\.,;|09\x7f\xfe\xff";
 
 	if (input->size > 0)
 		input->bytes[any((uint32_t)input->size)] =

@@ -1,0 +1,192 @@
+#include "use.h"
+
+#include "fuzz.h"
+#include "world.h"
+
+#define ROUNDS 8
+
+static const struct lock_parting parting = {.success = true};
+
+/* --- What must be so ------------------------------------------------------------------------ */
+
+static void check_failure(const struct failure *failure)
+{
+	MUST(failure->code != EXIT_DONE && failure->text[0] != '\0');
+	MUST(memchr(failure->text, '\0', sizeof(failure->text)) != NULL);
+}
+
+static void check_result(enum lock_result result, const struct failure *failure)
+{
+	if (result == LOCK_FAILED)
+		check_failure(failure);
+}
+
+static void check_answer(const struct lock_answer *answer)
+{
+	check_result(answer->result, &answer->failure);
+	MUST(answer->handed_count >= 0 && answer->handed_count <= LOCK_HANDED_MOST);
+	for (int i = 0; i < answer->handed_count; i++)
+		MUST(memchr(answer->handed[i], '\0', LOCK_TOKEN_SIZE) != NULL);
+	if (answer->result == LOCK_BUSY)
+		MUST(memchr(answer->holder_token, '\0', LOCK_TOKEN_SIZE) != NULL);
+	if (answer->result == LOCK_GRANTED)
+		MUST(answer->asked_at >= 0 && answer->asked_at <= clock_now() &&
+			answer->fence <= INT64_MAX);
+}
+
+/* --- One lock ------------------------------------------------------------------------------- */
+
+struct lock *use_open(const struct server *server, const struct lock_request *request)
+{
+	struct failure failure = {0};
+	struct lock *lock = lock_open(server, request, &failure);
+
+	if (lock == NULL)
+		check_failure(&failure);
+	return lock;
+}
+
+static void settle(struct lock *lock, struct lock_answer *answer)
+{
+	for (int round = 0; round < ROUNDS && answer->handed_count > 0; round++)
+		if (lock_verify(lock, answer, world_patience()) != LOCK_RELEASED)
+			break;
+	check_answer(answer);
+}
+
+bool use_acquire(struct lock *lock, struct lock_answer *answer)
+{
+	struct failure failure = {0};
+
+	for (int round = 0; round < ROUNDS; round++) {
+		enum lock_result result = lock_ask(lock, world_patience(), &failure);
+
+		check_result(result, &failure);
+		if (result != LOCK_GRANTED)
+			return false;
+		lock_answer(lock, world_patience(), answer);
+		check_answer(answer);
+		if (answer->result != LOCK_BUSY)
+			return answer->result == LOCK_GRANTED;
+		result = lock_listen(lock, world_patience(), &failure);
+		check_result(result, &failure);
+		if (result != LOCK_GRANTED)
+			return false;
+	}
+	return false;
+}
+
+void use_renew(struct lock *lock, struct lock_answer *answer)
+{
+	for (int round = 0; round < 3; round++) {
+		lock_renew(lock, world_patience(), answer);
+		check_answer(answer);
+	}
+}
+
+void use_give(struct lock *lock, bool halves, struct lock_answer *answer)
+{
+	if (halves && lock_part(lock, &parting, world_patience()))
+		lock_hear(lock, &parting, world_patience(), answer);
+	else
+		lock_release(lock, &parting, world_patience(), answer);
+	check_answer(answer);
+	settle(lock, answer);
+}
+
+void use_lock(const struct server *server, const struct lock_request *request, bool halves)
+{
+	static struct lock_answer answer;
+	struct lock *lock = use_open(server, request);
+
+	if (lock == NULL)
+		return;
+	if (use_acquire(lock, &answer)) {
+		settle(lock, &answer);
+		use_renew(lock, &answer);
+	}
+	use_give(lock, halves, &answer);
+	lock_close(lock);
+}
+
+static void hear_of(const struct lock_answer *held, void *context)
+{
+	check_answer(held);
+	++*(int *)context;
+}
+
+void use_force(struct lock *lock, struct lock_answer *answer)
+{
+	int told = 0;
+
+	lock_force(lock, hear_of, &told, world_patience(), answer);
+	check_answer(answer);
+	MUST(told == 0 || answer->result == LOCK_RELEASED);
+	settle(lock, answer);
+}
+
+/* --- All locks ------------------------------------------------------------------------------ */
+
+/* Every text is read, so that a sanitizer sees where it is not all there. */
+static size_t read_party(const struct lock_view_party *view)
+{
+	MUST(view->mode >= LOCK_EXCLUSIVE && view->mode <= LOCK_PERMITS && view->ttl_ms >= -1);
+	return strlen(view->party.host) + strlen(view->party.boot) + strlen(view->party.user) +
+	       strlen(view->party.label);
+}
+
+static void show(const struct lock_view *view, void *context)
+{
+	size_t *sum = context;
+
+	MUST(view->name != NULL && view->key != NULL && view->ttl_ms >= -1);
+	MUST(view->fence <= INT64_MAX);
+	*sum += strlen(view->name) + strlen(view->key) +
+		(view->dissent ? strlen(view->dissent) : 0);
+	for (size_t i = 0; i < view->holder_count; i++)
+		*sum += read_party(&view->holders[i]);
+	for (size_t i = 0; i < view->waiter_count; i++)
+		*sum += read_party(&view->waiters[i]);
+}
+
+void use_survey(const struct server *server, char *const *names, size_t name_count, bool idle_too)
+{
+	struct failure failure = {0};
+	size_t sum = 0;
+
+	if (!lock_survey(server, "lock:", names, name_count, idle_too, show, &sum, world_patience(),
+		    &failure))
+		check_failure(&failure);
+}
+
+void use_look(const struct server *server, char *const *names, size_t name_count)
+{
+	struct failure failure = {0};
+	struct lock_lookout *lookout =
+		lock_lookout_open(server, "lock:", names, name_count, &failure);
+	size_t sum = 0;
+
+	MUST(lookout != NULL);
+	for (int round = 0; round < 2; round++)
+		if (!lock_look(lookout, show, &sum, world_patience(), &failure))
+			check_failure(&failure);
+	lock_lookout_close(lookout);
+}
+
+static void take(const struct lock_finding *finding, void *context)
+{
+	MUST(finding->server != NULL && finding->subject != NULL && finding->found[0] != '\0');
+	MUST((finding->verdict == LOCK_FIT) == (finding->code == EXIT_DONE));
+	*(size_t *)context += strlen(finding->server) + strlen(finding->found) +
+			      (finding->advice ? strlen(finding->advice) : 0);
+}
+
+void use_examine(const struct server *server, const struct lock_request *request)
+{
+	struct failure failure = {0};
+	size_t sum = 0;
+
+	if (!lock_examine(server, request, take, &sum, &failure))
+		check_failure(&failure);
+	MUST(sum > 0);
+}
