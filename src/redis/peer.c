@@ -11,8 +11,6 @@
 #include "redis/resolve.h"
 #include "redis/script.h"
 
-#define HANDSHAKE NANOS_PER_SEC /* of TLS: the one thing that is waited for */
-
 void peer_open(struct peer *peer, const struct server *list, size_t which)
 {
 	const struct endpoint *endpoint = &list->endpoints[which];
@@ -56,8 +54,7 @@ static void begin(struct peer *peer)
 
 	do {
 		wire = connection_begin(&session->connection, &peer->server, peer->name,
-			&session->lookup, peer->address, &peer->addresses,
-			(struct patience){clock_now() + HANDSHAKE, -1}, &peer->failure);
+			&session->lookup, peer->address, &peer->addresses, &peer->failure);
 	} while (wire == WIRE_CLOSED && ++peer->address < peer->addresses);
 	if (wire != WIRE_OK) {
 		session->connection = NULL;
@@ -100,6 +97,14 @@ int peer_fd(const struct peer *peer)
 bool peer_is_untouched(const struct peer *peer)
 {
 	return !peer->session.connection || connection_is_untouched(peer->session.connection);
+}
+
+bool peer_shakes_hands(const struct peer *peer)
+{
+	const struct connection *connection = peer->session.connection;
+
+	return connection && connection_is_untouched(connection) &&
+	       connection_events(connection) == POLLIN;
 }
 
 bool peer_takes_requests(const struct peer *peer)
@@ -210,7 +215,7 @@ static struct pollfd interest(const struct peer *peer)
 		return (struct pollfd){.fd = resolve_fd(peer->session.lookup), .events = POLLIN};
 	return (struct pollfd){
 		.fd = connection_fd(connection),
-		.events = connection_is_pending(connection) ? POLLIN | POLLOUT : POLLIN,
+		.events = connection_events(connection),
 	};
 }
 

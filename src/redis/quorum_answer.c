@@ -187,11 +187,32 @@ static void tell_refusal(struct quorum *quorum, struct lock_answer *answer)
 	}
 }
 
-/* Whether a request by another name of a server that is listed twice has come to light by now. */
-static bool is_flawless(struct quorum *quorum)
+/* Those that by TLS are asked only once they have shaken hands, which others have done sooner. */
+static bool is_late(const struct quorum *quorum)
 {
-	peers_wait(quorum->peers, quorum->count, (struct patience){0, -1});
-	quorum_collect(quorum);
+	for (size_t i = 0; i < quorum->count; i++)
+		if (quorum->peers[i].server.tls && quorum->votes[i].kind == VOTE_ASKED)
+			return true;
+	return false;
+}
+
+/* Takes in what has come since, and waits for so long for those that are late. */
+static void hear_late(struct quorum *quorum, nanos span, struct patience patience)
+{
+	enum patience_end end;
+
+	patience.until = is_late(quorum) ? least(patience.until, clock_now() + span) : 0;
+	do {
+		end = peers_wait(quorum->peers, quorum->count, patience);
+		quorum_collect(quorum);
+	} while (end == PATIENCE_READY && is_late(quorum));
+}
+
+/* Whether a request by another name of a server that is listed twice has come to light by now: both
+ * names take about as long. */
+static bool is_flawless(struct quorum *quorum, struct patience patience)
+{
+	hear_late(quorum, clock_now() - quorum->asked_at, patience);
 	return !find_refusal(quorum);
 }
 
@@ -206,7 +227,7 @@ static void attempt(
 		   quorum_count(quorum, VOTE_ALREADY) == 0;
 	if (promised && !confirm(quorum, tries, patience))
 		answer->result = LOCK_LOST;
-	else if (promised && is_flawless(quorum))
+	else if (promised && is_flawless(quorum, patience))
 		tell_grant(quorum, answer);
 	else
 		tell_refusal(quorum, answer);
@@ -241,6 +262,9 @@ void quorum_answer(struct lock *lock, struct patience patience, struct lock_answ
 		attempt(quorum, tries, patience, answer);
 		if (answer->result == LOCK_GRANTED)
 			return;
+		/* The more queues it stands in, the more servers may be lost in the wait. */
+		if (answer->result == LOCK_BUSY && quorum->request.queues)
+			hear_late(quorum, SHARE_LEAST, patience);
 		quorum_step_back(quorum);
 		quorum->enrolled = quorum->request.queues;
 		if (answer->result != LOCK_LOST)

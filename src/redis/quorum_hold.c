@@ -56,11 +56,13 @@ static nanos mend_after(struct quorum *quorum, bool missing)
 	return after < most ? after : most;
 }
 
-/* The descriptor becomes readable when a connection drops, and when a server that is missing is to
- * be tried again: both make the keeper renew. Replies that come late do not. */
+/* The descriptor becomes readable when a connection drops, when a server that is missing is to be
+ * tried again, and when shaking hands can go on: all make the keeper renew. Replies that come late
+ * do not. */
 void quorum_watch(struct quorum *quorum)
 {
-	struct epoll_event dropped = {.events = EPOLLRDHUP}, due = {.events = EPOLLIN};
+	struct epoll_event dropped = {.events = EPOLLRDHUP};
+	struct epoll_event due = {.events = EPOLLIN};
 	bool missing = false;
 	nanos after;
 
@@ -74,6 +76,8 @@ void quorum_watch(struct quorum *quorum)
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct peer *peer = &quorum->peers[i];
 
+		if (peer_shakes_hands(peer))
+			epoll_ctl(quorum->watch, EPOLL_CTL_ADD, peer_fd(peer), &due);
 		/* One that cannot be connected to would be news all the time. */
 		if (peer_is_untouched(peer))
 			missing = true;
