@@ -187,12 +187,20 @@ static void tell_refusal(struct quorum *quorum, struct lock_answer *answer)
 	}
 }
 
-/* Those that by TLS are asked only once they have shaken hands, which others have done sooner. */
+/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; and
+ * all of a detached lock, which no renewal will bring to those that were too slow. */
 static bool is_late(const struct quorum *quorum)
 {
-	for (size_t i = 0; i < quorum->count; i++)
-		if (quorum->peers[i].server.tls && quorum->votes[i].kind == VOTE_ASKED)
+	bool detached = quorum->request.detached;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		enum vote_kind kind = quorum->votes[i].kind;
+
+		if (quorum->peers[i].due_count > 0 &&
+			((kind == VOTE_ASKED && (detached || quorum->peers[i].server.tls)) ||
+				(kind == VOTE_GRANTED && detached)))
 			return true;
+	}
 	return false;
 }
 
@@ -212,7 +220,9 @@ static void hear_late(struct quorum *quorum, nanos span, struct patience patienc
  * names take about as long. */
 static bool is_flawless(struct quorum *quorum, struct patience patience)
 {
-	hear_late(quorum, clock_now() - quorum->asked_at, patience);
+	nanos took = clock_now() - quorum->asked_at;
+
+	hear_late(quorum, quorum->request.detached ? took + SHARE_LEAST : took, patience);
 	return !find_refusal(quorum);
 }
 
@@ -223,6 +233,8 @@ static void attempt(
 
 	single_clear(answer);
 	collect_votes(quorum, tries, patience);
+	if (quorum->request.detached)
+		hear_late(quorum, SHARE_LEAST, patience);
 	promised = quorum_count(quorum, VOTE_GRANTED) >= quorum->majority &&
 		   quorum_count(quorum, VOTE_ALREADY) == 0;
 	if (promised && !confirm(quorum, tries, patience))
