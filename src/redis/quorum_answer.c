@@ -66,13 +66,14 @@ static bool is_decided(const struct quorum *quorum)
 	       (answered >= needed || open == 0);
 }
 
-/* The slow and the dead get as much time as there is where nobody competes; else what an attempt
- * holds of the lock while it waits for them is in the way of others. */
-static struct patience attempt_limit(
-	const struct quorum *quorum, int tries, struct patience patience)
+static nanos longest_attempt(const struct quorum *quorum)
 {
-	nanos ttl = quorum->request.ttl_ms * NANOS_PER_MS;
-	nanos span = least(ATTEMPT_MOST, ttl / 2);
+	return least(ATTEMPT_MOST, quorum->request.ttl_ms * NANOS_PER_MS / 2);
+}
+
+/* Until when the slower ones are waited for once the faster ones have answered. */
+static struct patience share_limit(const struct quorum *quorum, int tries, struct patience patience)
+{
 	nanos share = SHARE_LEAST;
 
 	for (size_t i = 0; i < quorum->count; i++) {
@@ -81,9 +82,19 @@ static struct patience attempt_limit(
 		if (SHARE_TIMES * took > share)
 			share = SHARE_TIMES * took;
 	}
+	share = least(longest_attempt(quorum), share << tries);
+	patience.until = least(patience.until, quorum->asked_at + share);
+	return patience;
+}
+
+/* The slow and the dead get as much time as there is where nobody competes; else what an attempt
+ * holds of the lock while it waits for them is in the way of others. */
+static struct patience attempt_limit(
+	const struct quorum *quorum, int tries, struct patience patience)
+{
 	if (quorum_count(quorum, VOTE_BUSY) > 0)
-		span = least(span, share << tries);
-	patience.until = least(patience.until, quorum->asked_at + span);
+		return share_limit(quorum, tries, patience);
+	patience.until = least(patience.until, quorum->asked_at + longest_attempt(quorum));
 	return patience;
 }
 
@@ -204,12 +215,13 @@ static bool is_late(const struct quorum *quorum)
 	return false;
 }
 
-/* Takes in what has come since, and waits for so long for those that are late. */
-static void hear_late(struct quorum *quorum, nanos span, struct patience patience)
+/* Takes in what has come since, and for so long waits for those that are late. */
+static void hear_late(struct quorum *quorum, struct patience patience)
 {
 	enum patience_end end;
 
-	patience.until = is_late(quorum) ? least(patience.until, clock_now() + span) : 0;
+	if (!is_late(quorum))
+		patience.until = 0;
 	do {
 		end = peers_wait(quorum->peers, quorum->count, patience);
 		quorum_collect(quorum);
@@ -220,9 +232,11 @@ static void hear_late(struct quorum *quorum, nanos span, struct patience patienc
  * names take about as long. */
 static bool is_flawless(struct quorum *quorum, struct patience patience)
 {
-	nanos took = clock_now() - quorum->asked_at;
+	nanos span = clock_now() - quorum->asked_at;
 
-	hear_late(quorum, quorum->request.detached ? took + SHARE_LEAST : took, patience);
+	if (quorum->request.detached)
+		span += SHARE_LEAST;
+	hear_late(quorum, patience_within(patience, span));
 	return !find_refusal(quorum);
 }
 
@@ -234,7 +248,7 @@ static void attempt(
 	single_clear(answer);
 	collect_votes(quorum, tries, patience);
 	if (quorum->request.detached)
-		hear_late(quorum, SHARE_LEAST, patience);
+		hear_late(quorum, share_limit(quorum, 0, patience));
 	promised = quorum_count(quorum, VOTE_GRANTED) >= quorum->majority &&
 		   quorum_count(quorum, VOTE_ALREADY) == 0;
 	if (promised && !confirm(quorum, tries, patience))
@@ -276,7 +290,7 @@ void quorum_answer(struct lock *lock, struct patience patience, struct lock_answ
 			return;
 		/* The more queues it stands in, the more servers may be lost in the wait. */
 		if (answer->result == LOCK_BUSY && quorum->request.queues)
-			hear_late(quorum, SHARE_LEAST, patience);
+			hear_late(quorum, share_limit(quorum, 0, patience));
 		quorum_step_back(quorum);
 		quorum->enrolled = quorum->request.queues;
 		if (answer->result != LOCK_LOST)
