@@ -637,7 +637,7 @@ ctrl_z() { # SECONDS THIEF
 		shell.send("\x1a")
 		shell.expect(r"Stopped")
 		shell.expect(shell.PROMPT)
-		check(process_state(command) == "T", process_state(command))
+		wait_until(lambda: process_state(command) == "T", "COMMAND's stop")
 		if thief:
 		    call("SET", "lock:x", "thief", "PX", "60000")
 		until = time.monotonic() + seconds

@@ -1,5 +1,5 @@
 /*
- * The queue of one server: acquire.lua, release.lua, verify.lua with hand_on of prelude.lua, and the
+ * The queue of one server: acquire.lua, release.lua, verify.lua with hand_on of handing.lua, and the
  * loop of a waiter (waiting.c) with its one connection. W clients come once each; a script is one step,
  * and between two steps anything may happen to a client.
  *

@@ -1,5 +1,6 @@
 -- Handing on. Stands in the scripts that do, where they need it: Lua makes a function when it comes to
 -- it, and the usual case has ended by then.
+
 -- Shares that are taken from here on are no longer of the generation of those before.
 local function next_generation()
   meta.fence = next_fence()
