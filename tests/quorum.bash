@@ -1,11 +1,15 @@
 # Five servers for a quorum, which a test may kill, stop and restart empty: `load helper`, then
 # `load quorum`.
 
+# How one of them is started, and restarted: a file may have ways of its own.
+one_begin() { server_begin "$@"; }
+one_again() { server_again "$@"; }
+
 setup_file() {
 	file_begin
 	local i
 	for i in 1 2 3 4 5; do
-		server_begin "$BATS_FILE_TMPDIR/q$i"
+		one_begin "$BATS_FILE_TMPDIR/q$i"
 	done
 	ln -s "$(realpath "${TEST_BIN:-$BATS_TEST_DIRNAME/aux}/lock_probe")" "$BIN/lock_probe"
 }
@@ -22,7 +26,7 @@ setup() {
 	local i
 	test_begin
 	for i in 1 2 3 4 5; do
-		[[ -e $(dir_of "$i")/pid ]] || server_again "$(dir_of "$i")"
+		[[ -e $(dir_of "$i")/pid ]] || one_again "$(dir_of "$i")"
 		on "$i" FLUSHALL >/dev/null
 		on "$i" CONFIG RESETSTAT >/dev/null
 	done
@@ -76,7 +80,7 @@ slay() {
 revive() {
 	local i
 	for i; do
-		server_again "$(dir_of "$i")"
+		one_again "$(dir_of "$i")"
 	done
 }
 
@@ -100,7 +104,7 @@ count_owned() {
 }
 
 evalshas() { # SERVER: how many scripts were called there
-	on "$1" INFO commandstats | sed -n 's/^cmdstat_evalsha\?:calls=\([0-9]*\).*/\1/p' | paste -sd+ | sed 's/^$/0/' | bc
+	on "$1" INFO commandstats | sed -n 's/^cmdstat_evalsha\?:calls=\([0-9]*\).*/\1/p' | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
 queued() { # SERVER COUNT

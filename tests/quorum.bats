@@ -387,6 +387,23 @@ slow_url() { # MS
 	expect_failure 69 "only 2 of the quorum's 5 servers answer"
 }
 
+@test "a detached lock, which nobody renews, is also on a server that is slower than the majority" {
+	fake_server "delay-10:$(port_of 3)"
+	export DLOCK_SERVER
+	DLOCK_SERVER=$(url 1 2 4 5)
+	freeze 5
+	try dlock acquire -t 20 -S "$DLOCK_SERVER,127.0.0.1:$(<"delay-10:$(port_of 3)/port")" x
+	assert_equal "$status" 0
+	wait_until is_owned_on 3
+	# A promise that nobody confirms is for 5 s.
+	assert_between "$(on 3 PTTL lock:x)" 10000 20000 'ms until it expires'
+	thaw 5
+	local i
+	for i in 1 2 3 4 5; do
+		on $i FLUSHALL >/dev/null
+	done
+}
+
 @test "a detached lock: acquired, renewed and released by its token, on a majority" {
 	local i
 	for i in 3 5; do # they know acquire.lua, not confirm.lua

@@ -1,12 +1,12 @@
 # TLS: who is believed, what is said of all others, and that everything else is as without.
 
 load helper
+load authority
 
 # The file's server also listens for TLS, on $PORT; certificates are in $CA.
 setup_file() {
 	file_begin
-	export CA=$BATS_FILE_TMPDIR/ca
-	make_authority
+	make_certificates
 	local try
 	for try in {1..30}; do
 		export PORT=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
@@ -30,28 +30,11 @@ setup() {
 
 teardown() { test_end; }
 
-# ---- An authority and its certificates -----------------------------------------------------------
+# ---- Certificates --------------------------------------------------------------------------------
 
-make_authority() {
-	mkdir "$CA"
+make_certificates() {
+	make_authority
 	cd "$CA"
-	touch index
-	cat >ca.conf <<-END
-		[ca]
-		default_ca = own
-		[own]
-		database = index
-		rand_serial = yes
-		new_certs_dir = .
-		default_md = sha256
-		default_days = 2
-		policy = any
-		copy_extensions = copy
-		unique_subject = no
-		[any]
-		commonName = supplied
-	END
-	make_root ca
 	make_root other
 	make_certificate good DNS:localhost,IP:127.0.0.1,IP:::1
 	make_certificate named DNS:localhost
@@ -65,30 +48,8 @@ make_authority() {
 	cd "$BATS_TEST_DIRNAME"
 }
 
-make_root() { # NAME [OPTION]...
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -days 2 \
-		-keyout "$1.key" -out "$1.pem" "${@:2}" 2>log
-}
-
-make_certificate() { # NAME SUBJECTALTNAME [OPTION]...
-	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -addext "subjectAltName=$2" \
-		-keyout "$1.key" -out "$1.csr" 2>log
-	openssl ca -batch -config ca.conf -notext -cert ca.pem -keyfile ca.key -in "$1.csr" -out "$1.pem" "${@:3}" 2>log
-}
-
 present() { # NAME: the certificate that the server shows from now on
 	cli CONFIG SET tls-cert-file "$CA/$1.pem" tls-key-file "$CA/$1.key" >/dev/null
-}
-
-# ---- Whether it is built in ----------------------------------------------------------------------
-
-# has_tls || return 0: where dlock was built without, every test ends with what it says then.
-has_tls() {
-	[[ $(dlock -V) != *'TLS: yes'* ]] || return 0
-	try dlock x touch ran
-	expect_failure 64 "rediss://localhost:$PORT.*without TLS"
-	refute_file ran
-	return 1
 }
 
 # How many connections there were by TLS; those by the unix socket say so.

@@ -37,7 +37,7 @@ struct connection {
 	size_t out_length, out_size, out_sent;
 	size_t unparsed; /* bytes since the last whole reply */
 	bool heard;      /* something came from there */
-	bool connecting; /* as far as is known: nothing could be sent yet */
+	bool connecting; /* or shaking hands, as far as is known: no request was sent yet */
 	bool secure_port;
 	bool is_local; /* a unix socket */
 };
@@ -65,35 +65,25 @@ static bool create_reader(struct connection *connection)
 	return true;
 }
 
-static struct connection *create(int fd, const char *peer, struct failure *failure)
+/* NULL with failure. The socket is closed where it fails. */
+static struct connection *create(
+	int fd, const struct endpoint *endpoint, const char *peer, struct failure *failure)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 
 	if (connection)
-		*connection = (struct connection){.fd = fd, .peer = peer};
+		*connection = (struct connection){
+			.fd = fd, .peer = peer, .is_local = endpoint->port == 0};
 	if (connection && create_reader(connection))
 		return connection;
 	free(connection);
+	close(fd);
 	failure_set(failure, EXIT_SYSTEM, "out of memory");
 	return NULL;
 }
 
-/* With the socket, which is closed where it fails. */
-static enum wire layer(struct connection **out, int fd, const struct server *server,
-	const struct endpoint *endpoint, const char *peer, struct patience patience,
-	struct failure *failure)
+static enum wire hand_out(struct connection **out, struct connection *connection, enum wire result)
 {
-	struct connection *connection = create(fd, peer, failure);
-	enum wire result = WIRE_OK;
-
-	if (!connection) {
-		close(fd);
-		return WIRE_FAILED;
-	}
-	connection->is_local = endpoint->port == 0;
-	if (server->tls)
-		result = tls_layer->open(
-			&connection->tls, fd, server, endpoint->host, peer, patience, failure);
 	if (result == WIRE_OK)
 		*out = connection;
 	else
@@ -105,27 +95,39 @@ enum wire connection_open(struct connection **out, const struct server *server,
 	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
 	struct patience patience, struct failure *failure)
 {
+	struct connection *connection;
 	int fd;
 	enum wire result = dial(&fd, endpoint, peer, lookup, patience, failure);
 
-	return result == WIRE_OK ? layer(out, fd, server, endpoint, peer, patience, failure)
-				 : result;
+	if (result != WIRE_OK)
+		return result;
+	connection = create(fd, endpoint, peer, failure);
+	if (!connection)
+		return WIRE_FAILED;
+	if (server->tls)
+		result = tls_layer->open(
+			&connection->tls, fd, server, endpoint->host, peer, patience, failure);
+	return hand_out(out, connection, result);
 }
 
 enum wire connection_begin(struct connection **out, const struct server *server, const char *peer,
-	struct lookup **lookup, size_t which, size_t *count, struct patience patience,
-	struct failure *failure)
+	struct lookup **lookup, size_t which, size_t *count, struct failure *failure)
 {
 	const struct endpoint *endpoint = &server->endpoints[0];
+	struct connection *connection;
 	int fd;
 	enum wire result = dial_begin(&fd, endpoint, peer, lookup, which, count, failure);
 
 	if (result != WIRE_OK)
 		return result;
-	result = layer(out, fd, server, endpoint, peer, patience, failure);
-	if (result == WIRE_OK)
-		(*out)->connecting = !server->tls;
-	return result;
+	connection = create(fd, endpoint, peer, failure);
+	if (!connection)
+		return WIRE_FAILED;
+	connection->connecting = true;
+	if (server->tls)
+		result = tls_layer->begin(
+			&connection->tls, fd, server, endpoint->host, peer, failure);
+	return hand_out(out, connection, result);
 }
 
 void connection_close(struct connection *connection)
@@ -228,7 +230,8 @@ enum wire connection_flush(
 			continue;
 		}
 		if (errno != EAGAIN && errno != EINTR && connection->connecting)
-			return dial_fail(errno, connection->peer, failure);
+			return connection->tls ? tls_layer->explain(connection->tls, failure)
+					       : dial_fail(errno, connection->peer, failure);
 		if (errno != EAGAIN && errno != EINTR)
 			break;
 		switch (await(connection, patience, POLLOUT)) {
@@ -337,6 +340,13 @@ void connection_drain(struct connection *connection)
 bool connection_is_pending(const struct connection *connection)
 {
 	return connection->connecting || connection->out_sent < connection->out_length;
+}
+
+short connection_events(const struct connection *connection)
+{
+	if (connection->tls)
+		return tls_layer->events(connection->tls);
+	return connection_is_pending(connection) ? POLLIN | POLLOUT : POLLIN;
 }
 
 bool connection_is_untouched(const struct connection *connection)

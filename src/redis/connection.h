@@ -27,11 +27,11 @@ enum wire connection_open(struct connection **connection, const struct server *s
 	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
 	struct patience patience, struct failure *failure);
 
-/* The same without waiting, as dial_begin: connecting goes on while it is used. But for TLS, where
- * it waits within patience. */
+/* The same without waiting, as dial_begin: connecting and TLS's handshake go on while it is used.
+ */
 enum wire connection_begin(struct connection **connection, const struct server *server,
 	const char *peer, struct lookup **lookup, size_t which, size_t *count,
-	struct patience patience, struct failure *failure);
+	struct failure *failure);
 void connection_close(struct connection *connection);
 
 /* Puts a command into the buffer; text of any bytes. False: out of memory. */
@@ -56,8 +56,11 @@ enum wire connection_take(
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);
 
-/* Something is to be sent, or still to be connected: for POLLOUT. */
+/* Something is to be sent, or still to be connected: connection_flush is to go on. */
 bool connection_is_pending(const struct connection *connection);
+
+/* What poll(2) is to wait for. */
+short connection_events(const struct connection *connection);
 
 /* Nothing has ever been sent, so nothing can come of it. */
 bool connection_is_untouched(const struct connection *connection);

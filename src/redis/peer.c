@@ -11,8 +11,6 @@
 #include "redis/resolve.h"
 #include "redis/script.h"
 
-#define HANDSHAKE NANOS_PER_SEC /* of TLS: the one thing that is waited for */
-
 void peer_open(struct peer *peer, const struct server *list, size_t which)
 {
 	const struct endpoint *endpoint = &list->endpoints[which];
@@ -56,8 +54,7 @@ static void begin(struct peer *peer)
 
 	do {
 		wire = connection_begin(&session->connection, &peer->server, peer->name,
-			&session->lookup, peer->address, &peer->addresses,
-			(struct patience){clock_now() + HANDSHAKE, -1}, &peer->failure);
+			&session->lookup, peer->address, &peer->addresses, &peer->failure);
 	} while (wire == WIRE_CLOSED && ++peer->address < peer->addresses);
 	if (wire != WIRE_OK) {
 		session->connection = NULL;
@@ -107,6 +104,14 @@ bool peer_is_refused(const struct peer *peer)
 {
 	return peer->server.db != 0 && peer->session.connection &&
 	       peer->session.refusal.code != EXIT_DONE;
+}
+
+bool peer_shakes_hands(const struct peer *peer)
+{
+	const struct connection *connection = peer->session.connection;
+
+	return connection && connection_is_untouched(connection) &&
+	       connection_events(connection) == POLLIN;
 }
 
 bool peer_takes_requests(const struct peer *peer)
@@ -215,11 +220,13 @@ static struct pollfd interest(const struct peer *peer)
 
 	if (!connection)
 		return (struct pollfd){.fd = resolve_fd(peer->session.lookup), .events = POLLIN};
-	if (connection_is_pending(connection))
-		return (struct pollfd){connection_fd(connection), POLLIN | POLLOUT, 0};
-	if (peer->due_count == 0 && peer->session.greetings == 0)
+	if (!connection_is_pending(connection) && peer->due_count == 0 &&
+		peer->session.greetings == 0)
 		return (struct pollfd){.fd = -1};
-	return (struct pollfd){connection_fd(connection), POLLIN, 0};
+	return (struct pollfd){
+		.fd = connection_fd(connection),
+		.events = connection_events(connection),
+	};
 }
 
 enum patience_end peers_wait(struct peer *peers, size_t count, struct patience patience)

@@ -72,6 +72,9 @@ int peer_fd(const struct peer *peer);
 /* Nothing that was sent can have come there. */
 bool peer_is_untouched(const struct peer *peer);
 
+/* It is reached, and has the word: what is to be sent waits for TLS's handshake. */
+bool peer_shakes_hands(const struct peer *peer);
+
 /* Neither connected nor on the way to it. */
 bool peer_is_down(const struct peer *peer);
 

@@ -66,13 +66,14 @@ static bool is_decided(const struct quorum *quorum)
 	       (answered >= needed || open == 0);
 }
 
-/* The slow and the dead get as much time as there is where nobody competes; else what an attempt
- * holds of the lock while it waits for them is in the way of others. */
-static struct patience attempt_limit(
-	const struct quorum *quorum, int tries, struct patience patience)
+static nanos longest_attempt(const struct quorum *quorum)
 {
-	nanos ttl = quorum->request.ttl_ms * NANOS_PER_MS;
-	nanos span = least(ATTEMPT_MOST, ttl / 2);
+	return least(ATTEMPT_MOST, quorum->request.ttl_ms * NANOS_PER_MS / 2);
+}
+
+/* Until when the slower ones are waited for once the faster ones have answered. */
+static struct patience share_limit(const struct quorum *quorum, int tries, struct patience patience)
+{
 	nanos share = SHARE_LEAST;
 
 	for (size_t i = 0; i < quorum->count; i++) {
@@ -81,9 +82,19 @@ static struct patience attempt_limit(
 		if (SHARE_TIMES * took > share)
 			share = SHARE_TIMES * took;
 	}
+	share = least(longest_attempt(quorum), share << tries);
+	patience.until = least(patience.until, quorum->asked_at + share);
+	return patience;
+}
+
+/* The slow and the dead get as much time as there is where nobody competes; else what an attempt
+ * holds of the lock while it waits for them is in the way of others. */
+static struct patience attempt_limit(
+	const struct quorum *quorum, int tries, struct patience patience)
+{
 	if (quorum_count(quorum, VOTE_BUSY) > 0)
-		span = least(span, share << tries);
-	patience.until = least(patience.until, quorum->asked_at + span);
+		return share_limit(quorum, tries, patience);
+	patience.until = least(patience.until, quorum->asked_at + longest_attempt(quorum));
 	return patience;
 }
 
@@ -191,11 +202,45 @@ static void tell_refusal(struct quorum *quorum, struct lock_answer *answer)
 	}
 }
 
-/* Whether a request by another name of a server that is listed twice has come to light by now. */
-static bool is_flawless(struct quorum *quorum)
+/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; and
+ * all of a detached lock, which no renewal will bring to those that were too slow. */
+static bool is_late(const struct quorum *quorum)
 {
-	peers_wait(quorum->peers, quorum->count, (struct patience){0, -1});
-	quorum_collect(quorum);
+	bool detached = quorum->request.detached;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		enum vote_kind kind = quorum->votes[i].kind;
+
+		if (quorum->peers[i].due_count > 0 &&
+			((kind == VOTE_ASKED && (detached || quorum->peers[i].server.tls)) ||
+				(kind == VOTE_GRANTED && detached)))
+			return true;
+	}
+	return false;
+}
+
+/* Takes in what has come since, and for so long waits for those that are late. */
+static void hear_late(struct quorum *quorum, struct patience patience)
+{
+	enum patience_end end;
+
+	if (!is_late(quorum))
+		patience.until = 0;
+	do {
+		end = peers_wait(quorum->peers, quorum->count, patience);
+		quorum_collect(quorum);
+	} while (end == PATIENCE_READY && is_late(quorum));
+}
+
+/* Whether a request by another name of a server that is listed twice has come to light by now: both
+ * names take about as long. */
+static bool is_flawless(struct quorum *quorum, struct patience patience)
+{
+	nanos span = clock_now() - quorum->asked_at;
+
+	if (quorum->request.detached)
+		span += SHARE_LEAST;
+	hear_late(quorum, patience_within(patience, span));
 	return !find_refusal(quorum);
 }
 
@@ -206,11 +251,13 @@ static void attempt(
 
 	single_clear(answer);
 	collect_votes(quorum, tries, patience);
+	if (quorum->request.detached)
+		hear_late(quorum, share_limit(quorum, 0, patience));
 	promised = quorum_count(quorum, VOTE_GRANTED) >= quorum->majority &&
 		   quorum_count(quorum, VOTE_ALREADY) == 0;
 	if (promised && !confirm(quorum, tries, patience))
 		answer->result = LOCK_LOST;
-	else if (promised && is_flawless(quorum))
+	else if (promised && is_flawless(quorum, patience))
 		tell_grant(quorum, answer);
 	else
 		tell_refusal(quorum, answer);
@@ -245,6 +292,9 @@ void quorum_answer(struct lock *lock, struct patience patience, struct lock_answ
 		attempt(quorum, tries, patience, answer);
 		if (answer->result == LOCK_GRANTED)
 			return;
+		/* The more queues it stands in, the more servers may be lost in the wait. */
+		if (answer->result == LOCK_BUSY && quorum->request.queues)
+			hear_late(quorum, share_limit(quorum, 0, patience));
 		quorum_step_back(quorum);
 		quorum->enrolled = quorum->request.queues;
 		if (answer->result != LOCK_LOST)

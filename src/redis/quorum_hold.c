@@ -48,22 +48,23 @@ void quorum_dial(struct quorum *quorum, size_t which)
 
 /* --- Watching ------------------------------------------------------------------------------- */
 
-static nanos mend_after(struct quorum *quorum, bool missing)
+static nanos mend_after(struct quorum *quorum)
 {
 	nanos most = quorum->request.ttl_ms * NANOS_PER_MS / 3;
 	nanos after = quorum->mend_after ? quorum->mend_after : MEND_FIRST;
 
-	quorum->mend_after = missing ? 2 * after : 0;
+	quorum->mend_after = 2 * after;
 	return after < most ? after : most;
 }
 
-/* The descriptor becomes readable when a connection drops, and when a server that is missing is to
- * be tried again: both make the keeper renew. Replies that come late do not. */
+/* The descriptor becomes readable when a connection drops, when a server that is missing is to be
+ * tried again, and when shaking hands can go on: all make the keeper renew. Replies that come late
+ * do not. */
 void quorum_watch(struct quorum *quorum)
 {
-	struct epoll_event dropped = {.events = EPOLLRDHUP}, due = {.events = EPOLLIN};
-	bool missing = false;
-	nanos after;
+	struct epoll_event dropped = {.events = EPOLLRDHUP};
+	struct epoll_event due = {.events = EPOLLIN};
+	bool missing = false, shaking = false;
 
 	if (quorum->watch < 0) {
 		quorum->watch = epoll_create1(EPOLL_CLOEXEC);
@@ -75,14 +76,19 @@ void quorum_watch(struct quorum *quorum)
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct peer *peer = &quorum->peers[i];
 
-		/* One that cannot be connected to would be news all the time. */
-		if (peer_is_untouched(peer))
+		if (peer_shakes_hands(peer)) {
+			shaking = true;
+			epoll_ctl(quorum->watch, EPOLL_CTL_ADD, peer_fd(peer), &due);
+		} else if (peer_is_untouched(peer)) {
+			/* One that cannot be connected to would be news all the time. */
 			missing = true;
-		else
+		} else {
 			epoll_ctl(quorum->watch, EPOLL_CTL_ADD, peer_fd(peer), &dropped);
+		}
 	}
-	after = mend_after(quorum, missing);
-	clock_timer_set(quorum->mend, missing ? clock_now() + after : NANOS_NEVER);
+	if (!missing && !shaking)
+		quorum->mend_after = 0;
+	clock_timer_set(quorum->mend, missing ? clock_now() + mend_after(quorum) : NANOS_NEVER);
 }
 
 /* Before connections are closed: other processes may have them open, and then they stay watched. */
@@ -138,7 +144,8 @@ static bool repeat_renewal(struct quorum *quorum, size_t which, enum peer_kind k
 }
 
 /* A renewal that is still under way counts from when it was sent; once it is answered there is
- * another. A server that is silent for long is left behind: its connection may be dead. */
+ * another. A server that is silent for long is left behind: its connection may be dead. One that is
+ * connected to anew may have lost its scripts, and its answer be read at the next renewal only. */
 static void send_renewals(struct quorum *quorum, nanos began)
 {
 	int64_t ttl_ms = quorum->request.ttl_ms;
@@ -152,7 +159,7 @@ static void send_renewals(struct quorum *quorum, nanos began)
 			peer_drop(peer);
 		quorum_dial(quorum, i);
 		if (!vote->renewing && vote->sent_at < began)
-			send_renewal(quorum, i, false);
+			send_renewal(quorum, i, peer_is_untouched(peer));
 	}
 }
 

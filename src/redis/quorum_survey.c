@@ -15,8 +15,9 @@
 #include "redis/single.h"
 #include "views.h"
 
-#define SHARE_MOST (2 * NANOS_PER_SEC) /* for a server that is silent */
-#define TEXT_SIZE  1024
+#define SHARE_MOST  (2 * NANOS_PER_SEC) /* for a server that is silent */
+#define TEXT_SIZE   1024
+#define SAYING_SIZE 512
 
 /* One server, and what it told. */
 struct witness {
@@ -226,6 +227,31 @@ static struct lock_view_party *gather_waiters(
 	return list;
 }
 
+/* What one of them says against what is agreed on; view: of that lock, NULL: none. False: nothing.
+ */
+static bool write_saying(const struct witness *witness, const struct lock_view *view,
+	const struct lock_view *agreed, char text[static SAYING_SIZE])
+{
+	const char *name = witness->peer.name;
+	const struct party *holder = view && is_held(view) ? &view->holders[0].party : NULL;
+
+	if (!witness->answered && witness->failure.code != EXIT_UNREACHABLE)
+		/* It names the server, and why it counts as one that is dead. */
+		strlcpy(text, witness->failure.text, SAYING_SIZE);
+	else if (!witness->answered)
+		snprintf(text, SAYING_SIZE, "%s does not answer", name);
+	else if (view ? is_same_holder(view, agreed) : !is_held(agreed))
+		return false;
+	else if (view && view->foreign)
+		snprintf(text, SAYING_SIZE, "%s has it held by another Redis client", name);
+	else if (holder)
+		snprintf(text, SAYING_SIZE, "%s has it held by %s:%d", name, holder->host,
+			(int)holder->pid);
+	else
+		snprintf(text, SAYING_SIZE, "%s says that it is free", name);
+	return true;
+}
+
 /* "h1:6379 says that it is free, h2:6379 does not answer"; empty: all are of one mind. */
 static void write_dissent(const struct survey *survey, const struct entry *entries, size_t count,
 	const struct lock_view *agreed, char text[static TEXT_SIZE])
@@ -236,22 +262,14 @@ static void write_dissent(const struct survey *survey, const struct entry *entri
 	for (size_t i = 0; i < survey->count && used < TEXT_SIZE; i++) {
 		const struct witness *witness = &survey->witnesses[i];
 		const struct lock_view *view = NULL;
-		char says[200] = "says that it is free";
+		char saying[SAYING_SIZE];
 
 		for (size_t j = 0; j < count; j++)
 			if (entries[j].witness == witness)
 				view = entries[j].view;
-		if (!witness->answered)
-			strlcpy(says, "does not answer", sizeof(says));
-		else if (view ? is_same_holder(view, agreed) : !is_held(agreed))
-			continue;
-		else if (view && view->foreign)
-			strlcpy(says, "has it held by another Redis client", sizeof(says));
-		else if (view && is_held(view))
-			snprintf(says, sizeof(says), "has it held by %s:%d",
-				view->holders[0].party.host, (int)view->holders[0].party.pid);
-		used += (size_t)snprintf(text + used, TEXT_SIZE - used, "%s%s %s", used ? ", " : "",
-			witness->peer.name, says);
+		if (write_saying(witness, view, agreed, saying))
+			used += (size_t)snprintf(
+				text + used, TEXT_SIZE - used, "%s%s", used ? ", " : "", saying);
 	}
 }
 

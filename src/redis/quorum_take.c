@@ -175,6 +175,12 @@ static size_t count_sent(const struct quorum *quorum)
 	return count;
 }
 
+/* Those that were asked, or will be once a connection stands. */
+static size_t count_asked(const struct quorum *quorum)
+{
+	return quorum->count - quorum_count(quorum, VOTE_NONE) - quorum_count(quorum, VOTE_NO);
+}
+
 /* After an attempt that failed, others are let in first; and no server is asked too often. */
 static enum lock_result wait_for_next(const struct quorum *quorum, struct patience patience)
 {
@@ -203,7 +209,7 @@ enum lock_result quorum_ask(struct lock *lock, struct patience patience, struct 
 			quorum->child = true; /* as far as this process can know */
 			return LOCK_GRANTED;
 		}
-		if (count_sent(quorum) + quorum_count_open(quorum) < quorum->majority)
+		if (count_asked(quorum) + quorum_count_open(quorum) < quorum->majority)
 			result = LOCK_FAILED;
 		else if (clock_now() >= patience.until)
 			result = LOCK_TIMEOUT;

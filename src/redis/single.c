@@ -239,10 +239,10 @@ static void single_learn(struct lock *lock, const struct lock_answer *answer)
 		clean = answer->result == LOCK_BUSY && single->request.queues;
 	session->waiting = session->owes = false;
 	session->greetings = 0;
+	/* Even if only by the child, as with TLS: a node found by a redirect is not in doubt. */
+	session->heard = session->heard || clean;
 	if (!clean || (session->connection && connection_is_stale(session->connection)))
 		session_drop(session);
-	else
-		session->heard = true;
 }
 
 /* --- The rest ------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "failure.h"
+#include "redis/dial.h"
 #include "redis/tls_terms.h"
 #include "server.h"
 
@@ -36,6 +37,7 @@ struct tls {
 	short events;
 	int error;            /* errno of the last operation on the socket; 0: none or its end */
 	unsigned long reason; /* OpenSSL's, of the last operation; 0: none */
+	bool reached;         /* something went there */
 	bool heard;           /* something came from there, */
 	bool strange;         /* which was no TLS */
 	bool asked;           /* the server wants to see a certificate */
@@ -50,13 +52,16 @@ static int put_bytes(BIO *bio, const char *data, int size)
 	ssize_t sent = send(tls->fd, data, (size_t)size, MSG_NOSIGNAL);
 
 	BIO_clear_retry_flags(bio);
-	if (sent >= 0)
+	if (sent >= 0) {
+		tls->reached = true;
 		return (int)sent;
+	}
 	if (errno == EAGAIN || errno == EINTR) {
 		BIO_set_retry_write(bio);
 		return -1;
 	}
-	return size;
+	tls->error = errno;
+	return tls->reached ? size : -1;
 }
 
 static int get_bytes(BIO *bio, char *data, int size)
@@ -190,33 +195,11 @@ static bool is_ready(const struct tls *tls)
 
 static enum wire explain_certificate(const struct tls *tls, long verdict, struct failure *failure)
 {
-	static const struct {
-		long verdict;
-		const char *says;
-	} verdicts[] = {
-		{X509_V_ERR_CERT_HAS_EXPIRED, "has expired"},
-		{X509_V_ERR_CERT_NOT_YET_VALID, "is not valid yet"},
-		{X509_V_ERR_HOSTNAME_MISMATCH, "is for another host"},
-		{X509_V_ERR_IP_ADDRESS_MISMATCH, "is for another address"},
-		{X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
-			"is signed by itself, and cacert= does not name it"},
-		{X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
-			"is of an authority that is not trusted here (cacert=)"},
-		{X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
-			"is of an authority that is not known here (cacert=)"},
-		{X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
-			"is of an authority that is not known here (cacert=)"},
-	};
+	const char *says = tls_terms_broken(verdict);
 
-	for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++) {
-		if (verdicts[i].verdict != verdict)
-			continue;
-		failure_set(failure, EXIT_REFUSED, "the certificate of %s %s", tls->peer,
-			verdicts[i].says);
-		return WIRE_FAILED;
-	}
-	failure_set(failure, EXIT_REFUSED, "the certificate of %s does not hold: %s", tls->peer,
-		X509_verify_cert_error_string(verdict));
+	failure_set(failure, EXIT_REFUSED, "the certificate of %s %s%s", tls->peer,
+		says ? says : "does not hold: ",
+		says ? "" : X509_verify_cert_error_string(verdict));
 	return WIRE_FAILED;
 }
 
@@ -266,6 +249,8 @@ static enum wire explain(const struct tls *tls, struct failure *failure)
 			"%s does not speak TLS (without it the URL begins with redis)", tls->peer);
 		return WIRE_FAILED;
 	}
+	if (tls->reason == 0 && !tls->reached)
+		return dial_fail(tls->error, tls->peer, failure);
 	if (tls->reason == 0) {
 		failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s", tls->peer,
 			tls->error ? ": " : "", tls->error ? strerror(tls->error) : "");
@@ -376,8 +361,19 @@ static enum wire tls_open(struct tls **out, int fd, const struct server *server,
 	return result;
 }
 
+static enum wire tls_begin(struct tls **out, int fd, const struct server *server, const char *host,
+	const char *peer, struct failure *failure)
+{
+	*out = create(fd, server, host, peer, failure);
+	if (!*out)
+		return WIRE_FAILED;
+	SSL_set_connect_state((*out)->ssl);
+	return WIRE_OK;
+}
+
 static const struct tls_layer layer = {
 	.open = tls_open,
+	.begin = tls_begin,
 	.close = tls_close,
 	.send = tls_send,
 	.receive = tls_receive,

@@ -29,11 +29,17 @@ struct tls_layer {
 	enum wire (*open)(struct tls **tls, int fd, const struct server *server, const char *host,
 		const char *peer, struct patience patience, struct failure *failure);
 
+	/* The same without waiting, and fd may still be connecting: shaking hands goes on with
+	 * send() and receive(), and nothing is sent to whom has not proved who he is. */
+	enum wire (*begin)(struct tls **tls, int fd, const struct server *server, const char *host,
+		const char *peer, struct failure *failure);
+
 	/* Tells the server nothing: another process may go on with the session. */
 	void (*close)(struct tls *tls);
 
 	/* As send(2) and recv(2). -1 with EAGAIN: wait for events() first. What the socket takes no
-	 * more counts as sent: the server may have said why, and receive() finds it. */
+	 * more counts as sent, but for the very first: the server may have said why, and receive()
+	 * finds it. */
 	ssize_t (*send)(struct tls *tls, const void *data, size_t size);
 	ssize_t (*receive)(struct tls *tls, void *data, size_t size);
 

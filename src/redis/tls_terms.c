@@ -88,6 +88,32 @@ SSL_CTX *tls_terms_make(const struct server *server, struct failure *failure)
 	return NULL;
 }
 
+const char *tls_terms_broken(long verdict)
+{
+	static const struct {
+		long verdict;
+		const char *says;
+	} verdicts[] = {
+		{X509_V_ERR_CERT_HAS_EXPIRED, "has expired"},
+		{X509_V_ERR_CERT_NOT_YET_VALID, "is not valid yet"},
+		{X509_V_ERR_HOSTNAME_MISMATCH, "is for another host"},
+		{X509_V_ERR_IP_ADDRESS_MISMATCH, "is for another address"},
+		{X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+			"is signed by itself, and cacert= does not name it"},
+		{X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
+			"is of an authority that is not trusted here (cacert=)"},
+		{X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+			"is of an authority that is not known here (cacert=)"},
+		{X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
+			"is of an authority that is not known here (cacert=)"},
+	};
+
+	for (size_t i = 0; i < sizeof(verdicts) / sizeof(verdicts[0]); i++)
+		if (verdicts[i].verdict == verdict)
+			return verdicts[i].says;
+	return NULL;
+}
+
 bool tls_terms_set_host(SSL *ssl, const char *host)
 {
 	char plain[INET6_ADDRSTRLEN];

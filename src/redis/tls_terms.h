@@ -13,6 +13,10 @@ struct server;
  * use. SSL_CTX_free() with it. */
 SSL_CTX *tls_terms_make(const struct server *server, struct failure *failure);
 
+/* What is wrong with a certificate of which OpenSSL says that, as the rest of a sentence; NULL:
+ * what OpenSSL has to say of it is all. */
+const char *tls_terms_broken(long verdict);
+
 /* Whom to ask for (SNI, which is for names only), and who has to answer. */
 bool tls_terms_set_host(SSL *ssl, const char *host);
 

@@ -71,7 +71,11 @@ def pass_on(source, target, delay):
 
 def delay(peer, mode):
     late, port = mode.removeprefix("delay-").split(":")
-    upstream = socket.create_connection(("127.0.0.1", int(port)))
+    try:
+        upstream = socket.create_connection(("127.0.0.1", int(port)))
+    except OSError:  # it is dead for now
+        peer.close()
+        return
     for pair in ((peer, upstream), (upstream, peer)):
         threading.Thread(target=pass_on, args=(*pair, int(late) / 1000), daemon=True).start()
 
