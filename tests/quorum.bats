@@ -363,7 +363,7 @@ slow_url() { # MS
 
 @test "status: what the majority says, and who says otherwise" {
 	local token
-	hold a x
+	hold a x -t 15
 	token=$(variable DLOCK_TOKEN)
 	wait_until eval '[[ $(count_owned "$token") == 5 ]]' # or b queues on fewer of them
 	start b dlock x true
