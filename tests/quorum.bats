@@ -362,7 +362,10 @@ slow_url() { # MS
 # --- Other commands ---
 
 @test "status: what the majority says, and who says otherwise" {
-	hold a x
+	local token
+	hold a x -t 15
+	token=$(variable DLOCK_TOKEN)
+	wait_until eval '[[ $(count_owned "$token") == 5 ]]' # or b queues on fewer of them
 	start b dlock x true
 	wait_until queued 1 1
 	wait_until queued 5 1
