@@ -297,26 +297,34 @@ static bool share(struct tls *tls)
 	return page != MAP_FAILED;
 }
 
-/* NULL with failure. */
+static bool prepare(struct tls *tls, const char *host)
+{
+	const struct server *server = tls->server;
+
+	if (!share(tls))
+		return false;
+	if (!server->cert)
+		SSL_CTX_set_client_cert_cb(tls->context, note_asked);
+	tls->ssl = SSL_new(tls->context);
+	return tls->ssl && SSL_set_app_data(tls->ssl, tls) == 1 && attach_socket(tls) &&
+	       tls_terms_set_host(tls->ssl, server->sni ? server->sni : host);
+}
+
+/* NULL with failure; else that is as it was. */
 static struct tls *create(int fd, const struct server *server, const char *host, const char *peer,
 	struct failure *failure)
 {
+	struct failure unmade = {EXIT_SYSTEM, "out of memory"};
 	struct tls *tls = calloc(1, sizeof(*tls));
 
-	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	if (!tls)
-		return NULL;
-	*tls = (struct tls){.fd = fd, .server = server, .peer = peer, .events = POLLIN};
-	tls->context = tls_terms_make(server, failure);
-	if (tls->context && share(tls)) {
-		if (!server->cert)
-			SSL_CTX_set_client_cert_cb(tls->context, note_asked);
-		tls->ssl = SSL_new(tls->context);
-		if (tls->ssl && SSL_set_app_data(tls->ssl, tls) == 1 && attach_socket(tls) &&
-			tls_terms_set_host(tls->ssl, server->sni ? server->sni : host))
+	if (tls) {
+		*tls = (struct tls){.fd = fd, .server = server, .peer = peer, .events = POLLIN};
+		tls->context = tls_terms_make(server, &unmade);
+		if (tls->context && prepare(tls, host))
 			return tls;
+		tls_close(tls);
 	}
-	tls_close(tls);
+	*failure = unmade;
 	return NULL;
 }
 
