@@ -73,7 +73,12 @@ all_caught() {
 
 @test "a quorum: unowned confirmations, a token of one, counted from the reply, of the reachable, no stragglers" {
 	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
-	all_caught quorum-of-the-reachable quorum-forgets-stragglers
+	all_caught quorum-of-the-reachable quorum-forgets-stragglers quorum-leaves-the-slow
+}
+
+@test "which server: a replica is believed, no ASKING, endless redirects, a replica for now refuses for good" {
+	all_caught sentinel-believes cluster-goes-unasked
+	all_caught cluster-goes-in-circles readonly-is-final
 }
 
 @test "whose a lock without a process is: anybody's token, a fence that stays when it is broken" {
