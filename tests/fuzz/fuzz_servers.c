@@ -12,7 +12,7 @@
 #define TOKEN "here:7:00112233445566778899aabbccddeeff"
 
 static const struct {
-	char letter;
+	uint8_t letter;
 	const char *url;
 } places[] = {
 	{'u', "unix:///none"},
@@ -181,7 +181,7 @@ static void examine(const struct server *server)
 }
 
 static const struct {
-	char letter;
+	uint8_t letter;
 	void (*act)(const struct server *server);
 } acts[] = {
 	{'r', run},
