@@ -81,6 +81,7 @@ struct quorum {
 	bool asked;     /* something of the last attempt may be left in a server */
 	bool enrolled;  /* we may stand in queues */
 	bool spent;     /* the next attempt takes a fresh token */
+	bool cold;      /* a server did not know a script in this attempt */
 	bool child;     /* these connections were asked over by another process */
 	int64_t ticket; /* when the first attempt began, by our own clock, in us; 0: it did not */
 	nanos asked_at; /* before anything of this attempt was sent */

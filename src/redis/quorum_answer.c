@@ -202,17 +202,19 @@ static void tell_refusal(struct quorum *quorum, struct lock_answer *answer)
 	}
 }
 
-/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; and
- * all of a detached lock, which no renewal will bring to those that were too slow. */
+/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; all
+ * where a script was not known yet, which takes one server longer than another; and all of a
+ * detached lock, which no renewal will bring to those that were too slow. */
 static bool is_late(const struct quorum *quorum)
 {
 	bool detached = quorum->request.detached;
+	bool all = detached || quorum->cold;
 
 	for (size_t i = 0; i < quorum->count; i++) {
 		enum vote_kind kind = quorum->votes[i].kind;
 
 		if (quorum->peers[i].due_count > 0 &&
-			((kind == VOTE_ASKED && (detached || quorum->peers[i].server.tls)) ||
+			((kind == VOTE_ASKED && (all || quorum->peers[i].server.tls)) ||
 				(kind == VOTE_GRANTED && detached)))
 			return true;
 	}
@@ -238,7 +240,7 @@ static bool is_flawless(struct quorum *quorum, struct patience patience)
 {
 	nanos span = clock_now() - quorum->asked_at;
 
-	if (quorum->request.detached)
+	if (quorum->request.detached || quorum->cold)
 		span += SHARE_LEAST;
 	hear_late(quorum, patience_within(patience, span));
 	return !find_refusal(quorum);

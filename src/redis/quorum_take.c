@@ -102,6 +102,7 @@ bool quorum_begin(struct quorum *quorum, struct failure *failure)
 	quorum->asked = quorum->spent = true;
 	quorum->fence = 0;
 	quorum->asked_at = clock_now();
+	quorum->cold = false;
 	for (size_t i = 0; i < quorum->count; i++)
 		peer_connect(&quorum->peers[i]);
 	return true;

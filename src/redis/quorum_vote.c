@@ -202,8 +202,10 @@ static void heed_error(
 			"else's, and is left alone",
 			quorum->keys.lock, peer->name);
 	vote->renewing = false;
-	if (is_to_be_repeated(peer, kind) && quorum->repeat(quorum, which, what->kind))
+	if (is_to_be_repeated(peer, kind) && quorum->repeat(quorum, which, what->kind)) {
+		quorum->cold = true;
 		return;
+	}
 	if (what->kind == PEER_ACQUIRE)
 		refuse(vote, &failure);
 	else
