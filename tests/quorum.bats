@@ -559,7 +559,7 @@ noticed() { # DLOCK'S ARGUMENT...
 
 @test "two of five are no Redis, in each way: the lock is granted all the same" {
 	local mode
-	for mode in silent garbage close close-late half ok error; do
+	for mode in silent garbage close close-late one-byte-and-close half ok error; do
 		fake_server $mode
 		try dlock -n -S "redis+quorum://127.0.0.1:$(<$mode/port),localhost:$(<$mode/port),$(url 3 4 5 | cut -c16-)" \
 			x true
@@ -574,6 +574,40 @@ noticed() { # DLOCK'S ARGUMENT...
 	port=$(<garbage/port)
 	try dlock -S "redis+quorum://127.0.0.1:$port,localhost:$port,[::ffff:127.0.0.1]:$port,$(url 4 5 | cut -c16-)" x true
 	expect_failure 76 'does not speak the Redis protocol'
+}
+
+# When the first renewal came to a server, in ms: the first script is acquire, the second confirm.
+renewed_at() { grep '"EVALSHA"' "monitor$1" | sed -n '3s/\([0-9]*\)\.\([0-9]\{3\}\).*/\1\2/p'; } # SERVER
+is_renewed_on() { [[ -n $(renewed_at "$1") ]]; }
+is_monitored() { file_has "monitor$1" OK; }
+
+@test "renewing on five servers costs one round trip, at once with all" {
+	local i servers='' first='' last=''
+	try dlock x true # they know the scripts
+	expect 0
+	for i in 1 2 3 4 5; do
+		fake_server "delay-300:$(port_of "$i")"
+		servers+=,127.0.0.1:$(<"delay-300:$(port_of "$i")/port")
+		start "monitor_of_$i" redis-cli -s "$(dir_of "$i")/socket" MONITOR
+		ln -s "monitor_of_$i.out" "monitor$i"
+		wait_until is_monitored "$i"
+	done
+	DLOCK_SERVER=redis+quorum://${servers:1}
+	hold a x -t 6
+	for i in 1 2 3 4 5; do
+		wait_until is_renewed_on "$i"
+		first=$(printf '%s\n' $first "$(renewed_at "$i")" | sort -n | head -n 1)
+		last=$(printf '%s\n' $last "$(renewed_at "$i")" | sort -n | tail -n 1)
+	done
+	let_go a
+	expect 0
+	# One after the other the last would be four round trips of 600 ms behind the first.
+	assert_between $((last - first)) 0 $((300 * TEST_PATIENCE)) 'ms from the first to the last'
+	for i in 1 2 3 4 5; do
+		local pid=monitor_of_${i}_pid
+		kill "${!pid}"
+		finish "monitor_of_$i"
+	done
 }
 
 @test "a server that is slower than twice the TTL: no late grant stays on it" {

@@ -108,6 +108,9 @@ def main():
                 data = event.fileobj.recv(65536)
                 if data and mode == "close-late":
                     data = b""
+                elif data and mode == "one-byte-and-close":
+                    event.fileobj.sendall(b"*")
+                    data = b""
                 elif data and mode == "error-and-close":
                     event.fileobj.sendall(ANSWERS["error"])
                     data = b""
