@@ -12,6 +12,7 @@
 #include "ancestry.h"
 #include "handover.h"
 #include "hold.h"
+#include "inherited.h"
 #include "keeper.h"
 #include "message.h"
 #include "outcome.h"
@@ -268,6 +269,7 @@ static bool wait_for_turn(struct front *f)
 
 	if (f->lease->answer.result != LOCK_BUSY)
 		return true;
+	inherited_hurry(f->task->inherited);
 	limit.cancel_fd = wait_line_begin(&f->line, &f->outcome->answer);
 	do {
 		result = lock_listen(f->lock, limit, &failure);

@@ -24,7 +24,7 @@ struct front_task {
 	struct lease_terms terms;
 	const struct program *program; /* NULL with hold */
 	struct hold *hold;             /* the lock is for this caller, not for a COMMAND; or NULL */
-	const struct inherited *inherited;
+	struct inherited *inherited;
 	const char *name;
 	nanos started; /* `wait` counts from here */
 	nanos wait;    /* 0: do not; NANOS_NEVER: for ever */

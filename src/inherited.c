@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "slice.h"
+
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
 static const int other_signals[] = {SIGWINCH, SIGCONT};
 
@@ -64,6 +66,7 @@ void inherited_take(struct inherited *inherited)
 	sigaction(SIGCHLD, &standard, &inherited->on_child);
 	inherited->terminal = has_terminal();
 	inherited->secret = false;
+	inherited->slice = 0;
 }
 
 void inherited_keep_secret(struct inherited *inherited)
@@ -74,6 +77,12 @@ void inherited_keep_secret(struct inherited *inherited)
 		return;
 	none = (struct rlimit){0, inherited->core.rlim_max};
 	inherited->secret = setrlimit(RLIMIT_CORE, &none) == 0;
+}
+
+void inherited_hurry(struct inherited *inherited)
+{
+	if (inherited->slice == 0)
+		inherited->slice = slice_shorten();
 }
 
 bool inherited_is_shared(const struct inherited *inherited, int sig, int code)
@@ -100,6 +109,7 @@ void inherited_return(const struct inherited *inherited)
 	sigaction(SIGCHLD, &inherited->on_child, NULL);
 	if (inherited->secret)
 		setrlimit(RLIMIT_CORE, &inherited->core);
+	slice_set(inherited->slice);
 	sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
 }
 

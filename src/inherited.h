@@ -1,12 +1,13 @@
 /*
  * What dlock got from its caller, set aside while dlock needs it otherwise, and given to COMMAND
- * as it was: the signal mask, dispositions, standard streams.
+ * as it was: the signal mask, dispositions, standard streams, the time it is run for at a time.
  */
 #ifndef DLOCK_INHERITED_H
 #define DLOCK_INHERITED_H
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/resource.h>
 
 struct inherited {
@@ -17,6 +18,7 @@ struct inherited {
 	bool terminal;      /* there is a controlling terminal */
 	bool secret;        /* dlock leaves no core file; COMMAND may, */
 	struct rlimit core; /* up to this */
+	uint64_t slice;     /* see slice.h; 0: dlock has the same */
 };
 
 /* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed
@@ -28,11 +30,15 @@ void inherited_take(struct inherited *inherited);
 /* For a dlock that knows a password: however it dies, from now on it leaves no core file. */
 void inherited_keep_secret(struct inherited *inherited);
 
+/* For a dlock that has to wait: from now on it is run without delay when it is woken. May be called
+ * again. */
+void inherited_hurry(struct inherited *inherited);
+
 /* Whether COMMAND, in our process group on a terminal, has a signal already that came to us with
  * this si_code: the terminal sends its signals to the whole group. */
 bool inherited_is_shared(const struct inherited *inherited, int sig, int code);
 
-/* Between fork and exec, in COMMAND's process: dispositions, mask and limit as they were.
+/* Between fork and exec, in COMMAND's process: dispositions, mask, limit and slice as they were.
  * Async-signal-safe. */
 void inherited_return(const struct inherited *inherited);
 

@@ -68,6 +68,26 @@ finish_all() {
 	assert_order a b c d e f g h
 }
 
+# For how long the scheduler runs a process at a time (ns), where the kernel tells.
+slice_of() { sed -n 's/^se\.slice *: *//p' "/proc/$1/sched" 2>/dev/null; } # PID
+
+slices_are_chosen() { printf '%s\n' 6.12 "$(uname -r)" | sort -VC && [[ -n $(slice_of self) ]]; }
+
+@test "who waits is run at once when he is woken; COMMAND is as it would be without dlock" {
+	local usual
+	usual=$(slice_of self)
+	hold one x
+	# shellcheck disable=SC2016 # for the shell of the waiter
+	start two dlock x sh -c 'cat /proc/self/sched >mine; cat /proc/$PPID/sched >keeper; :'
+	wait_until queued 1
+	wait_until listens "$pid"
+	! slices_are_chosen || (($(slice_of "$pid") < usual)) || fail "$(slice_of "$pid"), not below $usual"
+	let_go one
+	finish_all two
+	assert_equal "$(sed -n 's/^se\.slice *: *//p' mine)" "$usual"
+	! slices_are_chosen || (($(sed -n 's/^se\.slice *: *//p' keeper) < usual))
+}
+
 @test "a newcomer with -n never overtakes, however often it tries" {
 	hold one x
 	local name
