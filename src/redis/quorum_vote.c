@@ -24,13 +24,10 @@ static void fault(struct vote *vote, const struct failure *failure)
 	vote->failure = *failure;
 }
 
-static void fault_nonsense(struct vote *vote, const struct peer *peer)
+static void note_nonsense(struct vote *vote, const struct peer *peer)
 {
-	struct failure failure;
-
-	failure_set(
-		&failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here", peer->name);
-	fault(vote, &failure);
+	vote->word = WORD_FAULT;
+	fault_nonsense(&vote->failure, peer->name);
 }
 
 static void read_busy(
@@ -128,11 +125,15 @@ static const struct {
 
 static void read_renewal(struct vote *vote, const struct peer *peer, const char *text)
 {
+	size_t i = 0, count = sizeof(renewals) / sizeof(renewals[0]);
+
 	vote->renewing = false;
-	fault_nonsense(vote, peer);
-	for (size_t i = 0; i < sizeof(renewals) / sizeof(renewals[0]); i++)
-		if (strcmp(text, renewals[i].text) == 0)
-			vote->word = renewals[i].word;
+	while (i < count && strcmp(text, renewals[i].text) != 0)
+		i++;
+	if (i < count)
+		vote->word = renewals[i].word;
+	else
+		note_nonsense(vote, peer);
 	/* One that has it for the first time has lost nothing. */
 	if (vote->word == WORD_AGAIN && !vote->had)
 		vote->word = WORD_YES;
@@ -164,7 +165,7 @@ static void read_force(
 
 	vote->word = strcmp(word, "broken") == 0 ? WORD_YES : WORD_GONE;
 	if (vote->word == WORD_GONE && strcmp(word, "free") != 0)
-		fault_nonsense(vote, peer);
+		note_nonsense(vote, peer);
 	if (vote->word != WORD_YES)
 		return;
 	vote->kind = VOTE_BUSY;
@@ -247,7 +248,7 @@ static void heed(
 		break;
 	default:
 		if (!read_release(vote, word ? word : ""))
-			fault_nonsense(vote, peer);
+			note_nonsense(vote, peer);
 		break;
 	}
 }
