@@ -47,6 +47,14 @@ static void read_busy(
 			(record_read(&record, reply_text(reply_at(reply, 7))) && record.claimed);
 }
 
+static void refuse_twice(const struct quorum *quorum, struct vote *vote, const struct peer *peer)
+{
+	vote->kind = VOTE_NO;
+	failure_set(&vote->failure, EXIT_USAGE,
+		"%s is also one of the other servers in %s: each may be listed once", peer->name,
+		quorum->server);
+}
+
 /* A promise is told apart from one to our own attempt that was here by another name already. */
 static void read_vote(struct quorum *quorum, size_t which, const struct reply *reply)
 {
@@ -60,10 +68,7 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 		return;
 	}
 	if (word && strcmp(word, "twice") == 0) {
-		failure_set(&vote->failure, EXIT_USAGE,
-			"%s is also one of the other servers in %s: each may be listed once",
-			peer->name, quorum->server);
-		vote->kind = VOTE_NO;
+		refuse_twice(quorum, vote, peer);
 		return;
 	}
 	single_clear(answer);
@@ -98,13 +103,20 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 	}
 }
 
-/* Counts only behind a promise: not from a server that is listed twice. */
-static void read_confirmation(const struct quorum *quorum, struct vote *vote, const char *word)
+/* Counts only behind a promise: where there was none, the lock is ours by another name of that
+ * server. */
+static void read_confirmation(const struct quorum *quorum, size_t which, const char *word)
 {
-	if (vote->kind != VOTE_GRANTED)
+	struct vote *vote = &quorum->votes[which];
+	bool confirmed = strcmp(word, "confirmed") == 0;
+
+	if (vote->kind != VOTE_GRANTED) {
+		if (confirmed)
+			refuse_twice(quorum, vote, &quorum->peers[which]);
 		return;
+	}
 	vote->kind = VOTE_NO;
-	if (strcmp(word, "confirmed") != 0)
+	if (!confirmed)
 		return;
 	vote->had = true;
 	vote->proved_at = quorum->asked_at;
@@ -238,7 +250,7 @@ static void heed(
 		vote->replied_at = clock_now();
 		break;
 	case PEER_CONFIRM:
-		read_confirmation(quorum, vote, word ? word : "");
+		read_confirmation(quorum, which, word ? word : "");
 		break;
 	case PEER_FORCE:
 		read_force(vote, peer, reply, word ? word : "");
