@@ -142,14 +142,7 @@ slow_url() { # MS
 	finish d
 	expect 0 d
 	assert_between $(($(now_ms) - began)) 0 $((2500 * TEST_PATIENCE)) 'ms'
-	# What a dead waiter leaves ends by itself, within a minute.
-	local i key
-	for i in 1 2 3 4 5; do
-		for key in $(on $i KEYS '*' | grep -v ':meta$'); do
-			assert_between "$(on $i PTTL "$key")" -2 60000 "the expiry of $key"
-		done
-		on $i FLUSHALL >/dev/null
-	done
+	ends_by_itself 1 2 3 4 5 # what a dead waiter leaves
 }
 
 @test "a waiter costs each server next to nothing" {
