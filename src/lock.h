@@ -77,6 +77,8 @@ enum lock_result {
 struct lock_answer {
 	enum lock_result result;
 	struct failure failure; /* LOCK_FAILED */
+	bool flawed; /* renew and release, though they succeeded: failure says what would have been
+		      * a reason to refuse the lock, had it been known then; told once */
 
 	char server[LOCK_SERVER_SIZE]; /* who gave it, where the URL does not say; "": it does */
 

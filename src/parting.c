@@ -42,6 +42,8 @@ void parting_note(
 {
 	switch (answer->result) {
 	case LOCK_RELEASED:
+		if (answer->flawed)
+			message_say(MESSAGE_WARNING, "%s", answer->failure.text);
 		break;
 	case LOCK_GONE:
 		message_say(MESSAGE_INFO,

@@ -51,6 +51,8 @@ static bool wait_for_finish(struct renewal *r, nanos due)
 static void note_success(struct renewal *r, const struct lock_answer *answer)
 {
 	atomic_store(&r->lease->valid_until, lease_valid_until(&r->terms, answer->asked_at));
+	if (answer->flawed)
+		message_say(MESSAGE_WARNING, "%s", answer->failure.text);
 	if (answer->result == LOCK_SET_AGAIN) {
 		atomic_fetch_add(&r->lease->reclaimed, 1);
 		message_say(MESSAGE_WARNING,

@@ -1,7 +1,7 @@
 # An authority for a file's tests, and certificates by it, in $CA: `load helper`, then
 # `load authority`.
 
-# The authority itself. The other two work in the folder $CA.
+# The authority itself. make_root and make_certificate work in the folder $CA.
 make_authority() {
 	export CA=$BATS_FILE_TMPDIR/ca
 	mkdir "$CA"
@@ -35,6 +35,15 @@ make_certificate() { # NAME SUBJECTALTNAME [OPTION]...
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -addext "subjectAltName=$2" \
 		-keyout "$1.key" -out "$1.csr" 2>log
 	openssl ca -batch -config ca.conf -notext -cert ca.pem -keyfile ca.key -in "$1.csr" -out "$1.pem" "${@:3}" 2>log
+}
+
+# Of this host; of its name alone; of another one.
+make_usual_certificates() {
+	cd "$CA"
+	make_certificate good DNS:localhost,IP:127.0.0.1,IP:::1
+	make_certificate named DNS:localhost
+	make_certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2
+	cd "$BATS_TEST_DIRNAME"
 }
 
 # tls_begin DIR [OPTION]...: a server as server_begin starts it, but for TLS alone on the port in

@@ -7,11 +7,7 @@ load authority
 setup_file() {
 	file_begin
 	make_authority
-	cd "$CA"
-	make_certificate good DNS:localhost,IP:127.0.0.1
-	make_certificate named DNS:localhost
-	make_certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2
-	cd "$BATS_TEST_DIRNAME"
+	make_usual_certificates
 	local one
 	for one in a b; do
 		tls_begin "$BATS_FILE_TMPDIR/$one" --tls-cluster yes --tls-replication yes \

@@ -113,3 +113,15 @@ queued() { # SERVER COUNT
 
 # What the holder a's COMMAND was given.
 variable() { tr '\0' '\n' <"/proc/$a_command/environ" | sed -n "s/^$1=//p"; }
+
+# What is left on these servers of waiters expires within a minute; then it is taken away.
+ends_by_itself() {
+	local one key left
+	for one; do
+		for key in $(on "$one" KEYS '*' | grep -v ':meta$'); do
+			left=$(on "$one" PTTL "$key")
+			[[ $left == -2 ]] || assert_between "$left" 0 60000 "the expiry of $key on $one"
+		done
+		on "$one" FLUSHALL >/dev/null
+	done
+}

@@ -8,9 +8,8 @@ load quorum
 make_authority_once() {
 	[[ -z ${CA:-} ]] || return 0
 	make_authority
+	make_usual_certificates
 	cd "$CA"
-	make_certificate good DNS:localhost,IP:127.0.0.1
-	make_certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2
 	make_certificate wild DNS:*.quorum.example
 	cd "$BATS_TEST_DIRNAME"
 }
@@ -102,14 +101,7 @@ slow_url() { # MS SERVER...
 	let_go a
 	finish b
 	expect 0 b
-	# Who ends at once does not wait for them to leave their queues: that ends by itself.
-	local key
-	for one in 4 5; do
-		for key in $(on $one KEYS '*' | grep -v ':meta$'); do
-			assert_between "$(on $one PTTL "$key")" -2 60000 "the expiry of $key"
-		done
-		on $one FLUSHALL >/dev/null
-	done
+	ends_by_itself 4 5 # who ends at once does not wait for them to leave their queues
 }
 
 @test "by a token, by TLS: acquire, renew, release" {

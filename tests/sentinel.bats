@@ -2,6 +2,9 @@
 # mid-hold and in mid-wait.
 
 load helper
+load sentinel
+
+readonly SERVERS='d1 d2 d3' PORT_FILE=port
 
 setup_file() {
 	file_begin
@@ -10,11 +13,11 @@ setup_file() {
 	server_begin "$BATS_FILE_TMPDIR/d1" --repl-diskless-sync-delay 0
 	for one in d2 d3; do
 		server_begin "$BATS_FILE_TMPDIR/$one" --repl-diskless-sync-delay 0 \
-			--replicaof 127.0.0.1 "$(<"$BATS_FILE_TMPDIR/d1/port")"
+			--replicaof 127.0.0.1 "$(port d1)"
 	done
 	wait_until node_has d1 'connected_slaves:2'
 	for one in s1 s2 s3; do
-		sentinel_begin "$one" main "$(<"$BATS_FILE_TMPDIR/d1/port")" 2
+		sentinel_begin "$one" main "$(port d1)" 2
 	done
 	wait_until -t 60 settled
 }
@@ -36,58 +39,6 @@ setup() {
 }
 
 teardown() { test_end; }
-
-port() { echo "$(<"$BATS_FILE_TMPDIR/$1/port")"; }
-node() { redis-cli -p "$(port "$1")" "${@:2}"; }
-node_has() { node "$1" INFO replication 2>/dev/null | grep -q "$2"; }
-
-# sentinel_begin NAME SERVICE PORT QUORUM [LINE]...: in the file's folder.
-sentinel_begin() {
-	local name=$1 service=$2 master=$3 quorum=$4 dir=$BATS_FILE_TMPDIR/$1
-	shift 4
-	mkdir -p "$dir"
-	for _ in {1..30}; do
-		echo $((15000 + (RANDOM * 32768 + RANDOM) % 17000)) >"$dir/port"
-		printf '%s\n' "port $(<"$dir/port")" "bind 127.0.0.1" "dir $dir" \
-			"sentinel monitor $service 127.0.0.1 $master $quorum" \
-			"sentinel down-after-milliseconds $service 1000" \
-			"sentinel failover-timeout $service 3000" "$@" >"$dir/conf"
-		env -u TEST_MARK redis-server "$dir/conf" --sentinel >"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
-		echo $! >"$dir/pid"
-		disown $!
-		if wait_until -t 3 sentinel_answers "$name"; then
-			return 0
-		fi
-		server_end "$dir"
-	done
-	return 1
-}
-sentinel_answers() { node "$1" PING 2>&1 | grep -qE 'PONG|NOAUTH'; }
-
-master() { node s1 SENTINEL get-master-addr-by-name main | sed -n 2p | name_of; }
-name_of() {
-	local one wanted
-	read -r wanted
-	for one in d1 d2 d3; do
-		[[ $(port $one) != "$wanted" ]] || echo "$one"
-	done
-}
-
-# All three agree on a master, which has its two replicas.
-settled() {
-	local one chosen
-	chosen=$(master)
-	[[ -n $chosen ]] || return 1
-	for one in s1 s2 s3; do
-		[[ $(node $one SENTINEL get-master-addr-by-name main | sed -n 2p) == "$(port "$chosen")" ]] &&
-			node $one SENTINEL master main | paste -sd' ' | grep -q ' flags master .* num-slaves 2 num-other-sentinels 2 ' ||
-			return 1
-	done
-	[[ $(node "$chosen" INFO replication | grep -c state=online) == 2 ]]
-}
-
-is_chosen_anew() { [[ -n $(master) && $(master) != "$master" ]]; }
-replicas_of() { for one in d1 d2 d3; do [[ $one == "$1" ]] || echo $one; done; }
 
 @test "the master is found, and named by -v and the report" {
 	try dlock -v --report report x sh -c 'echo ran'

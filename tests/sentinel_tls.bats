@@ -3,22 +3,21 @@
 
 load helper
 load authority
+load sentinel
+
+readonly SERVERS='d1 d2' PORT_FILE=tls
 
 setup_file() {
 	file_begin
 	make_authority
-	cd "$CA"
-	make_certificate good DNS:localhost,IP:127.0.0.1
-	make_certificate named DNS:localhost
-	make_certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2
-	cd "$BATS_TEST_DIRNAME"
+	make_usual_certificates
 	tls_begin "$BATS_FILE_TMPDIR/d1" --tls-replication yes --repl-diskless-sync-delay 0
 	tls_begin "$BATS_FILE_TMPDIR/d2" --tls-replication yes --repl-diskless-sync-delay 0 \
-		--replicaof 127.0.0.1 "$(tls_of d1)"
+		--replicaof 127.0.0.1 "$(port d1)"
 	wait_until node_has d1 'connected_slaves:1'
-	sentinel_begin s1 good
-	sentinel_begin s2 good
-	sentinel_begin s3 elsewhere
+	begin s1 good
+	begin s2 good
+	begin s3 elsewhere
 	wait_until -t 60 settled
 }
 
@@ -32,7 +31,7 @@ teardown_file() {
 
 setup() {
 	test_begin
-	export SENTINELS=127.0.0.1:$(tls_of s1),localhost:$(tls_of s2)
+	export SENTINELS=127.0.0.1:$(port s1),localhost:$(port s2)
 	export DLOCK_SERVER=rediss+sentinel://$SENTINELS/main?cacert=$CA/ca.pem
 	wait_until -t 40 settled
 	master=$(master)
@@ -40,63 +39,24 @@ setup() {
 
 teardown() { test_end; }
 
-tls_of() { echo "$(<"$BATS_FILE_TMPDIR/$1/tls")"; }
-node() { redis-cli -s "$BATS_FILE_TMPDIR/$1/socket" "${@:2}"; }
-node_has() { node "$1" INFO replication | grep -q "$2"; }
 present() { present_at "$BATS_FILE_TMPDIR/$1" "$2"; }
 
-# sentinel_begin NAME CERTIFICATE: one that watches d1 as "main". For whom a certificate is, Sentinels do
-# not mind among themselves.
-sentinel_begin() {
-	local name=$1 dir=$BATS_FILE_TMPDIR/$1 try
-	mkdir -p "$dir"
-	for try in {1..30}; do
-		echo $((15000 + (RANDOM * 32768 + RANDOM) % 17000)) >"$dir/tls"
-		printf '%s\n' "port 0" "tls-port $(<"$dir/tls")" "bind 127.0.0.1 -::1" "dir $dir" \
-			"unixsocket $dir/socket" "tls-replication yes" "tls-auth-clients no" "tls-ca-cert-file $CA/ca.pem" \
-			"tls-cert-file $CA/$2.pem" "tls-key-file $CA/$2.key" \
-			"sentinel monitor main 127.0.0.1 $(tls_of d1) 1" \
-			"sentinel down-after-milliseconds main 1000" "sentinel failover-timeout main 3000" >"$dir/conf"
-		env -u TEST_MARK redis-server "$dir/conf" --sentinel >"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
-		echo $! >"$dir/pid"
-		disown $!
-		if wait_until -t 3 sentinel_answers "$name"; then
-			return 0
-		fi
-		server_end "$dir"
-	done
-	return 1
-}
-sentinel_answers() { node "$1" PING 2>&1 | grep -q PONG; }
+sentinel_listens() { printf '%s\n' "port 0" "tls-port $1" "tls-replication yes" "tls-auth-clients no"; }
 
-master() { node s1 SENTINEL get-master-addr-by-name main | sed -n 2p | name_of; }
-name_of() {
-	local one wanted
-	read -r wanted
-	for one in d1 d2; do
-		[[ $(tls_of $one) != "$wanted" ]] || echo "$one"
-	done
+# begin NAME CERTIFICATE: a Sentinel. For whom a certificate is, they do not mind among themselves.
+begin() {
+	sentinel_begin "$1" main "$(port d1)" 1 "tls-ca-cert-file $CA/ca.pem" "tls-cert-file $CA/$2.pem" \
+		"tls-key-file $CA/$2.key"
 }
-settled() {
-	local one chosen
-	chosen=$(master)
-	[[ -n $chosen ]] || return 1
-	for one in s1 s2 s3; do
-		[[ $(node $one SENTINEL get-master-addr-by-name main | sed -n 2p) == "$(tls_of "$chosen")" ]] &&
-			node $one SENTINEL master main | paste -sd' ' | grep -q ' flags master .* num-slaves 1 ' ||
-			return 1
-	done
-	[[ $(node "$chosen" INFO replication | grep -c state=online) == 1 ]]
-}
-is_chosen_anew() { [[ -n $(master) && $(master) != "$master" ]]; }
+
 listen_at() { [[ $(node "$1" CLIENT LIST | grep -c cmd=blpop) == "$2" ]]; }
 
 @test "the master is found by TLS, and named; waiters are woken" {
 	has_tls || return 0
 	try dlock -v --report report x echo ran
 	assert_equal "$status $out" '0 ran'
-	assert_match "$err" "granted by rediss://127.0.0.1:$(tls_of "$master")"
-	assert_equal "$(jq -r .server report)" "rediss://127.0.0.1:$(tls_of "$master")"
+	assert_match "$err" "granted by rediss://127.0.0.1:$(port "$master")"
+	assert_equal "$(jq -r .server report)" "rediss://127.0.0.1:$(port "$master")"
 	hold one x
 	try dlock -n x touch ran
 	expect_failure 1 "held by $(hostname):$one_pid"
@@ -113,10 +73,10 @@ listen_at() { [[ $(node "$1" CLIENT LIST | grep -c cmd=blpop) == "$2" ]]; }
 
 @test "a sentinel whose certificate is wrong is passed over; where all are, 77" {
 	has_tls || return 0
-	try dlock -S "rediss+sentinel://127.0.0.1:$(tls_of s3),127.0.0.1:$(tls_of s1)/main?cacert=$CA/ca.pem" x echo ran
+	try dlock -S "rediss+sentinel://127.0.0.1:$(port s3),127.0.0.1:$(port s1)/main?cacert=$CA/ca.pem" x echo ran
 	expect 0 ran
-	try dlock -w 5 -S "rediss+sentinel://127.0.0.1:$(tls_of s3)/main?cacert=$CA/ca.pem" x touch ran
-	expect_failure 77 "the certificate of the sentinel 127\.0\.0\.1:$(tls_of s3) is for another address"
+	try dlock -w 5 -S "rediss+sentinel://127.0.0.1:$(port s3)/main?cacert=$CA/ca.pem" x touch ran
+	expect_failure 77 "the certificate of the sentinel 127\.0\.0\.1:$(port s3) is for another address"
 	((took < 4000 * TEST_PATIENCE)) || fail "it took $took ms"
 	refute_file ran
 	# Without TLS they hear nothing, and say nothing.
@@ -132,7 +92,7 @@ listen_at() { [[ $(node "$1" CLIENT LIST | grep -c cmd=blpop) == "$2" ]]; }
 		present "$master" $case
 		node "$master" CONFIG RESETSTAT >/dev/null
 		try dlock -w 5 x touch ran
-		expect_failure 77 "the certificate of rediss://127\.0\.0\.1:$(tls_of "$master") is for another address"
+		expect_failure 77 "the certificate of rediss://127\.0\.0\.1:$(port "$master") is for another address"
 		refute_match "$(node "$master" INFO commandstats)" 'eval'
 		try dlock status
 		expect_failure 77 'is for another address'
@@ -159,5 +119,5 @@ listen_at() { [[ $(node "$1" CLIENT LIST | grep -c cmd=blpop) == "$2" ]]; }
 	refute_match "$err" 'lost|stopped'
 	finish two
 	assert_equal "$status $out" '0 second'
-	assert_match "$err" "granted by rediss://127.0.0.1:$(tls_of "$(master)")"
+	assert_match "$err" "granted by rediss://127.0.0.1:$(port "$(master)")"
 }

@@ -34,11 +34,9 @@ teardown() { test_end; }
 
 make_certificates() {
 	make_authority
+	make_usual_certificates
 	cd "$CA"
 	make_root other
-	make_certificate good DNS:localhost,IP:127.0.0.1,IP:::1
-	make_certificate named DNS:localhost
-	make_certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2
 	make_certificate wild DNS:*.cluster.example
 	make_certificate expired DNS:localhost -startdate 20200101000000Z -enddate 20200102000000Z
 	make_certificate early DNS:localhost -startdate 20900101000000Z -enddate 20910101000000Z

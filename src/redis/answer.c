@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "redis/connection.h"
+#include "redis/fault.h"
 
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
@@ -17,8 +18,7 @@ static uint64_t read_fence(const struct reply *reply)
 static void fail_nonsense(const struct session *session, struct lock_answer *answer)
 {
 	answer->result = LOCK_FAILED;
-	failure_set(&answer->failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
-		session_peer(session));
+	fault_nonsense(&answer->failure, session_peer(session));
 }
 
 /* A fencing token that nobody can compare is none. */

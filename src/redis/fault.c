@@ -1,10 +1,11 @@
 #include "redis/fault.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "failure.h"
+
+#define NONSENSE "gave an answer that makes no sense here"
 
 /* The first that fits counts. */
 static const struct form {
@@ -67,7 +68,7 @@ static const struct form {
 		"is a cluster, which has one database"},
 	{"CROSSSLOT", NULL, FAULT_FINAL, EXIT_USAGE,
 		"is a cluster, and would keep this lock's keys on several nodes"},
-	{"", NULL, FAULT_FINAL, EXIT_PROTOCOL, "gave an answer that makes no sense here"},
+	{"", NULL, FAULT_FINAL, EXIT_PROTOCOL, NONSENSE},
 };
 
 /* An error inside a script, without what Redis puts in front of it. Before 7: "ERR Error running
@@ -123,4 +124,9 @@ enum fault_kind fault_read(const char *text, const char *peer, struct failure *f
 	failure_set(failure, form->code, "%s %s (%.*s)", peer, form->says, length_of_message(text),
 		text);
 	return form->kind;
+}
+
+bool fault_nonsense(struct failure *failure, const char *peer)
+{
+	return failure_set(failure, EXIT_PROTOCOL, "%s " NONSENSE, peer);
 }

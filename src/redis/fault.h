@@ -2,6 +2,8 @@
 #ifndef DLOCK_REDIS_FAULT_H
 #define DLOCK_REDIS_FAULT_H
 
+#include <stdbool.h>
+
 struct failure;
 
 enum fault_kind {
@@ -18,6 +20,10 @@ enum fault_kind {
 /* Reads the text of an error reply of `peer` into a failure for people: who, what, and the
  * server's own words. */
 enum fault_kind fault_read(const char *text, const char *peer, struct failure *failure);
+
+/* The failure of a `peer` whose answer is no error, but none to what it was asked either. False, as
+ * failure_set. */
+bool fault_nonsense(struct failure *failure, const char *peer);
 
 /* The line of the script in which an error came up, counted from 1; 0: none is named. */
 int fault_line(const char *text);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "redis/connection.h"
+#include "redis/fault.h"
 
 /* Each of those who held it, from his record. */
 static void tell_holders(const struct reply *reply,
@@ -69,8 +70,7 @@ void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 		return;
 	if (!read_force(reply, tell, context, answer)) {
 		answer->result = LOCK_FAILED;
-		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here", session_peer(session));
+		fault_nonsense(&answer->failure, session_peer(session));
 	}
 	reply_free(reply);
 }

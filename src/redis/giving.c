@@ -150,8 +150,7 @@ static enum wire release_once(struct single *single, const struct lock_parting *
 	if (wire != WIRE_OK)
 		return wire;
 	if (!read_release(single, reply, answer)) {
-		failure_set(&answer->failure, EXIT_PROTOCOL,
-			"%s gave an answer that makes no sense here", session_peer(session));
+		fault_nonsense(&answer->failure, session_peer(session));
 		wire = WIRE_FAILED;
 	}
 	reply_free(reply);

@@ -30,8 +30,7 @@ static enum wire read_slots(const struct session *session, const struct reply *r
 	size_t most = reply_count(reply);
 
 	if (most > KEYS_SLOTS) {
-		failure_set(failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
-			session_peer(session));
+		fault_nonsense(failure, session_peer(session));
 		return WIRE_FAILED;
 	}
 	*places = calloc(most + 1, sizeof(**places));

@@ -165,6 +165,13 @@ void quorum_explain(const struct quorum *quorum, struct failure *failure);
 /* Whether no majority can come together any more, because so many refuse for good. */
 bool quorum_is_refused(const struct quorum *quorum);
 
+/* What is wrong with the list of servers, or with the wait: no other attempt will mend that. NULL:
+ * nothing that is known by now. */
+struct failure *quorum_find_refusal(const struct quorum *quorum);
+
+/* The same where the answer came after the lock was granted: answer->flawed, once. */
+void quorum_tell_flaw(const struct quorum *quorum, struct lock_answer *answer);
+
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
  * LOCK_LOST: nobody has it, another attempt may. */
 enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer);

@@ -30,26 +30,6 @@ static bool repeat_confirm(struct quorum *quorum, size_t which, enum peer_kind k
 				    : quorum_repeat_acquire(quorum, which, kind);
 }
 
-/* What is wrong with the list of servers, or with the wait: no other attempt will mend that. */
-static const struct failure *find_refusal(const struct quorum *quorum)
-{
-	for (size_t i = 0; i < quorum->count; i++) {
-		const struct vote *vote = &quorum->votes[i];
-
-		if (vote->kind != VOTE_NO)
-			continue;
-		switch (vote->failure.code) {
-		case EXIT_USAGE:
-		case EXIT_CONFIG:
-		case EXIT_DEADLOCK:
-			return &vote->failure;
-		default:
-			break;
-		}
-	}
-	return NULL;
-}
-
 static bool is_decided(const struct quorum *quorum)
 {
 	size_t open = quorum_count_open(quorum), needed = quorum->majority;
@@ -58,7 +38,7 @@ static bool is_decided(const struct quorum *quorum)
 	size_t within = quorum_count(quorum, VOTE_WITHIN);
 	size_t answered = granted + within + quorum_count(quorum, VOTE_BUSY);
 
-	if (granted >= needed || within >= needed || find_refusal(quorum) ||
+	if (granted >= needed || within >= needed || quorum_find_refusal(quorum) ||
 		quorum_count(quorum, VOTE_ALREADY) > 0)
 		return true;
 	/* That a majority can be reached at all is to be known as well. */
@@ -124,6 +104,14 @@ static size_t count_unconfirmed(const struct quorum *quorum)
 	return count;
 }
 
+/* No renewal will bring a detached lock to those that were too slow, and nobody stays with it to
+ * repeat what goes behind a request; and where scripts were not known yet, one server takes longer
+ * than another, or than the same one by another name. */
+static bool wants_all(const struct quorum *quorum)
+{
+	return quorum->request.detached || quorum->cold;
+}
+
 /* Also to those that have not answered yet, behind the request: what is granted late is not to vote
  * with an old counter; and to those where we wait, to leave the queue. */
 static bool confirm(struct quorum *quorum, int tries, struct patience patience)
@@ -136,8 +124,7 @@ static bool confirm(struct quorum *quorum, int tries, struct patience patience)
 			quorum->fence = vote->fence;
 	}
 	for (size_t i = 0; i < quorum->count; i++) {
-		/* Nobody stays with a detached lock, to repeat it where the script is not known. */
-		bool in_full = quorum->request.detached && quorum->peers[i].due_count > 0;
+		bool in_full = wants_all(quorum) && quorum->peers[i].due_count > 0;
 
 		if (quorum->votes[i].touched || quorum->request.queues)
 			quorum_send_confirm(quorum, i, in_full);
@@ -182,7 +169,7 @@ static void tell_grant(struct quorum *quorum, struct lock_answer *answer)
 /* All but a grant; LOCK_LOST: another attempt may do better. */
 static void tell_refusal(struct quorum *quorum, struct lock_answer *answer)
 {
-	const struct failure *refusal = find_refusal(quorum);
+	const struct failure *refusal = quorum_find_refusal(quorum);
 	const struct vote *within = find_vote(quorum, VOTE_WITHIN);
 	const struct vote *already = find_vote(quorum, VOTE_ALREADY);
 
@@ -202,20 +189,17 @@ static void tell_refusal(struct quorum *quorum, struct lock_answer *answer)
 	}
 }
 
-/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; all
- * where a script was not known yet, which takes one server longer than another; and all of a
- * detached lock, which no renewal will bring to those that were too slow. */
+/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; or
+ * all that still owe an answer. */
 static bool is_late(const struct quorum *quorum)
 {
-	bool detached = quorum->request.detached;
-	bool all = detached || quorum->cold;
+	bool all = wants_all(quorum);
 
 	for (size_t i = 0; i < quorum->count; i++) {
-		enum vote_kind kind = quorum->votes[i].kind;
+		const struct peer *peer = &quorum->peers[i];
 
-		if (quorum->peers[i].due_count > 0 &&
-			((kind == VOTE_ASKED && (all || quorum->peers[i].server.tls)) ||
-				(kind == VOTE_GRANTED && detached)))
+		if (peer->due_count > 0 &&
+			(all || (quorum->votes[i].kind == VOTE_ASKED && peer->server.tls)))
 			return true;
 	}
 	return false;
@@ -240,10 +224,10 @@ static bool is_flawless(struct quorum *quorum, struct patience patience)
 {
 	nanos span = clock_now() - quorum->asked_at;
 
-	if (quorum->request.detached || quorum->cold)
+	if (wants_all(quorum))
 		span += SHARE_LEAST;
 	hear_late(quorum, patience_within(patience, span));
-	return !find_refusal(quorum);
+	return !quorum_find_refusal(quorum);
 }
 
 static void attempt(

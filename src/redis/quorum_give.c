@@ -207,6 +207,8 @@ void quorum_release(struct lock *lock, const struct lock_parting *parting, struc
 		}
 	}
 	hear_the_rest(quorum, began);
+	if (answer->result == LOCK_RELEASED)
+		quorum_tell_flaw(quorum, answer);
 	forget(quorum);
 }
 

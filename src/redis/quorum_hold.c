@@ -191,6 +191,7 @@ static void tell_renewal(struct quorum *quorum, struct lock_answer *answer)
 	answer->result = quorum_count_word(quorum, WORD_AGAIN) > 0 ? LOCK_SET_AGAIN : LOCK_GRANTED;
 	answer->asked_at = quorum_proved_at(quorum);
 	answer->fence = answer->generation = quorum->fence;
+	quorum_tell_flaw(quorum, answer);
 }
 
 /* One round; false: it has not come to an end. */

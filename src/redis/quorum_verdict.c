@@ -86,6 +86,36 @@ bool quorum_is_refused(const struct quorum *quorum)
 	return final > quorum->count - quorum->majority;
 }
 
+struct failure *quorum_find_refusal(const struct quorum *quorum)
+{
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind != VOTE_NO)
+			continue;
+		switch (vote->failure.code) {
+		case EXIT_USAGE:
+		case EXIT_CONFIG:
+		case EXIT_DEADLOCK:
+			return &vote->failure;
+		default:
+			break;
+		}
+	}
+	return NULL;
+}
+
+void quorum_tell_flaw(const struct quorum *quorum, struct lock_answer *answer)
+{
+	struct failure *refusal = quorum_find_refusal(quorum);
+
+	if (!refusal)
+		return;
+	answer->flawed = true;
+	answer->failure = *refusal;
+	refusal->code = EXIT_DONE;
+}
+
 static bool has_answered(const struct vote *vote)
 {
 	if (vote->word != WORD_NONE)

@@ -24,13 +24,10 @@ static void fault(struct vote *vote, const struct failure *failure)
 	vote->failure = *failure;
 }
 
-static void fault_nonsense(struct vote *vote, const struct peer *peer)
+static void note_nonsense(struct vote *vote, const struct peer *peer)
 {
-	struct failure failure;
-
-	failure_set(
-		&failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here", peer->name);
-	fault(vote, &failure);
+	vote->word = WORD_FAULT;
+	fault_nonsense(&vote->failure, peer->name);
 }
 
 static void read_busy(
@@ -50,6 +47,14 @@ static void read_busy(
 			(record_read(&record, reply_text(reply_at(reply, 7))) && record.claimed);
 }
 
+static void refuse_twice(const struct quorum *quorum, struct vote *vote, const struct peer *peer)
+{
+	vote->kind = VOTE_NO;
+	failure_set(&vote->failure, EXIT_USAGE,
+		"%s is also one of the other servers in %s: each may be listed once", peer->name,
+		quorum->server);
+}
+
 /* A promise is told apart from one to our own attempt that was here by another name already. */
 static void read_vote(struct quorum *quorum, size_t which, const struct reply *reply)
 {
@@ -63,10 +68,7 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 		return;
 	}
 	if (word && strcmp(word, "twice") == 0) {
-		failure_set(&vote->failure, EXIT_USAGE,
-			"%s is also one of the other servers in %s: each may be listed once",
-			peer->name, quorum->server);
-		vote->kind = VOTE_NO;
+		refuse_twice(quorum, vote, peer);
 		return;
 	}
 	single_clear(answer);
@@ -101,13 +103,20 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 	}
 }
 
-/* Counts only behind a promise: not from a server that is listed twice. */
-static void read_confirmation(const struct quorum *quorum, struct vote *vote, const char *word)
+/* Counts only behind a promise: where there was none, the lock is ours by another name of that
+ * server. */
+static void read_confirmation(const struct quorum *quorum, size_t which, const char *word)
 {
-	if (vote->kind != VOTE_GRANTED)
+	struct vote *vote = &quorum->votes[which];
+	bool confirmed = strcmp(word, "confirmed") == 0;
+
+	if (vote->kind != VOTE_GRANTED) {
+		if (confirmed)
+			refuse_twice(quorum, vote, &quorum->peers[which]);
 		return;
+	}
 	vote->kind = VOTE_NO;
-	if (strcmp(word, "confirmed") != 0)
+	if (!confirmed)
 		return;
 	vote->had = true;
 	vote->proved_at = quorum->asked_at;
@@ -128,11 +137,15 @@ static const struct {
 
 static void read_renewal(struct vote *vote, const struct peer *peer, const char *text)
 {
+	size_t i = 0, count = sizeof(renewals) / sizeof(renewals[0]);
+
 	vote->renewing = false;
-	fault_nonsense(vote, peer);
-	for (size_t i = 0; i < sizeof(renewals) / sizeof(renewals[0]); i++)
-		if (strcmp(text, renewals[i].text) == 0)
-			vote->word = renewals[i].word;
+	while (i < count && strcmp(text, renewals[i].text) != 0)
+		i++;
+	if (i < count)
+		vote->word = renewals[i].word;
+	else
+		note_nonsense(vote, peer);
 	/* One that has it for the first time has lost nothing. */
 	if (vote->word == WORD_AGAIN && !vote->had)
 		vote->word = WORD_YES;
@@ -164,7 +177,7 @@ static void read_force(
 
 	vote->word = strcmp(word, "broken") == 0 ? WORD_YES : WORD_GONE;
 	if (vote->word == WORD_GONE && strcmp(word, "free") != 0)
-		fault_nonsense(vote, peer);
+		note_nonsense(vote, peer);
 	if (vote->word != WORD_YES)
 		return;
 	vote->kind = VOTE_BUSY;
@@ -237,7 +250,7 @@ static void heed(
 		vote->replied_at = clock_now();
 		break;
 	case PEER_CONFIRM:
-		read_confirmation(quorum, vote, word ? word : "");
+		read_confirmation(quorum, which, word ? word : "");
 		break;
 	case PEER_FORCE:
 		read_force(vote, peer, reply, word ? word : "");
@@ -247,7 +260,7 @@ static void heed(
 		break;
 	default:
 		if (!read_release(vote, word ? word : ""))
-			fault_nonsense(vote, peer);
+			note_nonsense(vote, peer);
 		break;
 	}
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "redis/connection.h"
+#include "redis/fault.h"
 
 static enum lock_result read_renewal(
 	const struct single *single, const struct reply *reply, struct lock_answer *answer)
@@ -20,8 +21,7 @@ static enum lock_result read_renewal(
 		if (strcmp(word, words[i].word) == 0)
 			return words[i].result;
 	}
-	failure_set(&answer->failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
-		session_peer(&single->session));
+	fault_nonsense(&answer->failure, session_peer(&single->session));
 	return LOCK_FAILED;
 }
 

@@ -75,8 +75,7 @@ static enum wire read_master(
 	if (host && *host && port && snprintf(text, sizeof(text), "%s:%s", host, port) > 0 &&
 		place_read(master, text))
 		return WIRE_OK;
-	failure_set(sentinel->failure, EXIT_PROTOCOL, "%s gave an answer that makes no sense here",
-		sentinel->name);
+	fault_nonsense(sentinel->failure, sentinel->name);
 	return WIRE_FAILED;
 }
 

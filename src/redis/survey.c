@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "redis/connection.h"
+#include "redis/fault.h"
 
 bool survey_fail_memory(struct survey *survey)
 {
@@ -13,8 +14,7 @@ bool survey_fail_memory(struct survey *survey)
 
 bool survey_fail_nonsense(struct survey *survey)
 {
-	return failure_set(survey->failure, EXIT_PROTOCOL,
-		"%s gave an answer that makes no sense here", session_peer(survey->session));
+	return fault_nonsense(survey->failure, session_peer(survey->session));
 }
 
 /* Out of patience is a failure here as well. */

@@ -1,7 +1,7 @@
 """Something that is no Redis, or a Redis in trouble: fake_server.py MODE DIR
 
 delay-MS:PORT passes everything on to a server on PORT, MS late, each way: also what a client that
-has gone left behind.
+has gone left behind. answer-late-MS:PORT the same, but at once on the way there.
 
 Listens on DIR/socket and on a free port of 127.0.0.1, written to DIR/port once it is ready.
 """
@@ -70,14 +70,16 @@ def pass_on(source, target, delay):
 
 
 def delay(peer, mode):
-    late, port = mode.removeprefix("delay-").split(":")
+    kind, _, rest = mode.rpartition("-")
+    late, port = rest.split(":")
     try:
         upstream = socket.create_connection(("127.0.0.1", int(port)))
     except OSError:  # it is dead for now
         peer.close()
         return
-    for pair in ((peer, upstream), (upstream, peer)):
-        threading.Thread(target=pass_on, args=(*pair, int(late) / 1000), daemon=True).start()
+    there = 0 if kind == "answer-late" else int(late)
+    for *pair, ms in ((peer, upstream, there), (upstream, peer, int(late))):
+        threading.Thread(target=pass_on, args=(*pair, ms / 1000), daemon=True).start()
 
 
 def main():
@@ -94,7 +96,7 @@ def main():
         for event, _ in selector.select():
             if event.data == "listener":
                 peer, _ = event.fileobj.accept()
-                if mode.startswith("delay-"):
+                if mode.startswith(("delay-", "answer-late-")):
                     delay(peer, mode)
                     continue
                 if mode == "close":
