@@ -280,6 +280,20 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	assert_between $(($(now_ms) - began)) 1300 $((4000 * TEST_PATIENCE)) ms
 }
 
+@test "behind a foreign client that extends its lock: still a look a second" {
+	cli SET lock:x foreign PX 600 >/dev/null
+	enqueue a
+	cli PEXPIRE lock:x 600000 >/dev/null
+	stays 1500 queued 1 # past what it had at first
+	local before after
+	before=$(commands_so_far)
+	sleep 3
+	after=$(commands_so_far)
+	assert_between $((after - before)) 3 20 commands
+	cli DEL lock:x >/dev/null
+	finish_all a
+}
+
 @test "the holder's host is dead: the head's own timer" {
 	hold one x -t 2
 	enqueue a

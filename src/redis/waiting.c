@@ -141,10 +141,11 @@ static int64_t listen_ms(const struct waiting *waiting)
 	return least(left + waiting->rank * RANK_MS, LISTEN_MS + arc4random_uniform(LISTEN_MORE));
 }
 
-/* First behind a foreign client: looks every second, so as little as will do. */
+/* First behind a foreign client: looks every second, so as little as will do, until its lock was to
+ * expire: it may have extended it. */
 static bool polls(const struct waiting *waiting)
 {
-	return waiting->rank == 0 && waiting->foreign;
+	return waiting->rank == 0 && waiting->foreign && clock_now() < waiting->look_at;
 }
 
 /* Whoever gives a share back says so; but where all that are ahead of us are dead, he told a dead
@@ -166,12 +167,13 @@ static enum wire look(struct single *single, struct patience patience, struct fa
 	bool near;
 	bool done = true;
 
+	single->waiting.brief = polls(&single->waiting);
 	single->waiting.for_room = looks_for_room(single);
 	/* Who holds it concerns only those who may be next. */
 	near = single->waiting.rank == 0 || single->waiting.for_room;
 	if (near)
 		done = append(single, 2, "GET", keys->lock, NULL);
-	if (!polls(&single->waiting))
+	if (!single->waiting.brief)
 		done = done && append(single, 2, "PTTL", keys->lock, NULL) &&
 		       append(single, 3, "ZRANK", keys->queue, single->token);
 	return flush(single, done, near ? WAITING_HOLDER : WAITING_EXPIRY, patience, failure);
@@ -228,7 +230,7 @@ static enum wire heed_holder(struct single *single, const struct reply *reply)
 		waiting->moved =
 			!holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
 								  LOCK_TOKEN_SIZE - 1) != 0);
-	waiting->stage = polls(waiting) ? WAITING_REST : WAITING_EXPIRY;
+	waiting->stage = waiting->brief ? WAITING_REST : WAITING_EXPIRY;
 	return WIRE_OK;
 }
 
