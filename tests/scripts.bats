@@ -952,3 +952,19 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 	assert_equal "$first_says $second_says" 'older circle'
 	cli FLUSHALL >/dev/null
 }
+
+@test "whoever is asked for a proof may not be listening for a moment, and does not live longer for it" {
+	take a A1
+	take b B1
+	take b first lease=60000
+	take a second lease=60000
+	look b first 1000 a A1
+	look a second 2000 b B1
+	says circle
+	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 2000
+	cli PEXPIRE 'lock:{lock:b}:who:first' 1000 >/dev/null
+	look a second 2000 b B1
+	says circle
+	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 1000
+	cli FLUSHALL >/dev/null
+}

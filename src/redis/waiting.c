@@ -23,7 +23,7 @@
 #define RANK_MS       50    /* that each place gives those before it, once all is late */
 #define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
-#define LEASE_LEAST   5000  /* of a series of short BLPOPs */
+#define LEASE_LEAST   5000  /* of a series of short BLPOPs, behind a foreign client */
 #define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
 #define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 #define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
@@ -179,14 +179,16 @@ static enum wire look(struct single *single, struct patience patience, struct fa
 	return flush(single, done, near ? WAITING_HOLDER : WAITING_EXPIRY, patience, failure);
 }
 
-/* The lease says how long we shall listen at least; in the same write, so that a waiter never seems
- * to listen when it does not. */
+/* The lease says how long we shall listen; in the same write, so that a waiter never seems to listen
+ * when it does not, and is passed over though it lives (verify.lua). Behind a foreign client nobody
+ * hands the lock on, and it may say more than that. */
 static enum wire listen(struct single *single, struct patience patience, struct failure *failure)
 {
 	struct waiting *waiting = &single->waiting;
 	int64_t ms = least(least(listen_ms(waiting), ms_until(circle_due(&waiting->circle))),
 		ms_until(patience.until));
-	int64_t lease = (ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
+	int64_t lease =
+		(polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
 	char timeout[32], expiry[32];
 	bool done = true;
 
