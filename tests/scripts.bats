@@ -342,6 +342,29 @@ use() { # [NAME=VALUE]...
 	cli FLUSHALL >/dev/null
 }
 
+@test "verify: whose lease runs out before the claim is not forgotten: the lock goes on" {
+	local mode
+	for mode in x s p1; do
+		take $mode a
+		local f=$fence
+		take $mode b mode=$mode lease=60000
+		take $mode c lease=60000
+		give $mode a fence=$f gen=$f since=1
+		assert_equal "${handed[*]}" b
+		hears $mode b # the message went into the socket of one who is dead
+		cli PEXPIRE "lock:{lock:$mode}:who:b" 100 >/dev/null
+		hears $mode c
+		wait_until is_dead $mode b
+		verify $mode b
+		assert_equal "${handed[*]}" b "pending, handed by $mode"
+		wait_until is_free $mode
+		verify $mode b
+		assert_equal "${handed[*]}/$(owner $mode)" c/c
+		give $mode c
+	done
+	cli FLUSHALL >/dev/null
+}
+
 @test "verify: who may not be listening has a second" {
 	take x a
 	local f=$fence
