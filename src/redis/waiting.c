@@ -240,11 +240,16 @@ static enum wire heed_expiry(struct single *single, const struct reply *reply)
 {
 	struct waiting *waiting = &single->waiting;
 	int64_t left = reply_within(reply, -2, SINGLE_MS_MOST);
+	nanos before = waiting->look_at;
 
 	if (left == -2) /* there is no such key */
 		waiting->moved = true;
 	else
 		note_expiry(waiting, left);
+	/* Permits: the key lives as long as the last of them, but the first to run out makes room. */
+	if (single->request.mode == LOCK_PERMITS && waiting->rank <= 1 && before > clock_now() &&
+		before < waiting->look_at)
+		waiting->look_at = before;
 	waiting->stage = WAITING_PLACE;
 	return WIRE_OK;
 }
