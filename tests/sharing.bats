@@ -131,6 +131,27 @@ mode_of() { cli GET lock:x; }
 	done
 }
 
+@test "who would fit beside those that hold it does not go ahead of one that waits, with -n or without" {
+	hold r x -s
+	enqueue w
+	try dlock -n -s x true
+	expect_failure 1 busy
+	enqueue late -s
+	let_go r
+	finish_all w late
+	assert_order w late
+
+	rm order r.count
+	hold r x --permits 3
+	enqueue w --permits 1
+	try dlock -n --permits 3 x true
+	expect_failure 1 busy
+	enqueue late --permits 3
+	let_go r
+	finish_all w late
+	assert_order w late
+}
+
 readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 
 @test "readers that wait behind a writer come in as one batch, later ones behind the next writer" {
