@@ -179,16 +179,15 @@ static enum wire look(struct single *single, struct patience patience, struct fa
 	return flush(single, done, near ? WAITING_HOLDER : WAITING_EXPIRY, patience, failure);
 }
 
-/* The lease says how long we shall listen; in the same write, so that a waiter never seems to listen
- * when it does not, and is passed over though it lives (verify.lua). Behind a foreign client nobody
- * hands the lock on, and it may say more than that. */
+/* The lease says how long we shall listen; in the same write, so that a waiter never seems to
+ * listen when it does not, and is passed over though it lives (verify.lua). Behind a foreign client
+ * nobody hands the lock on, and it may say more than that. */
 static enum wire listen(struct single *single, struct patience patience, struct failure *failure)
 {
 	struct waiting *waiting = &single->waiting;
 	int64_t ms = least(least(listen_ms(waiting), ms_until(circle_due(&waiting->circle))),
 		ms_until(patience.until));
-	int64_t lease =
-		(polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
+	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
 	char timeout[32], expiry[32];
 	bool done = true;
 
@@ -246,7 +245,8 @@ static enum wire heed_expiry(struct single *single, const struct reply *reply)
 		waiting->moved = true;
 	else
 		note_expiry(waiting, left);
-	/* Permits: the key lives as long as the last of them, but the first to run out makes room. */
+	/* Permits: the key lives as long as the last of them, but the first to run out makes room.
+	 */
 	if (single->request.mode == LOCK_PERMITS && waiting->rank <= 1 && before > clock_now() &&
 		before < waiting->look_at)
 		waiting->look_at = before;
