@@ -2,10 +2,12 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "inherited.h"
 #include "lock.h"
+#include "survivors.h"
 
 #define PAUSE_FIRST   1 /* ms */
 #define PAUSE_LONGEST 100
@@ -32,9 +34,24 @@ void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
 	}
 }
 
+/* An outer dlock is to know the process by its name from the start: COMMAND did not leave it
+ * running. */
+static pid_t fork_by_name(const char *name)
+{
+	char own[16]; /* as long as the kernel's are */
+	pid_t pid;
+
+	prctl(PR_GET_NAME, own);
+	prctl(PR_SET_NAME, name);
+	pid = fork();
+	if (pid != 0)
+		prctl(PR_SET_NAME, own);
+	return pid;
+}
+
 void handover_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit)
 {
-	if (fork() != 0)
+	if (fork_by_name(HANDOVER_PROGRAM) != 0)
 		return;
 	setpgid(0, 0);
 	inherited_close();

@@ -137,7 +137,8 @@ static bool is_over(const struct supervision *s)
 {
 	if (s->tree.empty || s->given_up || s->given_back)
 		return true;
-	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
+	return s->tree.over && s->stop == STOP_NONE &&
+	       (s->task->close_early || survivors_hand_over(&s->tree));
 }
 
 static void look_after_tree(struct supervision *s)

@@ -21,7 +21,7 @@ void survivors_say(struct lease *lease, const struct process_tree *tree, enum me
 	message_say(level, "%s %s", lead, text);
 }
 
-bool survivors_are_holders(const struct process_tree *tree)
+static bool are_all(const struct process_tree *tree, const char *wanted)
 {
 	pid_t pids[LEASE_SURVIVORS + 1];
 	size_t count = tree_list(tree, pids, LEASE_SURVIVORS + 1);
@@ -29,8 +29,18 @@ bool survivors_are_holders(const struct process_tree *tree)
 
 	for (size_t i = 0; i < count; i++) {
 		process_program(pids[i], program);
-		if (strcmp(program, HOLDER_PROGRAM) != 0)
+		if (strcmp(program, wanted) != 0)
 			return false;
 	}
 	return count <= LEASE_SURVIVORS;
+}
+
+bool survivors_are_holders(const struct process_tree *tree)
+{
+	return are_all(tree, HOLDER_PROGRAM);
+}
+
+bool survivors_hand_over(const struct process_tree *tree)
+{
+	return are_all(tree, HANDOVER_PROGRAM);
 }

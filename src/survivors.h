@@ -8,6 +8,8 @@
 #include "message.h"
 
 #define HOLDER_PROGRAM "dlock hold" /* what such a keeper calls itself (PR_SET_NAME) */
+#define HANDOVER_PROGRAM                                                                           \
+	"dlock handover" /* and who sees to a handover: see handover_leave_behind */
 
 struct process_tree;
 
@@ -17,5 +19,8 @@ void survivors_say(struct lease *lease, const struct process_tree *tree, enum me
 
 /* Whether all of it are keepers of `dlock hold`, which end soon after their callers. */
 bool survivors_are_holders(const struct process_tree *tree);
+
+/* Whether all of it only see to a handover of some other lock, for a dlock that has ended. */
+bool survivors_hand_over(const struct process_tree *tree);
 
 #endif

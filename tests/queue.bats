@@ -27,6 +27,9 @@ listens() {
 	[[ -n $token ]] && (($(cli PTTL "lock:{lock:x}:who:$token") > 2500))
 }
 
+has_short_lease() { (($(cli PTTL "lock:{lock:x}:who:$(token_of "$1")") < 10000)); } # PID
+listeners_are() { [[ $(cli INFO clients | sed -n 's/^blocked_clients:\([0-9]*\).*/\1/p') == "$1" ]]; } # COUNT
+
 is_cut_off() { ! find "/proc/$1/fd" -lname 'socket:*' | grep -q .; } # PID
 
 # token_of PID: of one that waits for x.
@@ -210,6 +213,22 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	assert_order b c a d
 }
 
+@test "slow to look after a short listening, but within its claim: not passed over" {
+	hold one x
+	enqueue a
+	enqueue b
+	# As who comes next is told to; then a does not come to listen again for a moment.
+	cli RPUSH "lock:{lock:x}:wake:$(token_of "$a_pid")" 'look 1500' >/dev/null
+	wait_until has_short_lease "$a_pid"
+	kill -STOP "$a_pid"
+	wait_until listeners_are 1
+	let_go one
+	stays 200 owner_is_pid "$a_pid"
+	kill -CONT "$a_pid"
+	finish_all a b
+	assert_order a b
+}
+
 @test "the message of the handoff is delayed past the claim: the next goes ahead, then back at the old place" {
 	hold one x
 	start wire python3 "$BATS_TEST_DIRNAME/aux/proxy.py" "$PWD/proxy.socket" "$SERVER/socket" "$PWD/turns"
@@ -298,6 +317,20 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	began=$(now_ms)
 	finish_all a
 	assert_between $(($(now_ms) - began)) 1300 $((4000 * TEST_PATIENCE)) ms
+}
+
+@test "behind a foreign client that extends its lock: still a look a second" {
+	cli SET lock:x foreign PX 600 >/dev/null
+	enqueue a
+	cli PEXPIRE lock:x 600000 >/dev/null
+	stays 1500 queued 1 # past what it had at first
+	local before after
+	before=$(commands_so_far)
+	sleep 3
+	after=$(commands_so_far)
+	assert_between $((after - before)) 3 20 commands
+	cli DEL lock:x >/dev/null
+	finish_all a
 }
 
 @test "the holder's host is dead: the head's own timer" {

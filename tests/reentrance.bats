@@ -137,3 +137,20 @@ received_in() { sed -e '/^ready/d' "$1"; }
 	finish outer
 	assert_equal "$status" 0
 }
+
+@test "an inner dlock that hands its lock to one who is slow to take it does not keep the outer lock" {
+	start outer dlock a sh -c 'until [ -e go ]; do sleep 0.02; done; dlock x sh -c "until [ -e done ]; do sleep 0.02; done"'
+	: >go
+	wait_until is_held x
+	start waiter dlock x echo had
+	wait_until queued 1
+	wait_until is_quiet "$waiter_pid"
+	kill -STOP "$waiter_pid"
+	: >done
+	finish outer
+	expect 0
+	assert is_free a
+	kill -CONT "$waiter_pid"
+	finish waiter
+	expect 0 had
+}

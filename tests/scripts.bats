@@ -342,6 +342,29 @@ use() { # [NAME=VALUE]...
 	cli FLUSHALL >/dev/null
 }
 
+@test "verify: whose lease runs out before the claim is not forgotten: the lock goes on" {
+	local mode
+	for mode in x s p1; do
+		take $mode a
+		local f=$fence
+		take $mode b mode=$mode lease=60000
+		take $mode c lease=60000
+		give $mode a fence=$f gen=$f since=1
+		assert_equal "${handed[*]}" b
+		hears $mode b # the message went into the socket of one who is dead
+		cli PEXPIRE "lock:{lock:$mode}:who:b" 100 >/dev/null
+		hears $mode c
+		wait_until is_dead $mode b
+		verify $mode b
+		assert_equal "${handed[*]}" b "pending, handed by $mode"
+		wait_until is_free $mode
+		verify $mode b
+		assert_equal "${handed[*]}/$(owner $mode)" c/c
+		give $mode c
+	done
+	cli FLUSHALL >/dev/null
+}
+
 @test "verify: who may not be listening has a second" {
 	take x a
 	local f=$fence
@@ -950,5 +973,21 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 @test "a circle whose waiters came in the same microsecond: still only one leaves" {
 	circle_of_two 1000 1000
 	assert_equal "$first_says $second_says" 'older circle'
+	cli FLUSHALL >/dev/null
+}
+
+@test "whoever is asked for a proof may not be listening for a moment, and does not live longer for it" {
+	take a A1
+	take b B1
+	take b first lease=60000
+	take a second lease=60000
+	look b first 1000 a A1
+	look a second 2000 b B1
+	says circle
+	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 2000
+	cli PEXPIRE 'lock:{lock:b}:who:first' 1000 >/dev/null
+	look a second 2000 b B1
+	says circle
+	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 1000
 	cli FLUSHALL >/dev/null
 }

@@ -29,6 +29,8 @@ finish_all() {
 	done
 }
 
+listeners_are() { [[ $(cli INFO clients | sed -n 's/^blocked_clients:\([0-9]*\).*/\1/p') == "$1" ]]; } # COUNT
+
 mode_of() { cli GET lock:x; }
 
 @test "-s is held by many at a time, -x by none beside them" {
@@ -129,6 +131,27 @@ mode_of() { cli GET lock:x; }
 	done
 }
 
+@test "who would fit beside those that hold it does not go ahead of one that waits, with -n or without" {
+	hold r x -s
+	enqueue w
+	try dlock -n -s x true
+	expect_failure 1 busy
+	enqueue late -s
+	let_go r
+	finish_all w late
+	assert_order w late
+
+	rm order r.count
+	hold r x --permits 3
+	enqueue w --permits 1
+	try dlock -n --permits 3 x true
+	expect_failure 1 busy
+	enqueue late --permits 3
+	let_go r
+	finish_all w late
+	assert_order w late
+}
+
 readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 
 @test "readers that wait behind a writer come in as one batch, later ones behind the next writer" {
@@ -161,6 +184,24 @@ readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 	let_go b
 	finish w
 	expect 0 written
+}
+
+@test "a permit holder's host is dead: whoever waits has its permit when that expires, and not later" {
+	hold a x --permits 2 -t 4
+	hold b x --permits 2 -t 600
+	start w dlock --permits 2 x echo had
+	wait_until queued 1
+	kill -KILL $a_pid $a_keeper
+	finish a
+	# A look at how long the key lives, which is as long as the permit of b.
+	wait_until listeners_are 1
+	cli CLIENT UNBLOCK "$(cli CLIENT LIST | sed -n 's/^id=\([0-9]*\) .* cmd=blpop .*/\1/p')" TIMEOUT >/dev/null
+	local began
+	began=$(now_ms)
+	finish w
+	expect 0 had
+	assert_between $(($(now_ms) - began)) 0 $((8000 * TEST_PATIENCE)) ms
+	let_go b
 }
 
 @test "permits are never exceeded over 1,000 grants, by the log of the commands" {

@@ -26,11 +26,21 @@ local function is_dead(token)
   return lease > LEASE + 100 or unread ~= 'go' and lease < LEASE - 100
 end
 
+-- Without a record nobody can tell a claim that did not come, because the lease ran out meanwhile, from
+-- a holder whose record was evicted; but that one has his lock for longer.
+local function is_unclaimed(token, share)
+  local who = call('GET', companion('who:', token))
+  if who then
+    return mode_of(who) ~= nil
+  end
+  return (share and share - ms() or call('PTTL', K)) <= CLAIM
+end
+
 purge()
 for i = 4, #ARGV do
   local token = ARGV[i]
-  local owns = cur == token or sharing() and call('ZSCORE', HOLDERS, token)
-  if owns and mode_of(call('GET', companion('who:', token)) or '') then
+  local share = sharing() and call('ZSCORE', HOLDERS, token)
+  if (cur == token or share) and is_unclaimed(token, share) then
     if is_dead(token) then
       take_back(token)
     else

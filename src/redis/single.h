@@ -27,7 +27,7 @@ enum waiting_stage {
 	WAITING_REST,    /* nothing is under way */
 	WAITING_LEASE,   /* PEXPIRE and BLPOP were sent; the reply to the first is to come */
 	WAITING_MESSAGE, /* that to BLPOP */
-	WAITING_HOLDER,  /* GET was sent, with PTTL and ZRANK unless the holder is foreign */
+	WAITING_HOLDER,  /* GET was sent, with PTTL and ZRANK unless it is brief */
 	WAITING_EXPIRY,  /* the reply to PTTL is to come */
 	WAITING_PLACE,   /* that to ZRANK */
 };
@@ -39,6 +39,7 @@ struct waiting {
 	nanos lease_until;  /* how long the server takes us for alive */
 	int64_t told_ms;    /* look then, says a message; -1: there was none */
 	unsigned looks;     /* how many there were */
+	bool brief;         /* this one asks for nothing but the holder */
 	bool for_room;      /* this one is also for room beside sharers */
 	bool moved;         /* what the look has found so far asks for a new request */
 	nanos look_at;      /* when the lock may come free by expiry; NANOS_NEVER: not by itself */

@@ -23,7 +23,7 @@
 #define RANK_MS       50    /* that each place gives those before it, once all is late */
 #define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
-#define LEASE_LEAST   5000  /* of a series of short BLPOPs */
+#define LEASE_LEAST   5000  /* of a series of short BLPOPs, behind a foreign client */
 #define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
 #define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 #define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
@@ -141,10 +141,11 @@ static int64_t listen_ms(const struct waiting *waiting)
 	return least(left + waiting->rank * RANK_MS, LISTEN_MS + arc4random_uniform(LISTEN_MORE));
 }
 
-/* First behind a foreign client: looks every second, so as little as will do. */
+/* First behind a foreign client: looks every second, so as little as will do, until its lock was to
+ * expire: it may have extended it. */
 static bool polls(const struct waiting *waiting)
 {
-	return waiting->rank == 0 && waiting->foreign;
+	return waiting->rank == 0 && waiting->foreign && clock_now() < waiting->look_at;
 }
 
 /* Whoever gives a share back says so; but where all that are ahead of us are dead, he told a dead
@@ -166,25 +167,27 @@ static enum wire look(struct single *single, struct patience patience, struct fa
 	bool near;
 	bool done = true;
 
+	single->waiting.brief = polls(&single->waiting);
 	single->waiting.for_room = looks_for_room(single);
 	/* Who holds it concerns only those who may be next. */
 	near = single->waiting.rank == 0 || single->waiting.for_room;
 	if (near)
 		done = append(single, 2, "GET", keys->lock, NULL);
-	if (!polls(&single->waiting))
+	if (!single->waiting.brief)
 		done = done && append(single, 2, "PTTL", keys->lock, NULL) &&
 		       append(single, 3, "ZRANK", keys->queue, single->token);
 	return flush(single, done, near ? WAITING_HOLDER : WAITING_EXPIRY, patience, failure);
 }
 
-/* The lease says how long we shall listen at least; in the same write, so that a waiter never seems
- * to listen when it does not. */
+/* The lease says how long we shall listen; in the same write, so that a waiter never seems to
+ * listen when it does not, and is passed over though it lives (verify.lua). Behind a foreign client
+ * nobody hands the lock on, and it may say more than that. */
 static enum wire listen(struct single *single, struct patience patience, struct failure *failure)
 {
 	struct waiting *waiting = &single->waiting;
 	int64_t ms = least(least(listen_ms(waiting), ms_until(circle_due(&waiting->circle))),
 		ms_until(patience.until));
-	int64_t lease = (ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
+	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
 	char timeout[32], expiry[32];
 	bool done = true;
 
@@ -228,7 +231,7 @@ static enum wire heed_holder(struct single *single, const struct reply *reply)
 		waiting->moved =
 			!holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
 								  LOCK_TOKEN_SIZE - 1) != 0);
-	waiting->stage = polls(waiting) ? WAITING_REST : WAITING_EXPIRY;
+	waiting->stage = waiting->brief ? WAITING_REST : WAITING_EXPIRY;
 	return WIRE_OK;
 }
 
@@ -236,11 +239,17 @@ static enum wire heed_expiry(struct single *single, const struct reply *reply)
 {
 	struct waiting *waiting = &single->waiting;
 	int64_t left = reply_within(reply, -2, SINGLE_MS_MOST);
+	nanos before = waiting->look_at;
 
 	if (left == -2) /* there is no such key */
 		waiting->moved = true;
 	else
 		note_expiry(waiting, left);
+	/* Permits: the key lives as long as the last of them, but the first to run out makes room.
+	 */
+	if (single->request.mode == LOCK_PERMITS && waiting->rank <= 1 && before > clock_now() &&
+		before < waiting->look_at)
+		waiting->look_at = before;
 	waiting->stage = WAITING_PLACE;
 	return WIRE_OK;
 }
