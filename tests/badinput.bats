@@ -248,6 +248,19 @@ no_findings() {
 	refute_file ran
 }
 
+@test "a stderr that may not grow does not change what happens; COMMAND may die of its own" {
+	local size
+	for size in 0 1; do
+		truncate -s $((size * 1024)) full
+		status=0
+		(ulimit -S -f $size && exec dlock -v x sh -c 'ulimit -S -f unlimited; echo ran >ran; exit 5') 2>>full || status=$?
+		assert_equal "$status" 5
+		assert_file ran ran
+		assert_equal "$(stat -c %s full)" $((size * 1024))
+	done
+	(ulimit -f 1 && exec dlock x sh -c 'head -c 4096 /dev/zero >big; [ $? = 153 ]')
+}
+
 @test "--help to a full disk is a failure" {
 	status=0
 	dlock --help >/dev/full 2>err || status=$?

@@ -67,6 +67,8 @@ user() { cli ACL SETUSER "$@" >/dev/null; }
 	assert_equal "$status $(jq -r '"\(.verdict) \(.exit)"' try.out)" '1 warning 1'
 	DLOCK_SERVER=unix:///nowhere check
 	assert_equal "$status $(jq -r '"\(.verdict) \(.exit) \(.findings[].check)"' try.out)" '69 failure 69 reach'
+	DLOCK_SERVER=$'unix:///no/\xff\u202ex' check
+	assert_equal "$status $(jq -r '"\(.server) \(.findings[].server)"' try.out)" '69 unix:///no/??x unix:///no/??x'
 }
 
 @test "memory: a policy that evicts is a failure once it can strike" {
