@@ -206,13 +206,13 @@ no_findings() {
 @test "a password in a bad URL is in no message" {
 	local url
 	for url in 'redis://u:s3cret@h:0' 'redis://u:s3cret@' 'redis://:s3cret@h/x' 'http://u:s3cret@h' \
-		'redis://u:s3cret@[::1' 'redis://u:s3cret@h?x=s3cret' 'redis://s3cret' 'redis://u:%zzs3cret@h'; do
-		[[ $url == redis://s3cret ]] && continue
+		'redis://u:s3cret@[::1' 'redis://u:s3cret@h?x=s3cret' 'redis://h?password=s3cret' \
+		'redis://u:%zzs3cret@h'; do
 		try dlock -S "$url" x touch ran
 		assert_equal "$status" 64 "$url"
-		refute_match "${err/\?x=s3cret/}" 's3cret' "$url"
+		refute_match "$err" s3cret "$url"
 		DLOCK_SERVER=$url try dlock x touch ran
-		refute_match "${err/\?x=s3cret/}" 's3cret' "$url"
+		refute_match "$err" s3cret "$url"
 	done
 	refute_file ran
 }
