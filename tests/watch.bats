@@ -197,6 +197,7 @@ ended_by() {
 		    terminal = run("dlock status", 24, columns)
 		    check(terminal.wait() == ("exit", 0), terminal.seen)
 		    narrow(terminal.seen, columns, "status")
+		for columns in (1, 2, 3, 14, 40):
 		    terminal = run("dlock -w 0.4 日本 true", 24, columns)
 		    terminal.wait()
 		    # Only the last line, why it ended, may be longer.
