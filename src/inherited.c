@@ -61,6 +61,7 @@ void inherited_take(struct inherited *inherited)
 
 	blocked = inherited->forwarded;
 	sigaddset(&blocked, SIGCHLD);
+	sigaddset(&blocked, SIGXFSZ); /* a message that its file has no room for is lost, no more */
 	sigprocmask(SIG_BLOCK, &blocked, &inherited->mask);
 	sigaction(SIGPIPE, &ignore, &inherited->on_pipe);
 	sigaction(SIGCHLD, &standard, &inherited->on_child);

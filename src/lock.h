@@ -224,7 +224,8 @@ struct lock_view {
 /* Shows every lock under the prefix that matches one of the patterns (Redis globs; a pattern
  * without *?[ is one NAME, looked up directly; none: all), in no particular order, each once.
  * Locks that are held or waited for, with idle_too those as well that the server only remembers.
- * False with failure. */
+ * Patience is for each of the server's answers: there may be any number of locks. False with
+ * failure. */
 bool lock_survey(const struct server *server, const char *prefix, char *const *patterns,
 	size_t pattern_count, bool idle_too,
 	void (*show)(const struct lock_view *view, void *context), void *context,

@@ -1,5 +1,6 @@
 #include "openmetrics.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,14 +63,21 @@ static const struct {
 	{"dlock_held_seconds", "counter", "Time from grant to release.", get_held_us},
 };
 
-/* What a terminal must not get, and a byte that is no UTF-8, becomes \xNN, so that two names stay
- * two. */
+/* A name may have it of its own. */
+static bool looks_escaped(const char *text)
+{
+	return text[0] == '\\' && text[1] == 'x' && isxdigit((unsigned char)text[2]) &&
+	       isxdigit((unsigned char)text[3]);
+}
+
+/* What a terminal must not get, and a byte that is no UTF-8, becomes \xNN, and so does a backslash
+ * that would be taken for the beginning of one: two names stay two. */
 static void print_label(const char *text)
 {
 	while (*text != '\0') {
 		size_t bytes = text_character(text);
 
-		if (bytes == 0 || text_is_treacherous(text)) {
+		if (bytes == 0 || text_is_treacherous(text) || looks_escaped(text)) {
 			for (bytes = bytes == 0 ? 1 : bytes; bytes > 0; bytes--)
 				printf("\\\\x%02x", (unsigned char)*text++);
 			continue;

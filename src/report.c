@@ -213,6 +213,7 @@ void report_write(struct report *report, const struct outcome *outcome)
 	if (!report->options->report && report->options->report_fd < 0)
 		return;
 	signal(SIGPIPE, SIG_IGN); /* nobody may read any longer: that is a warning */
+	signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow */
 	line = make_line(report->options, outcome);
 	if (line)
 		put_line(report, line);

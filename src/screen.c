@@ -1,5 +1,7 @@
 #include "screen.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,35 @@
 
 #define COLUMNS 80 /* where the terminal does not say */
 #define ROWS    24
+
+/* For the handler alone: NULL where there is nothing to give back. */
+static const struct screen *volatile entered;
+
+/* tcsetattr(3) is safe in a handler, too. */
+static void give_back(int sig)
+{
+	const struct screen *screen = entered;
+
+	if (screen != NULL) {
+		(void)!write(STDOUT_FILENO, LEAVE, sizeof(LEAVE) - 1);
+		if (screen->has_keys)
+			tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
+	}
+	raise(sig);
+}
+
+/* What somebody else looks after stays his: a sanitizer's. */
+static void guard_against_crashes(void)
+{
+	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
+	struct sigaction action = {
+		.sa_handler = give_back, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+	struct sigaction before;
+
+	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		if (sigaction(crashes[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+			sigaction(crashes[i], &action, NULL);
+}
 
 bool screen_open(struct screen *screen, struct failure *failure)
 {
@@ -47,6 +78,8 @@ void screen_enter(struct screen *screen)
 {
 	struct termios keys = screen->before;
 
+	guard_against_crashes();
+	entered = screen;
 	if (screen->has_keys) {
 		keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 		keys.c_cc[VMIN] = 1;
@@ -63,6 +96,7 @@ void screen_leave(const struct screen *screen)
 	fflush(stdout);
 	if (screen->has_keys)
 		tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
+	entered = NULL;
 }
 
 void screen_begin_frame(void)
@@ -70,8 +104,13 @@ void screen_begin_frame(void)
 	fputs(HOME, stdout);
 }
 
-void screen_end_frame(void)
+/* One that does not keep up (O_NONBLOCK) misses a part. */
+bool screen_end_frame(void)
 {
+	bool there;
+
 	fputs(CLEAR, stdout);
-	fflush(stdout);
+	there = fflush(stdout) == 0 || errno == EAGAIN;
+	clearerr(stdout);
+	return there;
 }

@@ -1,6 +1,6 @@
 /* The terminal on stdout while something is redrawn on it in place: its second screen, without
- * cursor and line wrap; keys come one by one and are not echoed. All is as before when it is left.
- */
+ * cursor and line wrap; keys come one by one and are not echoed. All is as before when it is left,
+ * and when we crash; only SIGKILL leaves it so. */
 #ifndef DLOCK_SCREEN_H
 #define DLOCK_SCREEN_H
 
@@ -18,6 +18,7 @@ struct screen {
 /* Nothing is changed yet. False with failure EXIT_USAGE: stdout is no terminal that can do it. */
 bool screen_open(struct screen *screen, struct failure *failure);
 
+/* It must stay where it is until it is left. */
 void screen_enter(struct screen *screen);
 void screen_leave(const struct screen *screen);
 
@@ -29,6 +30,8 @@ void screen_measure(struct screen *screen);
  */
 #define SCREEN_LINE_START "\033[K"
 void screen_begin_frame(void);
-void screen_end_frame(void);
+
+/* False: the terminal is gone. */
+bool screen_end_frame(void);
 
 #endif

@@ -272,7 +272,9 @@ static bool read_parameter(const struct reading *reading, char *name)
 			(parameter->for_tls ? server->tls : server->scheme == SERVER_UNIX))
 			return parameter->set(reading, value, parameter->field);
 	}
-	return fault(reading, "an unknown parameter");
+	/* Without the URL: other clients take a password there. */
+	return failure_set(reading->failure, EXIT_USAGE,
+		"an unknown parameter '%.50s' in the server URL", name);
 }
 
 static bool read_query(const struct reading *reading)

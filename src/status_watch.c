@@ -26,7 +26,6 @@
 #define INTERVAL   NANOS_PER_SEC
 #define PATIENCE   (5 * NANOS_PER_SEC)
 #define LINE_SIZE  600
-#define HEAD_LINES 2 /* above the table; the trouble is a third */
 #define FRAME_SIZE 65536
 
 struct status_watch {
@@ -37,17 +36,20 @@ struct status_watch {
 	struct failure trouble;       /* of the last look; EXIT_DONE: none */
 	int ends, resizes; /* owned signalfds: what ends or stops us, what only redraws */
 	int wakes;         /* owned: epoll of ends and the keys */
+	int left;          /* lines that the frame has room for */
 	int end;           /* the signal that has come; 0: none */
-	bool quit;
+	bool quit, gone;   /* wanted; the terminal is */
 };
 
 /* --- What happens meanwhile ------------------------------------------------------------------ */
 
-/* SIGPIPE is of no use: hiredis sends without MSG_NOSIGNAL, and a terminal is no pipe. What is
- * ignored (nohup) stays so: a signalfd would get it. */
+/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: hiredis sends
+ * without MSG_NOSIGNAL, and a terminal is no pipe. What is ignored (nohup) stays so: a signalfd
+ * would get it. */
 static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
 {
-	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,
+		SIGALRM, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT};
 	struct sigaction action;
 
 	sigemptyset(ends);
@@ -141,15 +143,16 @@ static bool heed(struct status_watch *watch)
 
 static bool goes_on(const struct status_watch *watch)
 {
-	return watch->end == 0 && !watch->quit;
+	return watch->end == 0 && !watch->quit && !watch->gone;
 }
 
 /* --- Frames ---------------------------------------------------------------------------------- */
 
 /* Cut to the width. */
-static void print_line(
-	const struct status_watch *watch, enum style style, char text[static LINE_SIZE])
+static void print_line(struct status_watch *watch, enum style style, char text[static LINE_SIZE])
 {
+	if (watch->left-- <= 0)
+		return;
 	fputs(SCREEN_LINE_START, stdout);
 	style_print(style, width_cut(text_clean(text), LINE_SIZE, (size_t)watch->screen.columns));
 	putchar('\n');
@@ -157,28 +160,27 @@ static void print_line(
 
 static void draw(struct status_watch *watch)
 {
-	bool troubled = watch->trouble.code != EXIT_DONE;
-	int above = HEAD_LINES + troubled;
-	struct table_form form = {
-		watch->screen.columns, watch->screen.rows - above - 1, SCREEN_LINE_START};
+	struct table_form form = {watch->screen.columns, 0, SCREEN_LINE_START};
 	time_t now = time(NULL);
 	char text[LINE_SIZE], clock[16] = "";
 	struct tm parts;
 
 	if (localtime_r(&now, &parts) != NULL)
 		strftime(clock, sizeof(clock), "%H:%M:%S", &parts);
+	watch->left = watch->screen.rows - 1;
 	screen_begin_frame();
 	snprintf(text, sizeof(text), "%s  %.500s  q: quit", clock, watch->options->server->text);
 	print_line(watch, STYLE_PLAIN, text);
-	if (troubled) {
+	if (watch->trouble.code != EXIT_DONE) {
 		snprintf(text, sizeof(text), "%s; trying again", watch->trouble.text);
 		print_line(watch, STYLE_BAD, text);
 	}
 	text[0] = '\0';
 	print_line(watch, STYLE_PLAIN, text);
+	form.lines = watch->left;
 	if (form.lines > 0)
 		table_print(watch->views.list, watch->views.count, &form);
-	screen_end_frame();
+	watch->gone = !screen_end_frame();
 }
 
 /* What was seen before stays in sight where the server cannot be asked. False: we were called away
@@ -275,5 +277,7 @@ int status_watch(const struct options *options)
 	close_all(&watch);
 	if (watch.end != 0)
 		ending_by_signal(watch.end);
-	return EXIT_DONE;
+	if (watch.gone)
+		message_say(MESSAGE_ERROR, "--watch: the terminal is gone");
+	return watch.gone ? EXIT_SYSTEM : EXIT_DONE;
 }

@@ -117,7 +117,9 @@ static bool is_left_out(struct table *table, size_t left)
 	if (most <= 0 || table->lines <= most || table->printed < most - 1)
 		return false;
 	if (table->printed++ == most - 1) {
-		snprintf(text, sizeof(text), "... %d more", table->lines - most + 1);
+		/* The heading is none of them, shown or not. */
+		snprintf(text, sizeof(text), "... %d more",
+			table->lines - (most > 1 ? most - 1 : 1));
 		printf("%s%s\n", table->form->line_start, width_cut(text, sizeof(text), left));
 	}
 	return true;

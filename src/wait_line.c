@@ -12,6 +12,7 @@
 #include "lock.h"
 #include "message.h"
 #include "text.h"
+#include "width.h"
 
 #define FIRST     (300 * NANOS_PER_MS) /* a shorter wait is not worth a line */
 #define AGAIN     NANOS_PER_SEC
@@ -67,7 +68,7 @@ static int count_columns(void)
 	struct winsize size;
 	int columns = COLUMNS;
 
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
 		columns = size.ws_col;
 	return (columns < WIDEST ? columns : WIDEST) - 1;
 }
@@ -79,8 +80,7 @@ static bool in_foreground(void)
 }
 
 /* From the first column on, cut and filled with blanks to the last, so that the line before is
- * gone and no terminal needs to know a control sequence. Other than ASCII may be two columns wide.
- */
+ * gone and no terminal needs to know a control sequence. */
 static void draw(struct wait_line *line, const char *text)
 {
 	char out[TEXT_SIZE + WIDEST + 2] = "\r";
@@ -89,10 +89,11 @@ static void draw(struct wait_line *line, const char *text)
 
 	while (text[from] != '\0') {
 		size_t bytes = text_character(text + from);
+		int columns = width_of(text + from);
 
-		left -= bytes > 1 ? 2 : 1;
-		if (left < 0)
+		if (columns > left)
 			break;
+		left -= columns;
 		memcpy(out + length, text + from, bytes);
 		length += bytes;
 		from += bytes;

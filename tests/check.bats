@@ -67,6 +67,21 @@ user() { cli ACL SETUSER "$@" >/dev/null; }
 	assert_equal "$status $(jq -r '"\(.verdict) \(.exit)"' try.out)" '1 warning 1'
 	DLOCK_SERVER=unix:///nowhere check
 	assert_equal "$status $(jq -r '"\(.verdict) \(.exit) \(.findings[].check)"' try.out)" '69 failure 69 reach'
+	DLOCK_SERVER=$'unix:///no/\xff\u202ex' check
+	assert_equal "$status $(jq -r '"\(.server) \(.findings[].server)"' try.out)" '69 unix:///no/??x unix:///no/??x'
+}
+
+@test "what a server says of itself reaches no terminal with a control character in it" {
+	own_server replica
+	redis-cli -s replica/socket REPLICAOF $'h\e[31m\u009b\u202eX\xff' 1 >/dev/null
+	local form
+	for form in '' --json -q; do
+		DLOCK_SERVER=unix://$PWD/replica/socket try dlock check $form
+		assert_equal "$status" 69
+		assert_match "$out" 'a replica of h\?\[31m\?\?X\?:1'
+		assert_match "$err" 'a replica of h\?\[31m\?\?X\?:1'
+		LC_ALL=C refute grep -qaP '[\x00-\x09\x0b-\x1f\x7f]|\xc2\x9b|\xe2\x80\xae|\xff' try.out try.err
+	done
 }
 
 @test "memory: a policy that evicts is a failure once it can strike" {

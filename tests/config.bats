@@ -97,6 +97,47 @@ user() { printf '%s\n' "$@" >config/dlock.conf; }
 	expect_failure 78 "config/dlock.conf:2: unknown key 'json'"
 }
 
+@test "what is no configuration: 78, and soon, however long it is" {
+	mkdir folder
+	ln -s nowhere dangling
+	ln -s loop loop
+	printf 'ttl = 5s\n\0\n' >nul
+	printf '%300s\n' ttl=5s | tr ' ' x >long
+	printf 'ttl = 5s\rlabel = x\n' >return
+	local file
+	for file in folder dangling loop nul long return /dev/zero /proc/self/mem; do
+		try timeout 20 dlock --config $file -S unix:///no/x status
+		expect_failure 78 "^dlock: $file:"
+	done
+	# Not one that stops being read half-way, either, for want of memory.
+	try bash -c 'ulimit -v 100000; exec dlock --config /dev/zero -S unix:///no/x status'
+	expect_failure 78 '^dlock: /dev/zero:1: a NUL byte'
+	try bash -c 'ulimit -v 100000; tr "\0" x </dev/zero | exec dlock --config /dev/stdin -S unix:///no/x status'
+	expect_failure 78 '^dlock: /dev/stdin:1: a line of more than 198 bytes'
+	# Whoever names a FIFO may have to wait for it. Nobody named this one.
+	try dlock --config <(echo 'server = unix:///no/pipe') status
+	expect_failure 69 'unix:///no/pipe'
+	mkfifo config/dlock.conf
+	try timeout 20 dlock -S unix:///no/x status
+	expect_failure 78 'config/dlock.conf: a FIFO'
+	rm config/dlock.conf
+	# The system's fault.
+	try bash -c 'ulimit -n 3; exec dlock --config nul -S unix:///no/x status'
+	expect_failure 71 'nul: Too many open files'
+}
+
+@test "lines of 198 bytes, line ends of others, the last without one" {
+	local comment
+	comment=$(printf '#%.0s' {1..198})
+	printf '%s\r\n \t %s\r\nserver = unix:///no/last\r' "$comment" "$comment" >conf
+	uses last --config conf
+	printf '\xef\xbb\xbfserver = unix:///no/marked\n   \t ' >conf
+	uses marked --config conf
+	printf '%s#\n' "$comment" >conf
+	try dlock --config conf -S unix:///no/x status
+	expect_failure 78 'conf:1: a line of more than 198 bytes'
+}
+
 @test "comments, blanks, yes and no" {
 	cat >conf <<-END
 		# a comment

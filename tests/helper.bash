@@ -337,9 +337,10 @@ fake_server() {
 	wait_until is_file "$1/port"
 }
 
-# proxy SOCKET: passes what comes to ./proxy.socket on to SOCKET; who speaks when is in ./turns.
+# proxy SOCKET [SECONDS]: passes what comes to ./proxy.socket on to SOCKET; who speaks when is in
+# ./turns. Answers come that much late.
 proxy() {
-	service "$BATS_TEST_DIRNAME/aux/proxy.py" "$PWD/proxy.socket" "$1" "$PWD/turns"
+	service "$BATS_TEST_DIRNAME/aux/proxy.py" "$PWD/proxy.socket" "$1" "$PWD/turns" "${2:-0}"
 	wait_until test -S proxy.socket
 }
 

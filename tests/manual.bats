@@ -88,6 +88,20 @@ options_of() {
 	done
 }
 
+@test "its exit codes are all that there are, its environment all that is read" {
+	local one
+	for one in $(sed -nE 's/^[[:space:]]*EXIT_[A-Z_]+ = ([1-9][0-9]*),.*/\1/p' "$BATS_TEST_DIRNAME/../src/exitcode.h"); do
+		sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/p' "$MANUAL" | grep -qwE -- "$one" || fail "$one is not in the manual"
+	done
+	grep -rhoE 'getenv\("[A-Z_]+"\)|"(DLOCK|REDISCLI)_[A-Z]+"' "$BATS_TEST_DIRNAME"/../src --include=*.c |
+		grep -oE '[A-Z]+(_[A-Z]+)*' | sort -u >read
+	assert_between "$(wc -l <read)" 12 30
+	for one in $(<read); do
+		sed -n '/^\.Sh ENVIRONMENT/,/^\.Sh FILES/p' "$MANUAL" | grep -qE "^\.It Ev (.* )?$one( |\$)" ||
+			fail "$one is not in the manual"
+	done
+}
+
 @test "every example is run here" {
 	local n count
 	count=$(examples)

@@ -105,6 +105,30 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 	refute grep -qP '[\x01\x02]' try.out
 }
 
+@test "a NAME that looks escaped is another than the one that is" {
+	try dlock 'n\xff' true
+	try dlock 'n\x5cxff' true
+	cli SET $'lock:n\xff' foreign PX 60000 >/dev/null
+	try dlock status --openmetrics
+	"$PYTHON" "$BATS_TEST_DIRNAME/aux/openmetrics.py" <try.out >told
+	assert_equal "$(sed -n 's/dlock_held gauge //p' told)" 3
+	assert grep -qxF 'dlock_held{name="n\\xff"} 1' try.out
+	assert grep -qxF 'dlock_held{name="n\\x5cxff"} 0' try.out
+	cli FLUSHALL >/dev/null
+}
+
+@test "counters that somebody wrote are counters all the same" {
+	try dlock x true
+	local value field
+	for value in -7 -9223372036854775808 9223372036854775807 99999999999999999999 1e300 nan 1.5 none; do
+		for field in granted contended timeouts lost waited_us held_us; do
+			cli HSET "$(meta_of x)" $field $value >/dev/null
+		done
+		try dlock status --openmetrics
+		"$PYTHON" "$BATS_TEST_DIRNAME/aux/openmetrics.py" <try.out >told
+	done
+}
+
 @test "patterns, an exit code for one NAME, and not with --json" {
 	hold one x
 	try dlock y true

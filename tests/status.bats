@@ -244,6 +244,36 @@ shape() {
 	assert_equal "$status" 0
 }
 
+@test "a server's clock that was set back: nobody has held or waited for less than no time" {
+	hold one x
+	start two dlock x true
+	wait_until eval '[[ $(cli ZCARD "lock:{lock:x}:queue") == 1 ]]'
+	local who value
+	for who in $(cli --scan | grep who:); do
+		value=$(cli GET "$who")
+		cli SET "$who" "${value%%|*}|$((${EPOCHREALTIME/[.,]/} + 3600000000))|${value#*|*|}" KEEPTTL >/dev/null
+	done
+	try dlock status --json
+	shape <try.out
+	assert_equal "$(jq -c '.[0] | [.holders[0].held_ms, .waiters[0].waited_ms]' try.out)" '[0,0]'
+	try dlock status
+	assert_match "$out" ' 0s +[0-9.]+m?s +[0-9]{16} +1 *$'
+	let_go one
+	finish two
+}
+
+@test "a server that is far away is asked as long as it answers" {
+	cli EVAL 'for i = 1, 40 do redis.call("SET", "lock:n" .. i, 1, "PX", 600000) end' 0 >/dev/null
+	proxy "$SERVER/socket" 0.14
+	local began
+	began=$(now_ms)
+	DLOCK_SERVER=unix://$PWD/proxy.socket try dlock status
+	assert_equal "$status$err" 0
+	assert_equal "$(wc -l <try.out)" 41
+	assert_between "$(($(now_ms) - began))" 5000 1000000 'ms, or this shows nothing'
+	cli FLUSHALL >/dev/null
+}
+
 @test "200 locks among 3000 other keys, found by SCAN and each shown once" {
 	cli EVAL '
 		for i = 1, 3000 do redis.call("SET", "other:" .. i, 1) end

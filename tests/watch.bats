@@ -140,6 +140,82 @@ ended_by() {
 	ended_by SIGQUIT 28
 }
 
+@test "whatever else would end it, a crash as well: the terminal is restored, then it dies of that" {
+	python <<-'END'
+		import os, signal, termios
+		from terminal import *
+
+		left = "KILL STOP TSTP TTIN TTOU CONT CHLD URG WINCH PIPE".split()
+		left = {getattr(signal, "SIG" + name) for name in left}
+		flags = termios.ECHO | termios.ICANON
+		for number in sorted(set(range(1, 32)) - left):
+		    terminal = Terminal("dlock", "status", "--watch")
+		    terminal.expect("(?s)NAME.*\033\\[J")
+		    os.kill(terminal.pid, number)
+		    check(terminal.wait()[1] == number, number, terminal.status)
+		    check(terminal.seen.endswith("\033[?7h\033[?25h\033[?1049l"), number, terminal.seen[-100:])
+		    check(termios.tcgetattr(terminal.master)[3] & flags == flags, number)
+	END
+}
+
+@test "a terminal that is gone ends it, even where nobody says so" {
+	python <<-'END'
+		import os
+		from terminal import *
+
+		terminal = Terminal("sh", "-c", "trap '' HUP; exec dlock status --watch --interval 100ms </dev/null 2>gone")
+		terminal.expect("(?s)NAME.*\033\\[J")
+		terminal.hang_up()
+		wait_until(lambda: is_gone(terminal.pid), "its end")
+		terminal.status = os.waitpid(terminal.pid, 0)[1]
+		check(os.WEXITSTATUS(terminal.status) == 71, terminal.status)
+	END
+	assert_file gone 'dlock: --watch: the terminal is gone'
+}
+
+@test "however small the terminal is, nothing wraps and nothing scrolls" {
+	cli SET lock:日本語テスト漢字 foreign PX 600000 >/dev/null
+	cli SET lock:$'cafe\u0301-au-lait' foreign PX 600000 >/dev/null
+	cli SET lock:x foreign PX 600000 >/dev/null
+	hold one 日本 --label 漢字漢字
+	python <<-'END'
+		import re, unicodedata
+		from terminal import *
+
+		def width(text):
+		    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+		def run(command, rows, columns):
+		    wait = 'until [ "$(stty size)" = "%d %d" ]; do sleep 0.01; done; exec ' % (rows, columns)
+		    return Terminal("sh", "-c", wait + command, rows=rows, columns=columns)
+
+		def narrow(text, columns, *what):
+		    for line in re.split("[\r\n]+", re.sub("\033\\[[0-9;?]*[A-Za-z]", "", text)):
+		        check(width(line) <= columns, what, columns, line)
+
+		for columns in (*range(1, 21), 33, 50):
+		    terminal = run("dlock status", 24, columns)
+		    check(terminal.wait() == ("exit", 0), terminal.seen)
+		    narrow(terminal.seen, columns, "status")
+		for columns in (1, 2, 3, 14, 40):
+		    terminal = run("dlock -w 0.4 日本 true", 24, columns)
+		    terminal.wait()
+		    # Only the last line, why it ended, may be longer.
+		    narrow(terminal.seen[: terminal.seen.rindex("dlock: ")], columns, "waiting")
+		for rows, columns in ((1, 40), (2, 40), (3, 40), (4, 40), (5, 7), (6, 1)):
+		    terminal = run("dlock status --watch", rows, columns)
+		    terminal.expect("(?s)\033\\[2J.*\033\\[J")
+		    terminal.send("q")
+		    terminal.wait()
+		    frame = terminal.seen.split("\033[2J")[1].split("\033[J")[0]
+		    narrow(frame, columns, "watch")
+		    check(frame.count("\n") == rows - 1, rows, frame)
+		    check(rows != 4 or "... 4 more" in frame, frame)
+	END
+	cli FLUSHALL >/dev/null
+	let_go one || true
+}
+
 @test "a signal that was ignored at the start stays ignored" {
 	python <<-'END'
 		import os, signal

@@ -25,6 +25,11 @@ bool survey_done(struct survey *survey, enum wire wire)
 	return wire == WIRE_OK;
 }
 
+void survey_wait_anew(struct survey *survey)
+{
+	survey->patience.until = clock_after(clock_now(), survey->span);
+}
+
 struct parties {
 	struct lock_view_party *list; /* owned */
 	size_t count;
@@ -36,15 +41,18 @@ static bool parties_make(struct parties *parties, size_t most)
 	return parties->list != NULL;
 }
 
+/* A moment may lie ahead of the server's clock, which was set back meanwhile. */
 static void parties_add(
 	struct parties *parties, const struct record *record, int64_t now_us, int64_t ttl_ms)
 {
+	int64_t past_us = now_us > record->moment ? now_us - record->moment : 0;
+
 	parties->list[parties->count++] = (struct lock_view_party){
 		.party = record->party,
 		.mode = record->mode,
 		.priority = record->priority,
 		/* Handed over, and not claimed yet: it has held for no time at all. */
-		.ms = ttl_ms >= 0 && !record->claimed ? 0 : (now_us - record->moment) / 1000,
+		.ms = ttl_ms >= 0 && !record->claimed ? 0 : past_us / 1000,
 		.ttl_ms = ttl_ms,
 		.since_us = record->claimed ? record->moment : now_us,
 		.detached = record->detached,
@@ -83,12 +91,12 @@ static enum lock_mode read_mode(const char *kind)
 static struct lock_counters read_counters(const struct reply *list)
 {
 	return (struct lock_counters){
-		.acquisitions = reply_integer(reply_at(list, 0)),
-		.contentions = reply_integer(reply_at(list, 1)),
-		.timeouts = reply_integer(reply_at(list, 2)),
-		.losses = reply_integer(reply_at(list, 3)),
-		.waited_us = reply_integer(reply_at(list, 4)),
-		.held_us = reply_integer(reply_at(list, 5)),
+		.acquisitions = reply_within(reply_at(list, 0), 0, INT64_MAX),
+		.contentions = reply_within(reply_at(list, 1), 0, INT64_MAX),
+		.timeouts = reply_within(reply_at(list, 2), 0, INT64_MAX),
+		.losses = reply_within(reply_at(list, 3), 0, INT64_MAX),
+		.waited_us = reply_within(reply_at(list, 4), 0, INT64_MAX),
+		.held_us = reply_within(reply_at(list, 5), 0, INT64_MAX),
 	};
 }
 
@@ -154,6 +162,7 @@ static bool show_lock(struct survey *survey, const char *name,
 		return survey_fail_memory(survey);
 	survey->session->key = keys.lock;
 	call_begin(&call, &script_inspect, &keys, "");
+	survey_wait_anew(survey);
 	wire = session_call(survey->session, &call, &reply, survey->patience, survey->failure);
 	if (wire == WIRE_OK) {
 		good = show_reply(survey, &keys, name, reply, show, context);
@@ -198,6 +207,7 @@ static bool look(struct survey *survey, void (*show)(const struct lock_view *vie
 	bool good;
 
 	survey->patience = patience;
+	survey->span = patience.until == NANOS_NEVER ? NANOS_NEVER : patience.until - clock_now();
 	survey->failure = failure;
 	survey->session = &survey->own;
 	close_nodes(survey);

@@ -72,9 +72,11 @@ static bool heed_key(struct survey *survey, const char *key)
 static bool request(
 	struct survey *survey, struct reply **reply, size_t count, const char *const *words)
 {
-	enum wire wire = command_call(survey->session->connection, reply, count, words,
-		survey->patience, survey->failure);
+	enum wire wire;
 
+	survey_wait_anew(survey);
+	wire = command_call(survey->session->connection, reply, count, words, survey->patience,
+		survey->failure);
 	if (!survey_done(survey, wire))
 		return false;
 	if (!reply_error(*reply))
@@ -117,6 +119,7 @@ static bool scan_node(struct survey *survey, const struct place *place, const ch
 
 	*session = (struct session){.server = survey->own.server, .route.home = *place};
 	survey->session = session;
+	survey_wait_anew(survey);
 	return survey_done(survey, session_open(session, survey->patience, survey->failure)) &&
 	       session->route.home.host[0] != '\0' && scan(survey, pattern);
 }

@@ -19,10 +19,14 @@ struct survey {
 	size_t pattern_count;
 	bool idle_too;
 	struct patience patience;
+	nanos span; /* for each answer, as many as there may be */
 	struct failure *failure;
 	struct found *names; /* owned */
 	size_t name_count, name_size;
 };
+
+/* Before each request: its answer may take as long as the first. */
+void survey_wait_anew(struct survey *survey);
 
 /* Set the survey's failure; false. */
 bool survey_fail_memory(struct survey *survey);
@@ -35,8 +39,7 @@ bool survey_done(struct survey *survey, enum wire wire);
 bool survey_is_wanted(const struct survey *survey, const char *name);
 
 /* Fills in survey->names, sorted, perhaps with some twice: by SCAN, of each node of a Cluster,
- * where a pattern or all are asked for; else those that are named. Reads replies until patience
- * ends. */
+ * where a pattern or all are asked for; else those that are named. */
 bool survey_find_names(struct survey *survey);
 
 #endif

@@ -1,18 +1,20 @@
-"""Between dlock and its server: proxy.py LISTEN_SOCKET SERVER_SOCKET LOG
+"""Between dlock and its server: proxy.py LISTEN_SOCKET SERVER_SOCKET LOG [SECONDS]
 
 Passes everything on and writes a line into LOG for each connection ("connect"), each turn of the
 conversation (">" when the client begins to speak, "<" when the server does), and its end ("end").
-A round trip is a ">" that is followed by a "<".
+A round trip is a ">" that is followed by a "<". Each answer comes SECONDS late.
 """
 
 import os
 import selectors
 import socket
 import sys
+import time
 
 
 def main():
-    path, server, log_path = sys.argv[1:]
+    path, server, log_path = sys.argv[1:4]
+    late = float(sys.argv[4]) if len(sys.argv) > 4 else 0
     log = open(log_path, "a", buffering=1)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path + ".new")
@@ -49,6 +51,8 @@ def main():
                     if turns[client] != turn:
                         log.write(turn + "\n")
                         turns[client] = turn
+                    if turn == "<":
+                        time.sleep(late)
                     (upstream if turn == ">" else client).sendall(data)
             except OSError:
                 data = b""
