@@ -83,10 +83,10 @@ build() {
 # make_target TARGET: only warnings and errors are shown.
 make_target() { make -s --no-print-directory -C "$build" -j"$(nproc)" "$1" >/dev/null; }
 
-# quietly COMMAND...: says what COMMAND said only when it fails.
+# quietly COMMAND...: says what COMMAND said last only when it fails.
 quietly() {
-	log=$("$@" 2>&1) || {
-		say "$log"
+	log=$("$@" 2>&1 </dev/null) || {
+		printf '%s\n' "$log" | tail -n 50 >&2
 		say "Failed: $*"
 		exit 1
 	}

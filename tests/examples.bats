@@ -57,7 +57,7 @@ shown() {
 # The Nth job of the crontab as a script: its settings, then its command as cron gives it to sh.
 cron_job() {
 	sed -nE 's/^([A-Z_]+=.*)/export \1/p' "$EXAMPLES/crontab" |
-		sed "s#redis://redis.example.net#$DLOCK_SERVER#; s/MAILTO=.*/MAILTO=x/" >job
+		sed "s#redis://redis.example.net#$DLOCK_SERVER#; s#PATH=.*#PATH=$PATH#; s/MAILTO=.*/MAILTO=x/" >job
 	grep -E '^[0-9*]' "$EXAMPLES/crontab" | sed -n "$1p" |
 		sed -E 's/^([^ ]+ +){5}//; s/\\%/%/g' >>job
 }
@@ -164,7 +164,7 @@ cron_job() {
 @test "crontab: shell syntax, with cron's way to write a %, and a profile" {
 	stub report
 	mkdir -p config
-	printf '[weekly]\nttl = 5m\n' >config/dlock.conf
+	cp "$EXAMPLES/dlock.conf" config/
 	cron_job 7
 	try sh job
 	expect 0
