@@ -19,7 +19,8 @@
 
 #define RENEWAL_RETRY NANOS_PER_SEC /* when no thread was to be had */
 #define LOOK_EVERY    (20 * NANOS_PER_MS)
-#define HOLDERS_LEAVE (2 * NANOS_PER_SEC) /* a release is tried for so long */
+#define HOLDERS_LEAVE (2 * NANOS_PER_SEC) /* a release is tried for so long, */
+#define OTHERS_LEAVE  (6 * NANOS_PER_SEC) /* a handover looked after for a second less */
 
 static void set_phase(struct supervision *s, enum lease_phase phase)
 {
@@ -122,13 +123,17 @@ static void linger(struct supervision *s)
 	news_ring(s->task->news_fd);
 }
 
-/* The keeper of a `dlock hold` in COMMAND ends a little after it: that is not worth a word, and
- * when we return its lock is to be free, too. */
-static bool holders_leave(struct supervision *s)
+/* The keeper of a `dlock hold` in COMMAND ends a little after it, and so does what looks after a
+ * handover for a dlock in it: that is not worth a word, and when we return its lock is to be free,
+ * too. Nor does it free ours sooner: a list may lack who is just being forked, and only waitpid(2)
+ * says that there is nobody. */
+static bool own_leave(struct supervision *s)
 {
+	bool others = survivors_hand_over(&s->tree);
+
 	if (s->linger_at == 0)
-		s->linger_at = clock_now() + HOLDERS_LEAVE;
-	return clock_now() < s->linger_at && survivors_are_holders(&s->tree);
+		s->linger_at = clock_now() + (others ? OTHERS_LEAVE : HOLDERS_LEAVE);
+	return clock_now() < s->linger_at && (others || survivors_are_holders(&s->tree));
 }
 
 /* ---- the loop ---- */
@@ -137,8 +142,7 @@ static bool is_over(const struct supervision *s)
 {
 	if (s->tree.empty || s->given_up || s->given_back)
 		return true;
-	return s->tree.over && s->stop == STOP_NONE &&
-	       (s->task->close_early || survivors_hand_over(&s->tree));
+	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
 }
 
 static void look_after_tree(struct supervision *s)
@@ -155,8 +159,7 @@ static void look_after_tree(struct supervision *s)
 		if (s->tree.stopped)
 			news_ring(s->task->news_fd);
 	}
-	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering &&
-		!holders_leave(s))
+	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering && !own_leave(s))
 		linger(s);
 }
 
