@@ -1,6 +1,7 @@
 # acquire, renew, release: a lock that lives without a process; and release --force, which ends any.
 
 load helper
+load waiters
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
@@ -23,26 +24,8 @@ give() {
 }
 
 who() { echo "lock:{lock:$1}:who:$2"; }
-queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 expiry_of() { cli PEXPIRETIME "lock:$1"; }
 counter() { cli HGET "$(meta_of "$1")" "$2"; }
-
-# wait_for NAME [OPTION]...: a run that waits for x, and writes NAME into `order` when it has it.
-wait_for() {
-	local name=$1 before
-	shift
-	before=$(cli ZCARD "lock:{lock:x}:queue")
-	start "$name" dlock "$@" x sh -c "echo $name >>order"
-	wait_until queued $((before + 1))
-}
-
-finish_all() {
-	local name
-	for name; do
-		finish "$name"
-		assert_equal "$status$err" 0 "$name"
-	done
-}
 
 # All that the server holds: keys, values, and when each expires.
 everything() {
@@ -102,7 +85,7 @@ running() {
 
 @test "nobody renews it: it ends with its TTL, and the next in the queue gets it then" {
 	take one -t 1 x
-	wait_for a
+	enqueue a
 	finish_all a
 	assert_file order a
 }
@@ -163,7 +146,7 @@ running() {
 	cli DEL 'other:{other:x}:meta' >/dev/null
 
 	take one x
-	wait_for low
+	enqueue low
 	start high dlock acquire --priority 5 x
 	wait_until queued 2
 	give x "$one_token"
@@ -216,7 +199,7 @@ running() {
 	hold one x
 	start full sh -c 'dlock acquire x >/dev/full'
 	wait_until queued 1
-	wait_for next
+	enqueue next
 	let_go one
 	finish full
 	expect_failure 71 'cannot print the token: No space left'
@@ -495,8 +478,8 @@ share_is_over() {
 
 @test "release hands the lock on, to one writer or a batch of readers" {
 	take one x
-	wait_for a
-	wait_for b
+	enqueue a
+	enqueue b
 	start r1 dlock acquire -s x
 	wait_until queued 3
 	start r2 dlock acquire -s x
@@ -510,7 +493,7 @@ share_is_over() {
 	finish r2
 	assert_equal "$status" 0
 	second=${out% *}
-	wait_for w
+	enqueue w
 	give x "$first"
 	assert queued 1
 	give x "$second"
@@ -542,9 +525,9 @@ share_is_over() {
 	take one x
 	local name
 	for name in dead1 dead2 dead3; do
-		wait_for $name
+		enqueue $name
 	done
-	wait_for alive
+	enqueue alive
 	kill -KILL "$dead1_pid" "$dead2_pid" "$dead3_pid"
 	wait_until all_gone "$dead1_pid" "$dead2_pid" "$dead3_pid"
 	give x "$one_token"
@@ -556,7 +539,7 @@ share_is_over() {
 @test "--at-least outlives the release, and its token does not" {
 	take one -t 1 --at-least 2 x
 	assert_between "$(cli PTTL lock:x)" 1001 2000
-	wait_for a
+	enqueue a
 	give x "$one_token"
 	assert owner_is x "$one_token"
 	denied 1 'given back' renew x "$one_token"
@@ -567,7 +550,7 @@ share_is_over() {
 
 @test "of releases with one token, side by side, one does it" {
 	take one x
-	wait_for a
+	enqueue a
 	local i names=()
 	for i in {1..6}; do
 		start "r$i" dlock release x "$one_token"
@@ -597,7 +580,7 @@ share_is_over() {
 
 @test "the answer is lost: a release is repeated, and has done its work once" {
 	take one x
-	wait_for a
+	enqueue a
 	service "$BATS_TEST_DIRNAME/aux/cutter.py" "$PWD/cutter" "$SERVER/socket" released
 	wait_until test -S cutter
 	try dlock -S "unix://$PWD/cutter" release x "$one_token"
@@ -623,7 +606,7 @@ share_is_over() {
 
 @test "--force breaks a run: its holder stops with 80, and the next one has it" {
 	hold one x -t 3
-	wait_for next
+	enqueue next
 	local fence
 	fence=$(counter x fence)
 	try dlock release --force x
@@ -671,7 +654,7 @@ share_is_over() {
 		hold one x $option -t 3
 		hold two x $option -t 3
 		take three x $option
-		wait_for writer
+		enqueue writer
 		try dlock release --force x
 		assert_equal "$status" 0
 		assert_equal "$(grep -c 'broken: held by' try.err)" 3
@@ -706,7 +689,7 @@ share_is_over() {
 
 @test "--force breaks what another client holds, with an expiry or without" {
 	cli SET lock:x secret PX 600000 >/dev/null
-	wait_for a
+	enqueue a
 	try dlock release --force x
 	assert_equal "$status" 0
 	assert_match "$err" '^dlock: x: broken: held by another Redis client, for [0-9ms.]+ more at most$'
@@ -754,9 +737,9 @@ share_is_over() {
 
 @test "--force against one who was just handed the lock: he keeps his place" {
 	take one x
-	wait_for a
+	enqueue a
 	kill -STOP "$a_pid"
-	wait_for b
+	enqueue b
 	give x "$one_token" # handed to a, who cannot claim it
 	try dlock release --force x
 	kill -CONT "$a_pid"

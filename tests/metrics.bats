@@ -1,13 +1,12 @@
 # dlock status --openmetrics, and what it counts.
 
 load helper
+load waiters
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
-
-queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 
 # metric NAME [LOCK]: its value.
 metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }

@@ -78,7 +78,7 @@ all_caught() {
 
 @test "which server: a replica is believed, no ASKING, endless redirects, a replica for now refuses for good" {
 	all_caught sentinel-believes cluster-goes-unasked
-	all_caught cluster-goes-in-circles readonly-is-final
+	all_caught cluster-goes-in-circles check-looks-for-ever readonly-is-final
 }
 
 @test "whose a lock without a process is: anybody's token, a fence that stays when it is broken" {
@@ -88,7 +88,7 @@ all_caught() {
 @test "hold: for whom, until when, on whose word, and what it keeps and stops" {
 	all_caught hold-for-the-runner hold-for-the-subshell hold-for-the-builder
 	all_caught hold-untold hold-answers-early
-	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline
+	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline hold-retries-for-nobody
 }
 
 @test "every mutant is in one of these tests" {

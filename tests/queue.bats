@@ -1,43 +1,14 @@
 # The queue: in order, whoever dies, stops or comes between; and what waiting costs the server.
 
 load helper
+load waiters
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
 
-queue_of() { echo "lock:{lock:$1}:queue"; }
-queued() { [[ $(cli ZCARD "$(queue_of x)") == "$1" ]]; } # COUNT
-
-# enqueue NAME [OPTION]...: a waiter for x that adds NAME to the file `order`; returns once it
-# listens at its place.
-enqueue() {
-	local name=$1 before
-	shift
-	before=$(cli ZCARD "$(queue_of x)")
-	start "$name" dlock "$@" x sh -c "echo $name >>order"
-	wait_until queued $((before + 1))
-	wait_until listens "$pid"
-}
-
-listens() {
-	local token
-	token=$(token_of "$1")
-	[[ -n $token ]] && (($(cli PTTL "lock:{lock:x}:who:$token") > 2500))
-}
-
 has_short_lease() { (($(cli PTTL "lock:{lock:x}:who:$(token_of "$1")") < 10000)); } # PID
-listeners_are() { [[ $(cli INFO clients | sed -n 's/^blocked_clients:\([0-9]*\).*/\1/p') == "$1" ]]; } # COUNT
-
-is_cut_off() { ! find "/proc/$1/fd" -lname 'socket:*' | grep -q .; } # PID
-
-# token_of PID: of one that waits for x.
-token_of() { cli ZRANGE "$(queue_of x)" 0 -1 | grep ":$1:"; }
-
-order_is() { [[ $(tr '\n' ' ' <order 2>/dev/null) == "$* " ]]; }
-
-assert_order() { assert_equal "$(tr '\n' ' ' <order)" "$* " order; }
 
 # What the dead leave behind ends with their leases.
 bury() {
@@ -50,14 +21,6 @@ bury() {
 		end
 		return immortal' 0)" '' 'without an expiry'
 	cli FLUSHALL >/dev/null
-}
-
-finish_all() {
-	local name
-	for name; do
-		finish "$name"
-		assert_equal "$status$err" 0 "$name"
-	done
 }
 
 @test "first come, first served" {

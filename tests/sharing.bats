@@ -1,36 +1,14 @@
 # -s, --permits, --priority.
 
 load helper
+load waiters
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
 
-queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 sharers_are() { [[ $(cli ZCARD "lock:{lock:x}:holders") == "$1" ]]; }
-order_is() { [[ $(tr '\n' ' ' <order 2>/dev/null) == "$* " ]]; }
-assert_order() { assert_equal "$(tr '\n' ' ' <order)" "$* " order; }
-
-# enqueue NAME [OPTION]...: waits for x, then adds NAME to `order`.
-enqueue() {
-	local name=$1 before
-	shift
-	before=$(cli ZCARD "lock:{lock:x}:queue")
-	start "$name" dlock "$@" x sh -c "echo $name >>order"
-	wait_until queued $((before + 1))
-}
-
-finish_all() {
-	local name
-	for name; do
-		finish "$name"
-		assert_equal "$status$err" 0 "$name"
-	done
-}
-
-listeners_are() { [[ $(cli INFO clients | sed -n 's/^blocked_clients:\([0-9]*\).*/\1/p') == "$1" ]]; } # COUNT
-
 mode_of() { cli GET lock:x; }
 
 @test "-s is held by many at a time, -x by none beside them" {

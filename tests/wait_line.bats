@@ -1,13 +1,12 @@
 # What is seen of a wait.
 
 load helper
+load waiters
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
-
-queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 
 @test "on a terminal one line is redrawn in place, and gone before COMMAND starts" {
 	hold one x --label 'night run'
