@@ -24,6 +24,9 @@ void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
 
 		memcpy(first, answer->handed[0], sizeof(first));
 		poll(NULL, 0, pause);
+		/* Too late to hear what would be asked now. */
+		if (clock_now() >= until)
+			return;
 		if (lock_verify(lock, answer, (struct patience){until, -1}) != LOCK_RELEASED)
 			return;
 		pause = pause * 2 < PAUSE_LONGEST ? pause * 2 : PAUSE_LONGEST;
@@ -49,13 +52,19 @@ static pid_t fork_by_name(const char *name)
 	return pid;
 }
 
+/* The caller may go on waiting: with its connection, and with its next answer in the place of this
+ * one, which may lie in memory that both processes have. */
 void handover_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit)
 {
+	static struct lock_answer own; /* large */
+
+	own = *answer;
 	if (fork_by_name(HANDOVER_PROGRAM) != 0)
 		return;
 	setpgid(0, 0);
 	inherited_close();
-	handover_verify(lock, answer, limit);
+	lock_reset(lock);
+	handover_verify(lock, &own, limit);
 	_exit(0);
 }
 

@@ -362,6 +362,20 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	quit a b
 }
 
+@test "what comes too late for a verification is not the answer to what is asked next" {
+	probe a
+	probe b -q
+	say a acquire granted
+	say b acquire busy
+	server_stop
+	say b 'verify 100' 'timeout'
+	server_continue
+	say b 'listen 300' timeout
+	say b 'release 1000' released
+	say a 'release 1000' released
+	quit a b
+}
+
 @test "a waiter that leaves while it listens" {
 	probe a
 	probe b -q

@@ -215,6 +215,43 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	finish wire
 }
 
+sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | sort; } # PID
+
+# A child of the waiter sees to a handover, and by now not over the waiter's connection.
+is_seen_to_apart() { # PID
+	local one
+	for one in $(<"/proc/$1/task/$1/children"); do
+		[[ $(<"/proc/$one/comm") != 'dlock handover' ]] || break
+	done
+	[[ -n $one && -n $(sockets_of "$one") && -z $(comm -12 <(sockets_of "$one") <(sockets_of "$1")) ]]
+}
+
+@test "a waiter that hands the lock on leaves that to another process, which has a connection of its own" {
+	hold one x
+	enqueue a
+	enqueue b
+	kill -STOP "$a_pid"
+	kill -KILL $one_pid $one_keeper
+	cli DEL lock:x >/dev/null
+	# A longer time for the claim than a second.
+	redis-cli -s "$SERVER/socket" -r 1000 -i 0.01 EVAL "
+		local owner = redis.call('GET', 'lock:x')
+		return owner and owner:find(':$a_pid:') and redis.call('PEXPIRE', 'lock:x', 60000)" 0 >/dev/null 2>&1 3>&- 4>&- &
+	local extends=$!
+	# b looks, finds the lock free, and hands it to a, who is ahead.
+	cli RPUSH "lock:{lock:x}:wake:$(token_of "$b_pid")" 'look 0' >/dev/null
+	wait_until owner_is_pid "$a_pid"
+	wait_until is_seen_to_apart "$b_pid"
+	kill $extends
+	wait $extends || true
+	cli PEXPIRE lock:x 1 >/dev/null
+	finish_all b
+	kill -CONT "$a_pid"
+	finish_all a
+	assert_order b a
+	bury
+}
+
 @test "killed at random, many times over: everyone else runs, nobody overlaps" {
 	cat >step <<-'END'
 		#!/bin/bash

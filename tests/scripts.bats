@@ -991,3 +991,43 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 1000
 	cli FLUSHALL >/dev/null
 }
+
+@test "a circle that somebody has left, or that goes by permits, is none" {
+	take a A1
+	take b B1
+	take b first lease=60000
+	take a second lease=60000
+	look b first 1000 a A1
+	look a second 2000 b B1
+	says circle
+	give b first
+	look a second 2000 b B1
+	says none
+	cli FLUSHALL >/dev/null
+
+	take a A1 mode=p1
+	take b B1
+	take b first lease=60000
+	take a second mode=p1 lease=60000
+	look b first 1000 a A1
+	look a second 2000 b B1
+	says none
+	cli FLUSHALL >/dev/null
+}
+
+@test "only who has given the proof that was asked for counts as alive" {
+	take a A1
+	take b B1
+	take b first lease=60000
+	take a second lease=60000
+	look b first 1000 a A1
+	look a second 2000 b B1
+	says circle
+	assert_equal "$(told b first)" 'prove proof'
+	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1
+	says none
+	lua circle b first 1000 proof '' '' 'lock:{lock:a}:waits:A1' A1
+	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1
+	says circle
+	cli FLUSHALL >/dev/null
+}

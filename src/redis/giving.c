@@ -250,8 +250,11 @@ enum lock_result single_verify(
 	for (int i = 0; i < answer->handed_count; i++)
 		call_add(&call, answer->handed[i]);
 	wire = session_call(&single->session, &call, &reply, patience, &answer->failure);
-	if (wire != WIRE_OK)
+	if (wire != WIRE_OK) {
+		/* What comes late would be taken for the answer to what is asked next. */
+		session_drop(&single->session);
 		return single_result(wire, patience);
+	}
 	single_read_handed(reply_at(reply, 1), answer);
 	reply_free(reply);
 	return LOCK_RELEASED;
