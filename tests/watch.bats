@@ -158,6 +158,30 @@ ended_by() {
 	END
 }
 
+@test "Ctrl-S stops it, but q and signals end it all the same" {
+	python <<-'END'
+		import os, signal
+		from terminal import *
+
+		for end, status in (lambda terminal: terminal.send("q"), ("exit", 0)), (
+		    lambda terminal: os.kill(terminal.pid, signal.SIGTERM),
+		    ("signal", signal.SIGTERM),
+		):
+		    terminal = Terminal("dlock", "status", "--watch", "--interval", "100ms")
+		    terminal.expect("(?s)NAME.*\033\\[J")
+		    terminal.send("\x13")
+		    time.sleep(0.5)
+		    terminal._read()
+		    seen = len(terminal.seen)
+		    time.sleep(0.5)
+		    terminal._read()
+		    check(len(terminal.seen) == seen, terminal.seen[seen:])
+		    end(terminal)
+		    check(terminal.wait() == status, terminal.status)
+		    check(terminal.seen.endswith("\033[?7h\033[?25h\033[?1049l"), terminal.seen[-100:])
+	END
+}
+
 @test "a terminal that is gone ends it, even where nobody says so" {
 	python <<-'END'
 		import os
