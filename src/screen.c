@@ -91,8 +91,8 @@ void screen_enter(struct screen *screen)
 	fflush(stdout);
 }
 
-/* As Ctrl-Q does; TCOON alone undoes no more than TCOOFF (n_tty_ioctl_helper()). In the background it
- * would stop us. */
+/* As Ctrl-Q does; TCOON alone undoes no more than TCOOFF (n_tty_ioctl_helper()). In the background
+ * it would stop us. */
 static void let_go_on(void)
 {
 	if (tcgetpgrp(STDOUT_FILENO) != getpgrp())
