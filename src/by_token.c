@@ -5,6 +5,7 @@
 #include "lock.h"
 #include "message.h"
 #include "options.h"
+#include "password.h"
 #include "server.h"
 
 #define LIMIT (5 * NANOS_PER_SEC)
@@ -52,6 +53,7 @@ int by_token(const struct options *options,
 	struct lock *lock;
 
 	signal(SIGPIPE, SIG_IGN); /* hiredis sends without MSG_NOSIGNAL */
+	password_guard(options->server);
 	lock = lock_open(options->server, &request, &failure);
 	if (!lock)
 		return fail(&failure);

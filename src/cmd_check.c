@@ -10,6 +10,7 @@
 #include "message.h"
 #include "options.h"
 #include "output.h"
+#include "password.h"
 #include "server.h"
 
 static bool examine(
@@ -58,6 +59,7 @@ int cmd_check(const struct options *options)
 	struct failure failure;
 	int code;
 
+	password_guard(options->server);
 	message_say(MESSAGE_INFO, "looking at %s", options->server->text);
 	if (examine(&findings, options, &failure) && show(&findings, options, &failure)) {
 		code = (int)findings_code(&findings);

@@ -12,6 +12,7 @@
 #include "operands.h"
 #include "options.h"
 #include "output.h"
+#include "password.h"
 #include "server.h"
 #include "status_watch.h"
 #include "table.h"
@@ -82,6 +83,7 @@ int cmd_status(const struct options *options)
 	struct failure failure;
 	int code;
 
+	password_guard(options->server);
 	if (options->watch)
 		return status_watch(options);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);

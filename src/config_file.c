@@ -10,8 +10,12 @@
 
 #include "failure.h"
 
+#define LINE_MOST 4000
+
 struct reading {
 	FILE *file;
+	char *line;  /* with room for LINE_MOST + 2 */
+	char *value; /* in it, where it is too long for inih */
 	bool failed;
 	struct config_entry entry;
 	config_taker take;
@@ -36,39 +40,81 @@ static char *fault_length(struct reading *reading, int most)
 	return fault(reading, what);
 }
 
-/* inih's fgets(). It counts the lines, which inih does not tell its handler unless it was built so,
- * and takes the blanks at their beginning, which inih would take for a value that goes on. No
- * memory is asked for: what is no configuration may have no end, nor a line of it. */
-static char *read_line(char *buffer, int size, void *context)
+/* Into reading->line, without the blanks at its beginning, which inih would take for a value that
+ * goes on. No memory is asked for: what is no configuration may have no end, nor a line of it.
+ * False: there is none, or a fault. */
+static bool read_line(struct reading *reading)
 {
-	struct reading *reading = context;
 	int length = 0;
-	int most =
-		size - 2; /* inih takes a line that fills the buffer for a part of a longer one */
 	int byte;
 
-	if (reading->failed)
-		return NULL;
 	reading->entry.line++;
 	while ((byte = getc_unlocked(reading->file)) != EOF && byte != '\n') {
 		if (byte == '\0')
 			return fault(reading, "a NUL byte");
 		if (length == 0 && (byte == ' ' || byte == '\t'))
 			continue;
-		if (length > most)
-			return fault_length(reading, most);
-		buffer[length++] = (char)byte;
+		if (length > LINE_MOST)
+			return fault_length(reading, LINE_MOST);
+		reading->line[length++] = (char)byte;
 	}
 	if (byte == EOF && ferror(reading->file))
 		return fault(reading, strerror(errno));
 	if (byte == EOF && length == 0)
-		return NULL;
-	if (length > 0 && buffer[length - 1] == '\r')
+		return false;
+	if (length > 0 && reading->line[length - 1] == '\r')
 		length--;
-	if (length > most)
-		return fault_length(reading, most);
-	buffer[length] = '\0';
+	reading->line[length] = '\0';
+	return length <= LINE_MOST || fault_length(reading, LINE_MOST);
+}
+
+/* inih's fgets(). It counts the lines, which inih does not tell its handler unless it was built so.
+ * A line that fills the buffer inih takes for a part of a longer one, so of a longer one it gets
+ * the key alone: the servers of a quorum do not fit into 200 bytes. */
+static char *hand_over(char *buffer, int size, void *context)
+{
+	struct reading *reading = context;
+	const char *line = reading->line;
+	size_t most = (size_t)size - 2;
+	size_t key;
+
+	reading->value = NULL;
+	if (reading->failed || !read_line(reading))
+		return NULL;
+	if (strlen(line) <= most)
+		return strcpy(buffer, line);
+	if (*line == '#' || *line == ';')
+		return strcpy(buffer, "");
+	key = strcspn(line, "=:");
+	if (*line == '[' || line[key] == '\0' || key >= most)
+		return fault_length(reading, (int)most);
+	reading->value = reading->line + key + 1;
+	memcpy(buffer, line, key + 1);
+	buffer[key + 1] = '\0';
 	return buffer;
+}
+
+static bool is_blank(char byte)
+{
+	return byte != '\0' && strchr(" \t\n\v\f\r", byte) != NULL;
+}
+
+/* As inih does it: from a blank and a ; on there is a comment, blanks at the ends do not count. */
+static const char *trim(char *value)
+{
+	char *start = value, *end;
+
+	while (is_blank(*start))
+		start++;
+	end = start;
+	for (char *at = value; *at != '\0'; at++) {
+		if (*at == ';' && at > value && is_blank(at[-1]))
+			break;
+		if (!is_blank(*at))
+			end = at + 1;
+	}
+	*end = '\0';
+	return start;
 }
 
 static int take_entry(void *context, const char *section, const char *key, const char *value)
@@ -77,7 +123,7 @@ static int take_entry(void *context, const char *section, const char *key, const
 
 	reading->entry.section = section;
 	reading->entry.key = key;
-	reading->entry.value = value;
+	reading->entry.value = reading->value == NULL ? value : trim(reading->value);
 	if (!reading->failed)
 		reading->failed =
 			!reading->take(&reading->entry, reading->context, reading->failure);
@@ -86,8 +132,11 @@ static int take_entry(void *context, const char *section, const char *key, const
 
 static bool read_entries(struct reading *reading)
 {
-	int bad_line = ini_parse_stream(read_line, reading, take_entry, reading);
+	char line[LINE_MOST + 2];
+	int bad_line;
 
+	reading->line = line;
+	bad_line = ini_parse_stream(hand_over, reading, take_entry, reading);
 	if (!reading->failed && bad_line != 0) {
 		reading->entry.line = bad_line;
 		fault(reading, "neither [section] nor key = value");

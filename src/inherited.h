@@ -24,7 +24,8 @@ struct inherited {
 /* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed
  * again by COMMAND's exec), SIGPIPE ignored (hiredis sends without MSG_NOSIGNAL), SIGCHLD at its
  * default (an inherited SIG_IGN would reap behind our back), the forwarded signals and SIGCHLD
- * blocked: from now on they arrive as data. A signal that was ignored (nohup) stays ignored. */
+ * blocked: from now on they arrive as data. SIGXFSZ is blocked as well. A signal that was ignored
+ * (nohup) stays ignored. */
 void inherited_take(struct inherited *inherited);
 
 /* For a dlock that knows a password: however it dies, from now on it leaves no core file. */

@@ -1,6 +1,7 @@
 #include "message.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "text.h"
 
 #define LINE_SIZE 2048 /* below PIPE_BUF, so that a pipe takes a line as a whole */
+
+#define STUCK_MS 500 /* what a line waits for a full pipe, or a terminal stopped by Ctrl-S */
 
 /* Written once, before there is a second process or thread. */
 static struct {
@@ -47,8 +50,13 @@ bool message_shows(enum message_level level)
 
 static bool write_line(const char *line, size_t length)
 {
+	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+
 	if (message.write)
 		return message.write(line, length, message.context);
+	/* Nobody who reads it no longer may keep a lock, or a wait, from ending. */
+	if (poll(&out, 1, STUCK_MS) == 0)
+		return true;
 	while (write(STDERR_FILENO, line, length) == -1 && errno == EINTR)
 		;
 	return true;

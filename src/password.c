@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "failure.h"
+#include "server.h"
 
 #define PASSWORD_MOST 1024 /* bytes of the first line */
 
@@ -84,4 +86,12 @@ char *password_find(const char *file, struct failure *failure)
 		return password;
 	}
 	return file == NULL ? NULL : read_file(file, failure);
+}
+
+void password_guard(const struct server *server)
+{
+	struct rlimit none = {0, 0};
+
+	if (server->password != NULL)
+		setrlimit(RLIMIT_CORE, &none);
 }

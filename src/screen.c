@@ -1,6 +1,7 @@
 #include "screen.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,13 +91,31 @@ void screen_enter(struct screen *screen)
 	fflush(stdout);
 }
 
+/* As Ctrl-Q does; TCOON alone undoes no more than TCOOFF (n_tty_ioctl_helper()). In the background
+ * it would stop us. */
+static void let_go_on(void)
+{
+	if (tcgetpgrp(STDOUT_FILENO) != getpgrp())
+		return;
+	tcflow(STDOUT_FILENO, TCOOFF);
+	tcflow(STDOUT_FILENO, TCOON);
+}
+
 void screen_leave(const struct screen *screen)
 {
+	let_go_on();
 	fputs(LEAVE, stdout);
 	fflush(stdout);
 	if (screen->has_keys)
 		tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
 	entered = NULL;
+}
+
+bool screen_is_stopped(void)
+{
+	struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+	return poll(&out, 1, 0) == 0;
 }
 
 void screen_begin_frame(void)

@@ -25,6 +25,9 @@ void screen_leave(const struct screen *screen);
 /* Looks how large it is now. */
 void screen_measure(struct screen *screen);
 
+/* By Ctrl-S, say: what is written now would stop us as well. */
+bool screen_is_stopped(void);
+
 /* A frame: what is printed to stdout between these two, each line beginning with SCREEN_LINE_START,
  * takes the place of the frame before. (At the end of a full line it would erase the last column.)
  */

@@ -231,7 +231,7 @@ static void run(struct status_watch *watch)
 		if (heed(watch))
 			redraws = true;
 		screen_measure(&watch->screen);
-		if (redraws && goes_on(watch))
+		if (redraws && goes_on(watch) && !screen_is_stopped())
 			draw(watch);
 		if (goes_on(watch))
 			pause_until(watch, next);

@@ -73,10 +73,12 @@ static int count_columns(void)
 	return (columns < WIDEST ? columns : WIDEST) - 1;
 }
 
-/* In the background the terminal is somebody else's. */
-static bool in_foreground(void)
+/* In the background the terminal is somebody else's; and stopped by Ctrl-S it would stop us. */
+static bool may_draw(void)
 {
-	return tcgetpgrp(STDERR_FILENO) == getpgrp();
+	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return tcgetpgrp(STDERR_FILENO) == getpgrp() && poll(&out, 1, 0) > 0;
 }
 
 /* From the first column on, cut and filled with blanks to the last, so that the line before is
@@ -109,7 +111,7 @@ static void redraw(struct wait_line *line)
 	nanos now = clock_now();
 	char text[TEXT_SIZE];
 
-	if (in_foreground()) {
+	if (may_draw()) {
 		describe(line, now, text);
 		draw(line, text);
 	}
@@ -157,7 +159,7 @@ void wait_line_end(struct wait_line *line)
 {
 	if (!line->drawn)
 		return;
-	if (in_foreground())
+	if (may_draw())
 		draw(line, "");
 	line->drawn = false;
 }

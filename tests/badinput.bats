@@ -261,6 +261,34 @@ no_findings() {
 	(ulimit -f 1 && exec dlock x sh -c 'head -c 4096 /dev/zero >big; [ $? = 153 ]')
 }
 
+@test "a stderr that nobody reads keeps neither a wait nor a lock from ending" {
+	cat >stuck.py <<-'END'
+		import os, subprocess, sys
+
+		reader, writer = os.pipe()
+		os.set_blocking(writer, False)
+		for size in (4096, 1):
+		    try:
+		        while True:
+		            os.write(writer, b"x" * size)
+		    except BlockingIOError:
+		        pass
+		os.set_blocking(writer, True)
+		limit = 20 * float(os.environ.get("TEST_PATIENCE", "1"))
+		sys.exit(subprocess.run(sys.argv[1:], stderr=writer, timeout=limit).returncode)
+	END
+	hold one x
+	try "$PYTHON" stuck.py dlock -v -w 3 x true
+	assert_equal "$status" 1
+	let_go one
+	# That the lock was set again is worth a message.
+	try "$PYTHON" stuck.py dlock -t 3 x sh -c '
+		redis-cli -s "$0" DEL lock:x
+		until [ "$(redis-cli -s "$0" EXISTS lock:x)" = 1 ]; do sleep 0.05; done
+		exit 9' "$SERVER/socket"
+	assert_equal "$status" 9
+}
+
 @test "--help to a full disk is a failure" {
 	status=0
 	dlock --help >/dev/full 2>err || status=$?

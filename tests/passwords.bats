@@ -178,4 +178,15 @@ everything() {
 	wait_until is_gone "$two_pid"
 	wait_until nothing_runs
 	assert_equal "$(find . -name 'core*')" ''
+
+	# Those that start no other command, while they wait for a server that stands still.
+	for command in status check 'renew x token' 'release x token' 'release x --force'; do
+		server_stop
+		start three core dlock $command
+		wait_until -t 4 eval '[[ $(readlink /proc/$three_pid/fd/*) == *socket:* ]]'
+		kill -SEGV "$three_pid"
+		wait_until is_gone "$three_pid"
+		server_continue
+		assert_equal "$(find . -name 'core*')" '' "$command"
+	done
 }

@@ -68,3 +68,17 @@ teardown() { test_end; }
 	assert_match "$err" "waiting, [01] ahead; held by $(hostname):$one_pid"
 	let_go one
 }
+
+@test "a terminal that is stopped by Ctrl-S does not stop the wait" {
+	hold one x
+	python <<-'END'
+		from terminal import *
+
+		terminal = Terminal("dlock", "-w", "2", "x", "true")
+		terminal.expect("waiting for")
+		terminal.send("\x13")
+		status = terminal.wait()
+		check(status == ("exit", 1), status)
+	END
+	let_go one
+}

@@ -141,6 +141,9 @@ ended_by() {
 }
 
 @test "whatever else would end it, a crash as well: the terminal is restored, then it dies of that" {
+	# Sanitizers take some of these for their own business.
+	local own=:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0
+	export ASAN_OPTIONS=$ASAN_OPTIONS$own UBSAN_OPTIONS=$UBSAN_OPTIONS$own TSAN_OPTIONS=$TSAN_OPTIONS$own
 	python <<-'END'
 		import os, signal, termios
 		from terminal import *
@@ -155,6 +158,30 @@ ended_by() {
 		    check(terminal.wait()[1] == number, number, terminal.status)
 		    check(terminal.seen.endswith("\033[?7h\033[?25h\033[?1049l"), number, terminal.seen[-100:])
 		    check(termios.tcgetattr(terminal.master)[3] & flags == flags, number)
+	END
+}
+
+@test "Ctrl-S stops it, but q and signals end it all the same" {
+	python <<-'END'
+		import os, signal
+		from terminal import *
+
+		for end, status in (lambda terminal: terminal.send("q"), ("exit", 0)), (
+		    lambda terminal: os.kill(terminal.pid, signal.SIGTERM),
+		    ("signal", signal.SIGTERM),
+		):
+		    terminal = Terminal("dlock", "status", "--watch", "--interval", "100ms")
+		    terminal.expect("(?s)NAME.*\033\\[J")
+		    terminal.send("\x13")
+		    time.sleep(0.5)
+		    terminal._read()
+		    seen = len(terminal.seen)
+		    time.sleep(0.5)
+		    terminal._read()
+		    check(len(terminal.seen) == seen, terminal.seen[seen:])
+		    end(terminal)
+		    check(terminal.wait() == status, terminal.status)
+		    check(terminal.seen.endswith("\033[?7h\033[?25h\033[?1049l"), terminal.seen[-100:])
 	END
 }
 

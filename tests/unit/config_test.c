@@ -203,7 +203,7 @@ static void test_odd_files(void)
 {
 	struct options options;
 	struct failure failure;
-	char text[600];
+	char text[5000];
 
 	write_config("");
 	ok(READ(&options, &failure, "-S", URL, "x", "true"), "an empty file");
@@ -222,7 +222,30 @@ static void test_odd_files(void)
 	ok(READ(&options, &failure, "-S", URL, "x", "true") && strlen(options.label) == 190,
 		"a line of 198 bytes");
 	options_close(&options);
-	snprintf(text, sizeof(text), "ttl = 9\nlabel = %0300d\n", 7);
+	snprintf(text, sizeof(text), "ttl = 9\nlabel \t:  %0300d \t; %0100d\r\nwait = 1\n", 7, 8);
+	write_config(text);
+	ok(READ(&options, &failure, "-S", URL, "x", "true") && strlen(options.label) == 300 &&
+			options.wait == NANOS_PER_SEC,
+		"a longer one");
+	options_close(&options);
+	snprintf(text, sizeof(text), "ttl = 9\nlabel = ; %0300d\nwait = 1\n", 7);
+	write_config(text);
+	ok(READ(&options, &failure, "-S", URL, "x", "true") && *options.label == '\0' &&
+			options.wait == NANOS_PER_SEC,
+		"a long comment behind a key");
+	options_close(&options);
+	snprintf(text, sizeof(text), "ttl = 9\n#%0300d\nwait = 1\n", 7);
+	write_config(text);
+	ok(READ(&options, &failure, "-S", URL, "x", "true") && options.wait == NANOS_PER_SEC,
+		"a long comment");
+	options_close(&options);
+	snprintf(text, sizeof(text), "ttl = 9\n[%0300d]\n", 7);
+	write_config(text);
+	ok(!READ(&options, &failure, "-S", URL, "x", "true") && failure.code == EXIT_CONFIG &&
+			strstr(failure.text, ":2: a line of more than 198 bytes") != NULL,
+		"a section that is too long: %s", failure.text);
+	options_close(&options);
+	snprintf(text, sizeof(text), "ttl = 9\nlabel = %04000d\n", 7);
 	write_config(text);
 	ok(!READ(&options, &failure, "-S", URL, "x", "true") && failure.code == EXIT_CONFIG &&
 			strstr(failure.text, ":2: a line of more than") != NULL,
