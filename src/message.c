@@ -12,7 +12,7 @@
 
 #define LINE_SIZE 2048 /* below PIPE_BUF, so that a pipe takes a line as a whole */
 
-#define STUCK_MS 500 /* what a line waits for a full pipe, or a terminal stopped by Ctrl-S */
+#define STUCK_MS 50 /* what a line waits for a full pipe, or a terminal stopped by Ctrl-S */
 
 /* Written once, before there is a second process or thread. */
 static struct {
@@ -54,7 +54,8 @@ static bool write_line(const char *line, size_t length)
 
 	if (message.write)
 		return message.write(line, length, message.context);
-	/* Nobody who reads it no longer may keep a lock, or a wait, from ending. */
+	/* Nobody who reads it no longer may keep a lock, or a wait, from ending; and the keeper
+	 * says why it stops COMMAND just before it does, which must not come too late. */
 	if (poll(&out, 1, STUCK_MS) == 0)
 		return true;
 	while (write(STDERR_FILENO, line, length) == -1 && errno == EINTR)

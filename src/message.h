@@ -1,7 +1,7 @@
 /*
  * The lines dlock says on stderr (and to syslog with --syslog): "dlock: NAME: what happened".
- * Each line is one write(2), so lines of concurrent runs do not mix. One that nobody takes, within
- * half a second, is lost. Control characters that come from elsewhere are made visible. Set up
+ * Each line is one write(2), so lines of concurrent runs do not mix. One that nobody takes within
+ * 50 ms is lost. Control characters that come from elsewhere are made visible. Set up
  * once, before the keeper is forked; then any thread.
  */
 #ifndef DLOCK_MESSAGE_H
