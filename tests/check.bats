@@ -270,6 +270,23 @@ user() { cli ACL SETUSER "$@" >/dev/null; }
 	done
 }
 
+@test "in a Cluster a node that has no slots: a bounded number of round trips" {
+	local one
+	for one in all none; do
+		own_server $one --cluster-enabled yes --cluster-node-timeout 2000
+	done
+	redis-cli -p "$(<all/port)" CLUSTER ADDSLOTSRANGE 0 16383 >/dev/null
+	redis-cli -p "$(<all/port)" CLUSTER MEET 127.0.0.1 "$(<none/port)" >/dev/null
+	sends_away() { [[ $(redis-cli -p "$(<none/port)" GET x 2>&1) == MOVED* ]]; }
+	wait_until -t 30 sends_away
+	proxy "$PWD/none/socket"
+	DLOCK_SERVER=unix://$PWD/proxy.socket check --settle 60s
+	assert_equal "$status" 69
+	assert_match "$(finding rights)" '^failure: .*is not the node that has this lock'
+	# Six for a name that it might have, and what any other server is asked.
+	assert_between "$(grep -c '>' turns)" 10 30 'round trips'
+}
+
 # quorum HOST:PORT...
 quorum() {
 	local IFS=,

@@ -78,7 +78,7 @@ all_caught() {
 
 @test "which server: a replica is believed, no ASKING, endless redirects, a replica for now refuses for good" {
 	all_caught sentinel-believes cluster-goes-unasked
-	all_caught cluster-goes-in-circles readonly-is-final
+	all_caught cluster-goes-in-circles check-looks-for-ever readonly-is-final
 }
 
 @test "whose a lock without a process is: anybody's token, a fence that stays when it is broken" {

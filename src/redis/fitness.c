@@ -11,7 +11,8 @@
 #include "redis/keys.h"
 #include "server.h"
 
-#define TEXT_SIZE 700
+#define TEXT_SIZE     700
+#define NAMES_AT_ONCE 200
 
 /* --- One server ------------------------------------------------------------------------------ */
 
@@ -86,35 +87,55 @@ bool visit_ask(struct visit *visit, const struct command *commands, size_t count
 						    "%s does not answer", visit->server->text);
 }
 
-/* In a Cluster other nodes have most of the keys: one that this node has is looked for. */
-static bool is_elsewhere(struct visit *visit, const char *key)
+static void write_name(char name[static 40], uint64_t number)
 {
-	struct command ask = {.words = {"GET", key}};
-	struct failure unheard;
-	struct reply *reply = NULL;
-	bool moved;
-
-	if (!visit_ask(visit, &ask, 1, &reply, &unheard))
-		return false;
-	moved = reply_error(reply) && strncmp(reply_error(reply), "MOVED ", 6) == 0;
-	reply_free(reply);
-	return moved;
+	snprintf(name, 40, "dlock-check-%016" PRIx64, number);
 }
 
+/* How many of the names from this number on there are before one that this node has; count: it has
+ * none of them. */
+static size_t find_own(struct visit *visit, uint64_t number, size_t count)
+{
+	char *keys[NAMES_AT_ONCE], name[40];
+	struct command asks[NAMES_AT_ONCE];
+	struct reply *replies[NAMES_AT_ONCE] = {0};
+	struct failure unheard;
+	size_t made = 0, own = count;
+	bool asked;
+
+	for (; made < count; made++) {
+		write_name(name, number + made);
+		if (asprintf(&keys[made], "%s%s", visit->request->prefix, name) < 0)
+			break;
+		asks[made] = (struct command){.words = {"GET", keys[made]}};
+	}
+	asked = visit_ask(visit, asks, made, replies, &unheard);
+	for (size_t i = made; i-- > 0;) {
+		const char *error = asked ? reply_error(replies[i]) : NULL;
+
+		if (!error || strncmp(error, "MOVED ", 6) != 0)
+			own = i;
+		if (asked)
+			reply_free(replies[i]);
+		free(keys[i]);
+	}
+	return own;
+}
+
+/* In a Cluster other nodes have most of the keys, so one that this node has is looked for: in about
+ * as many round trips as redirects are followed. */
 bool visit_name_keys(struct visit *visit, char name[static 40], struct keys *keys)
 {
 	uint64_t number = 0;
-	bool good;
+	size_t count = 1, own = 1;
 
-	for (int tries = 0; tries < 1000; tries++) {
+	for (int round = 0; round <= REDIRECTS_MOST && own == count; round++) {
+		count = round == 0 ? 1 : NAMES_AT_ONCE;
 		if (getrandom(&number, sizeof(number), 0) < 0)
 			number = (uint64_t)clock_now();
-		snprintf(name, 40, "dlock-check-%016" PRIx64, number);
-		good = keys_make(keys, visit->request->prefix, name, "");
-		if (!good || !is_elsewhere(visit, keys->lock))
-			return good;
-		keys_free(keys);
+		own = find_own(visit, number, count);
 	}
+	write_name(name, number + own);
 	return keys_make(keys, visit->request->prefix, name, "");
 }
 

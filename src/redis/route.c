@@ -11,8 +11,7 @@
 #include "redis/sentinel.h"
 #include "server.h"
 
-#define REDIRECTS_MOST 5
-#define MASTER_LIMIT   NANOS_PER_SEC /* to connect to a master before Sentinels are asked again */
+#define MASTER_LIMIT NANOS_PER_SEC /* to connect to a master before Sentinels are asked again */
 
 bool place_read(struct place *place, const char *text)
 {

@@ -17,8 +17,9 @@ struct failure;
 struct lookup;
 struct server;
 
-#define ROUTE_HOST 256
-#define ROUTE_TEXT (ROUTE_HOST + 32)
+#define ROUTE_HOST     256
+#define ROUTE_TEXT     (ROUTE_HOST + 32)
+#define REDIRECTS_MOST 5 /* in a row */
 
 struct place {
 	char host[ROUTE_HOST]; /* a name or an address without brackets; "": none */
