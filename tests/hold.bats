@@ -1,6 +1,7 @@
 # dlock hold and dlock release NAME: the lock for the rest of a script, in three shells.
 
 load helper
+load waiters
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
@@ -808,6 +809,26 @@ $ODD"
 	wait_until status_shows_waiters 0
 	let_go holder
 	assert is_free x
+}
+
+@test "the script is killed while the server is away: the wait for it ends too, and nothing comes of it later" {
+	cli SET lock:x other PX 60000 >/dev/null
+	write script.sh <<-'END'
+		dlock hold x || exit
+	END
+	start one dash script.sh
+	wait_until status_shows_waiters 1
+	local waiter
+	waiter=$(tr -d ' ' <"/proc/$one_pid/task/$one_pid/children")
+	server_end "$SERVER"
+	# It has noticed, and tries again and again.
+	wait_until is_cut_off "$waiter"
+	stays 500 is_alive "$waiter"
+	kill -KILL "$one_pid"
+	wait_until is_gone "$waiter"
+	assert_match "$(<one.err)" "^dlock: x: process $one_pid, which was to hold the lock, has ended\$"
+	server_again "$SERVER"
+	stays 300 is_free x
 }
 
 @test "a signal while it waits ends it by that signal" {

@@ -88,7 +88,7 @@ all_caught() {
 @test "hold: for whom, until when, on whose word, and what it keeps and stops" {
 	all_caught hold-for-the-runner hold-for-the-subshell hold-for-the-builder
 	all_caught hold-untold hold-answers-early
-	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline
+	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline hold-retries-for-nobody
 }
 
 @test "every mutant is in one of these tests" {

@@ -8,8 +8,6 @@ teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
 
-is_cut_off() { ! find "/proc/$1/fd" -lname 'socket:*' | grep -q .; } # PID
-
 # What the dead leave behind ends with their leases.
 bury() {
 	assert_equal "$(cli EVAL '
