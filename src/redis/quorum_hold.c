@@ -7,6 +7,8 @@
 #include "redis/script.h"
 #include "redis/single.h"
 
+#define SHARE_LEAST (50 * NANOS_PER_MS) /* for those that answer by a token after the majority */
+#define SHARE_TIMES 4                   /* and so often what that took */
 #define MEND_FIRST                                                                                 \
 	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
 
@@ -221,6 +223,20 @@ static bool renew_round(struct quorum *quorum, nanos began, struct lock_answer *
 	return true;
 }
 
+/* By a token: nobody stays to bring it to those that are too slow, by the handshake of TLS perhaps.
+ */
+static void renew_the_rest(struct quorum *quorum, nanos began)
+{
+	nanos now = clock_now();
+	struct patience limit = {now + SHARE_TIMES * (now - began) + SHARE_LEAST, -1};
+
+	while (count_pending(quorum) > 0 &&
+		peers_wait(quorum->peers, quorum->count, limit) == PATIENCE_READY) {
+		send_renewals(quorum, began);
+		quorum_collect(quorum);
+	}
+}
+
 void quorum_renew(struct lock *lock, struct patience patience, struct lock_answer *answer)
 {
 	struct quorum *quorum = (struct quorum *)lock;
@@ -240,5 +256,7 @@ void quorum_renew(struct lock *lock, struct patience patience, struct lock_answe
 		answer->result = end == PATIENCE_OVER ? LOCK_TIMEOUT : LOCK_CANCELLED;
 		break;
 	}
+	if (quorum_by_token(quorum) && answer->result == LOCK_GRANTED)
+		renew_the_rest(quorum, began);
 	quorum_watch(quorum);
 }
