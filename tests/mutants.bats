@@ -74,6 +74,7 @@ all_caught() {
 @test "a quorum: unowned confirmations, a token of one, counted from the reply, of the reachable, no stragglers" {
 	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
 	all_caught quorum-of-the-reachable quorum-forgets-stragglers quorum-leaves-the-slow
+	all_caught quorum-hashes-its-last-word
 }
 
 @test "which server: a replica is believed, no ASKING, endless redirects, a replica for now refuses for good" {

@@ -315,6 +315,17 @@ slow_url() { # MS
 	expect 0 b
 }
 
+@test "a server that has forgotten the scripts and stands still at the release: free when it goes on" {
+	hold a x
+	wait_until eval '[[ $(fence_on 3) == "$(variable DLOCK_FENCE)" ]]'
+	on 3 SCRIPT FLUSH >/dev/null
+	freeze 3
+	let_go a
+	assert_equal "$status" 0
+	thaw 3
+	wait_until is_free_on 3
+}
+
 # --- Processes ---
 
 @test "the keeper is killed: COMMAND dies, and no server keeps the lock" {

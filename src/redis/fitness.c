@@ -98,7 +98,7 @@ static size_t find_own(struct visit *visit, uint64_t number, size_t count)
 {
 	char *keys[NAMES_AT_ONCE], name[40];
 	struct command asks[NAMES_AT_ONCE];
-	struct reply *replies[NAMES_AT_ONCE];
+	struct reply *replies[NAMES_AT_ONCE] = {0};
 	struct failure unheard;
 	size_t made = 0, own = count;
 	bool asked;

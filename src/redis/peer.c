@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "redis/connection.h"
-#include "redis/greeting.h"
 #include "redis/fault.h"
 #include "redis/greeting.h"
 #include "redis/resolve.h"

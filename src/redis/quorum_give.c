@@ -118,24 +118,34 @@ static bool is_over(struct quorum *quorum, struct lock_answer *answer)
 	return released + gone >= quorum->majority;
 }
 
-static bool is_prompt_pending(const struct quorum *quorum)
+static bool is_prompt_pending(const struct quorum *quorum, size_t which)
+{
+	const struct vote *vote = &quorum->votes[which];
+
+	return vote->prompt && vote->touched && quorum->peers[which].due_count > 0;
+}
+
+static bool is_any_pending(const struct quorum *quorum)
 {
 	for (size_t i = 0; i < quorum->count; i++)
-		if (quorum->votes[i].prompt && quorum->votes[i].touched &&
-			quorum->peers[i].due_count > 0)
+		if (is_prompt_pending(quorum, i))
 			return true;
 	return false;
 }
 
 /* The majority has decided. Those that were prompt so far get a little longer: a server that does
- * not know the script yet has to be sent it. */
+ * not know the script yet has to be sent it. One that is slower is sent it in any case, as nobody
+ * will be there to hear of that; a release may be repeated. */
 static void hear_the_rest(struct quorum *quorum, nanos began)
 {
 	nanos until = clock_now() + SHARE_TIMES * (clock_now() - began) + SHARE_LEAST;
 
-	while (is_prompt_pending(quorum) && peers_wait(quorum->peers, quorum->count,
-						    (struct patience){until, -1}) == PATIENCE_READY)
+	while (is_any_pending(quorum) && peers_wait(quorum->peers, quorum->count,
+						 (struct patience){until, -1}) == PATIENCE_READY)
 		quorum_collect(quorum);
+	for (size_t i = 0; i < quorum->count; i++)
+		if (is_prompt_pending(quorum, i))
+			quorum_send_release(quorum, i, &quorum->parting, true);
 }
 
 /* Nothing of this attempt is left, but where a server is silent: there it is on its way. */
