@@ -364,6 +364,23 @@ is_seen_to_apart() { # PID
 	finish one
 }
 
+@test "the holder's host is dead: the timer of one who waits alone, and of the second when the first is dead too" {
+	local first
+	for first in '' a; do
+		rm -f one.count order
+		hold one x -t 2
+		[[ -z $first ]] || enqueue a
+		enqueue b
+		kill -KILL $one_pid $one_keeper ${first:+$a_pid}
+		local began
+		began=$(now_ms)
+		finish_all b
+		assert_between $(($(now_ms) - began)) 0 $((6000 * TEST_PATIENCE)) ms
+		finish one
+	done
+	bury
+}
+
 @test "a foreign client takes the lock from a holder: those who wait go on waiting" {
 	hold one x -t 3
 	enqueue a
