@@ -193,6 +193,25 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	assert_order b c a d
 }
 
+@test "passed over before it came to listen again: back at its place at once" {
+	hold one x
+	enqueue a
+	enqueue b
+	kill -STOP "$a_pid"
+	local token
+	token=$(token_of "$a_pid")
+	cli RPUSH "lock:{lock:x}:wake:$token" 'look 20000' >/dev/null
+	cli DEL "lock:{lock:x}:who:$token" >/dev/null
+	cli ZREM "$(queue_of x)" "$token" >/dev/null
+	kill -CONT "$a_pid"
+	wait_until -t 6 is_first "$token"
+	let_go one
+	finish_all a b
+	assert_order a b
+}
+
+is_first() { [[ $(cli ZRANK "$(queue_of x)" "$1") == 0 ]]; } # TOKEN
+
 @test "slow to look after a short listening, but within its claim: not passed over" {
 	hold one x
 	enqueue a
