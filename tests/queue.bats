@@ -495,6 +495,22 @@ is_seen_to_apart() { # PID
 	refute_file order
 }
 
+@test "a waiter is one process with one connection" {
+	hold one x
+	local name waiter
+	for name in a b c; do
+		enqueue $name
+	done
+	for name in a b c; do
+		waiter=${name}_pid
+		assert_equal "$(<"/proc/${!waiter}/task/${!waiter}/children")" '' 'children'
+		assert_equal "$(ls "/proc/${!waiter}/task" | wc -l)" 1 'threads'
+		assert_equal "$(sockets_of "${!waiter}" | wc -l)" 1 'sockets'
+	done
+	let_go one
+	finish_all a b c
+}
+
 @test "50 processes, one counter" {
 	cat >step <<-'END'
 		#!/bin/bash
