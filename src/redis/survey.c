@@ -36,12 +36,6 @@ static bool parties_make(struct parties *parties, size_t most)
 	return parties->list != NULL;
 }
 
-/* A moment that lies ahead is of a clock that was set back since. */
-static int64_t ms_since(int64_t moment_us, int64_t now_us)
-{
-	return now_us > moment_us ? (now_us - moment_us) / 1000 : 0;
-}
-
 static void parties_add(
 	struct parties *parties, const struct record *record, int64_t now_us, int64_t ttl_ms)
 {
@@ -50,7 +44,7 @@ static void parties_add(
 		.mode = record->mode,
 		.priority = record->priority,
 		/* Handed over, and not claimed yet: it has held for no time at all. */
-		.ms = ttl_ms >= 0 && !record->claimed ? 0 : ms_since(record->moment, now_us),
+		.ms = ttl_ms >= 0 && !record->claimed ? 0 : (now_us - record->moment) / 1000,
 		.ttl_ms = ttl_ms,
 		.since_us = record->claimed ? record->moment : now_us,
 		.detached = record->detached,
