@@ -19,8 +19,6 @@ struct reply;
 #define SINGLE_MS_MOST   (INT64_C(100) * 366 * 86400000)
 #define SINGLE_US_MOST   RECORD_US_MOST
 #define SINGLE_RANK_MOST 1000000
-/* And of counters, which are of us as well: so much is exact in the server's scripts. */
-#define SINGLE_COUNT_MOST (INT64_C(1) << 53)
 
 /* A server that was silent for so long in one try is gone, or the way to it. */
 #define SINGLE_TRY (5 * NANOS_PER_SEC)

@@ -80,21 +80,15 @@ static enum lock_mode read_mode(const char *kind)
 	return kind && strcmp(kind, "permits") == 0 ? LOCK_PERMITS : LOCK_EXCLUSIVE;
 }
 
-/* What no lock can have come to was written by somebody else. */
-static int64_t count(const struct reply *number)
-{
-	return reply_within(number, 0, SINGLE_COUNT_MOST);
-}
-
 static struct lock_counters read_counters(const struct reply *list)
 {
 	return (struct lock_counters){
-		.acquisitions = count(reply_at(list, 0)),
-		.contentions = count(reply_at(list, 1)),
-		.timeouts = count(reply_at(list, 2)),
-		.losses = count(reply_at(list, 3)),
-		.waited_us = count(reply_at(list, 4)),
-		.held_us = count(reply_at(list, 5)),
+		.acquisitions = reply_integer(reply_at(list, 0)),
+		.contentions = reply_integer(reply_at(list, 1)),
+		.timeouts = reply_integer(reply_at(list, 2)),
+		.losses = reply_integer(reply_at(list, 3)),
+		.waited_us = reply_integer(reply_at(list, 4)),
+		.held_us = reply_integer(reply_at(list, 5)),
 	};
 }
 
