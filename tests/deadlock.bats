@@ -76,6 +76,26 @@ all_ended() {
 	done
 }
 
+@test "a circle is confirmed twice, by all in it, before anybody leaves" {
+	redis-cli -s "$SERVER/socket" MONITOR >monitored 2>/dev/null 3>&- 4>&- &
+	local monitor=$!
+	wait_until is_file monitored
+	partner one a b
+	partner two b a
+	go one
+	wait_until queued b 1
+	go two
+	all_ended two one
+	kill $monitor
+	wait $monitor || true
+	assert_file two.code 81
+	# One saw it first, two more have confirmed it; each asks for a proof of its own.
+	local asked
+	asked=$(grep -oE '"RPUSH" .*"prove .{32}[0-9]+"' monitored | grep -oE 'prove .{32}[0-9]+' | sort -u | cut -c1-38 |
+		uniq -c | awk '$1 > most { most = $1 } END { print most + 0 }')
+	assert_between "$asked" 3 99 proofs
+}
+
 @test "readers that would become writers: two share a and want b, and the other way round" {
 	# Each holds a share of a; one wants b, whose holder wants a alone.
 	start one dlock -s a sh -c ': >has1; until [ -e go1 ]; do sleep 0.02; done; dlock b true; echo $? >one.code'

@@ -449,6 +449,19 @@ share_is_over() {
 		1 'lock:{lock:y}:holders') == 1 ]]
 }
 
+@test "renew for a shorter time: whoever waits has the lock when that is over, and not later" {
+	local began option
+	for option in '' -s '--permits=1'; do
+		take one $option x -t 10m
+		wait_for a ${option/-s/}
+		try dlock renew x "$one_token" -t 1
+		expect 0
+		began=$(now_ms)
+		finish_all a
+		assert_between $(($(now_ms) - began)) 0 $((6000 * TEST_PATIENCE)) ms
+	done
+}
+
 @test "renew against the expiry and a contender: never both have it" {
 	local i renewed=0 lost=0
 	for i in {1..24}; do

@@ -176,6 +176,25 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	assert_order b c a d
 }
 
+@test "passed over before it came to listen again: back at its place at once" {
+	hold one x
+	enqueue a
+	enqueue b
+	kill -STOP "$a_pid"
+	local token
+	token=$(token_of "$a_pid")
+	cli RPUSH "lock:{lock:x}:wake:$token" 'look 20000' >/dev/null
+	cli DEL "lock:{lock:x}:who:$token" >/dev/null
+	cli ZREM "$(queue_of x)" "$token" >/dev/null
+	kill -CONT "$a_pid"
+	wait_until -t 6 is_first "$token"
+	let_go one
+	finish_all a b
+	assert_order a b
+}
+
+is_first() { [[ $(cli ZRANK "$(queue_of x)" "$1") == 0 ]]; } # TOKEN
+
 @test "slow to look after a short listening, but within its claim: not passed over" {
 	hold one x
 	enqueue a
@@ -347,6 +366,23 @@ is_seen_to_apart() { # PID
 	finish one
 }
 
+@test "the holder's host is dead: the timer of one who waits alone, and of the second when the first is dead too" {
+	local first
+	for first in '' a; do
+		rm -f one.count order
+		hold one x -t 2
+		[[ -z $first ]] || enqueue a
+		enqueue b
+		kill -KILL $one_pid $one_keeper ${first:+$a_pid}
+		local began
+		began=$(now_ms)
+		finish_all b
+		assert_between $(($(now_ms) - began)) 0 $((6000 * TEST_PATIENCE)) ms
+		finish one
+	done
+	bury
+}
+
 @test "a foreign client takes the lock from a holder: those who wait go on waiting" {
 	hold one x -t 3
 	enqueue a
@@ -440,6 +476,22 @@ is_seen_to_apart() { # PID
 	server_again "$SERVER"
 	let_go one
 	refute_file order
+}
+
+@test "a waiter is one process with one connection" {
+	hold one x
+	local name waiter
+	for name in a b c; do
+		enqueue $name
+	done
+	for name in a b c; do
+		waiter=${name}_pid
+		assert_equal "$(<"/proc/${!waiter}/task/${!waiter}/children")" '' 'children'
+		assert_equal "$(ls "/proc/${!waiter}/task" | wc -l)" 1 'threads'
+		assert_equal "$(sockets_of "${!waiter}" | wc -l)" 1 'sockets'
+	done
+	let_go one
+	finish_all a b c
 }
 
 @test "50 processes, one counter" {

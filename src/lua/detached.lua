@@ -35,7 +35,16 @@ do
   local ttl = tonumber(ARGV[4])
   local rest
   if ttl then
-    rest = {int(math.max(ttl > 0 and ttl or field('ttl'), left)), int(meta.fence), int(meta.gen), who}
+    ttl = math.max(tonumber(ttl > 0 and ttl or field('ttl')), left)
+    -- Nobody else shortens a lease: whoever is first in the queue would look when it was to end before.
+    local head = call('ZRANGE', QUEUE, 0, 0)[1]
+    if head and ttl < (share and share - ms() or call('PTTL', K)) then
+      local wake = companion('wake:', head)
+      call('RPUSH', wake, 'look ' .. int(ttl + 5))
+      call('PEXPIRE', wake, MESSAGE)
+      call('PEXPIRE', companion('who:', head), LEASE)
+    end
+    rest = {int(ttl), int(meta.fence), int(meta.gen), who}
   else
     rest = {int(math.max(0, left)), int(meta.fence), int(meta.gen), since, '0', '0', '0', '', '0'}
   end
