@@ -267,6 +267,20 @@ keys() {
 	done
 }
 
+@test "dlock.conf(5): its example, with a password from a file" {
+	own_server secret --requirepass s3cret
+	(umask 077 && echo s3cret >password)
+	sed -n '/^\.Sh EXAMPLES/,/^\.Ed/p' "$MANUAL" | sed '1,2d; $d' >shown
+	sed "s#redis://redis.example.net#unix://$PWD/secret/socket#; s#/etc/dlock.password#$PWD/password#" shown >conf
+	assert_equal "$(diff shown conf | grep -c '^>')" 2
+	printf 'deploy:\n\t@echo deployed; exec redis-cli -s secret/socket -a s3cret PTTL lock:deploy 2>messages\n' >Makefile
+	unset DLOCK_SERVER
+	try dlock --config conf --profile short deploy make
+	assert_equal "$status$err" 0
+	assert_match "$out" '^deployed'
+	assert_between "${out#*$'\n'}" 10000 15000 'a TTL of 15 s'
+}
+
 @test "the example: each profile works, and does what it says" {
 	sed "s#^server = .*#server = unix://$SERVER/socket#" "$EXAMPLE" >conf
 	assert_equal "$(grep -c "^server = unix" conf)" 1
