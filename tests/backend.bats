@@ -202,7 +202,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	wait_until is_busy
 	URL=unix://$PWD/hung/socket
 	probe a
-	say a 'acquire 400' 'failed 69 .*busy with a script'
+	say a "acquire $((400 * TEST_PATIENCE))" 'failed 69 .*busy with a script'
 	tell a acquire 5000
 	sleep 0.3
 	redis-cli -s hung/socket SCRIPT KILL >/dev/null
@@ -216,7 +216,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	own_server own --replicaof 127.0.0.1 1
 	URL=unix://$PWD/own/socket
 	probe a
-	say a 'acquire 400' 'failed 69 .*read-only replica'
+	say a "acquire $((400 * TEST_PATIENCE))" 'failed 69 .*read-only replica'
 	tell a acquire 5000
 	sleep 0.3
 	redis-cli -s own/socket REPLICAOF NO ONE >/dev/null
