@@ -45,7 +45,7 @@ teardown() { test_end; }
 
 @test "every exit code from 0 to 255 comes through, and nothing is said" {
 	local code
-	for code in {0..255}; do
+	for code in $(seq 0 ${VALGRIND:+17} 255); do
 		try dlock x witness exit "$code"
 		expect "$code"
 	done
