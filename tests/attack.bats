@@ -308,7 +308,7 @@ marked_but_dlock() {
 	local one program
 	for one in $(marked_pids); do
 		program=$(readlink "/proc/$one/exe") || continue
-		[[ $program == */dlock || $program == */cut ]] || echo "$one"
+		is_dlock "$one" || [[ $program == */cut ]] || echo "$one"
 	done
 }
 

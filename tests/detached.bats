@@ -69,7 +69,7 @@ denied() {
 running() {
 	local pid
 	for pid in $(marked_pids); do
-		[[ $(cat "/proc/$pid/comm" 2>/dev/null) != dlock ]] || echo "$pid"
+		! is_dlock "$pid" || echo "$pid"
 	done
 }
 

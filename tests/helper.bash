@@ -423,6 +423,13 @@ proc_status() { # PID FIELD
 parent_of() { proc_status "$1" PPid; }
 is_gone() { [[ $(proc_state "$1") == [ZX] || ! -e /proc/$1 ]]; }
 is_alive() { ! is_gone "$1"; }
+
+# Its program is dlock, or valgrind's (tests/memcheck).
+is_dlock() {
+	local program
+	program=$(readlink "/proc/$1/exe") || return 1
+	[[ $program == */dlock || (-n ${VALGRIND:-} && $program == */memcheck-*) ]]
+}
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
 
 all_gone() {
