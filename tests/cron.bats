@@ -478,8 +478,9 @@ tree() {
 }
 
 @test "--max-run with --on-lost warn: COMMAND has its grace though the lock is gone" {
-	hold one x --max-run 2500ms --grace 300ms -t 1 --on-lost warn
-	cli SET lock:x other PX 20000 >/dev/null
+	hold one x --max-run $((2500 * TEST_PATIENCE))ms --grace $((300 * TEST_PATIENCE))ms \
+		-t $TEST_PATIENCE --on-lost warn
+	cli SET lock:x other PX $((20000 * TEST_PATIENCE)) >/dev/null
 	wait_until file_has one.count TERM
 	stays 100 is_alive $one_command
 	finish one
