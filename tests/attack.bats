@@ -125,7 +125,7 @@ set_clock() { printf '%-8s' "$1" 1<>clock; }
 clock_jumps() {
 	local by=$1 token
 	set_clock 0
-	with_clock launch default setsid dlock -t 2 x \
+	with_clock launch default setsid dlock -t $((2 * TEST_PATIENCE)) x \
 		sh -c 'date +%s >seen; echo $$ >command; until [ -e end ]; do date +%s >seen; sleep 0.05; done; exit 5' \
 		>one.out 2>one.err </dev/null 3>&- 4>&- &
 	one_pid=$!
@@ -136,7 +136,7 @@ clock_jumps() {
 	local here
 	here=$(date +%s)
 	wait_until far_from "$here"
-	stays 3000 owner_is x "$token"
+	stays $((3000 * TEST_PATIENCE)) owner_is x "$token"
 	touch end
 	finish one
 	assert_equal "$status" 5 status
@@ -158,12 +158,12 @@ far_from() {
 	set_clock +0
 	server_end "$SERVER"
 	with_clock server_again "$SERVER"
-	hold one x -t 2
+	hold one x -t $((2 * TEST_PATIENCE))
 	local token
 	token=$(cli GET lock:x)
 	set_clock -3600
 	wait_until server_time_is_off
-	stays 2500 owner_is x "$token"
+	stays $((2500 * TEST_PATIENCE)) owner_is x "$token"
 	set_clock +0
 	let_go one
 	assert_equal "$status" 0
@@ -549,11 +549,11 @@ not_delegated_any_more() {
 }
 
 @test "front killed, a descendant may not be signalled: the lock is renewed as long as it lives" {
-	as_nobody -t 2 --grace 0.2 x sh -c './riser & wait'
+	as_nobody -t $((2 * TEST_PATIENCE)) --grace 0.2 x sh -c './riser & wait'
 	local token
 	token=$(cli GET lock:x)
 	kill -KILL $one_pid
-	stays 4000 owner_is x "$token"
+	stays $((4000 * TEST_PATIENCE)) owner_is x "$token"
 	kill -KILL "$riser"
 	wait_until is_free x
 	finish one

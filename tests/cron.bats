@@ -240,8 +240,8 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	job x
 	ran
 	assert_between "$(cli PTTL "$(meta_of x)")" $((365 * day)) $((368 * day)) 'after a plain run'
-	hold one x -t 1
-	stays 1500 is_held x
+	hold one x -t $TEST_PATIENCE
+	stays $((1500 * TEST_PATIENCE)) is_held x
 	assert_between "$(cli PTTL "$(meta_of x)")" $((365 * day)) $((368 * day)) 'after renewals'
 	let_go one
 	job x --cooldown 365d

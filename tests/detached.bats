@@ -101,7 +101,7 @@ running() {
 }
 
 @test "nobody renews it: it ends with its TTL, and the next in the queue gets it then" {
-	take one -t 1 x
+	take one -t $TEST_PATIENCE x
 	wait_for a
 	finish_all a
 	assert_file order a
@@ -643,14 +643,14 @@ share_is_over() {
 }
 
 @test "--force ends a lock for good: a holder whose key is gone does not set it again" {
-	hold one x -t 3
+	hold one x -t $((3 * TEST_PATIENCE))
 	try dlock release --force x
 	assert_equal "$status" 0
 	finish one
 	assert_equal "$status" 80
 	assert is_free x
 
-	hold one x -t 3
+	hold one x -t $((3 * TEST_PATIENCE))
 	cli DEL lock:x >/dev/null
 	try dlock release --force x
 	expect_failure 1 'free'
