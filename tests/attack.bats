@@ -536,7 +536,7 @@ not_delegated_any_more() {
 	assert is_gone "$riser"
 	assert_equal "$status" 80
 	refute grep -q 'could not stop' one.err
-	not_delegated_any_more
+	wait_until not_delegated_any_more
 }
 
 @test "front killed, a descendant in a cgroup of ours may not be signalled: killed, and released" {
