@@ -75,15 +75,15 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 }
 
 @test "those that are held are renewed while the next is waited for, and while COMMAND runs" {
-	hold one b -t 60
-	start two dlock -t 2 --also a --also b c sh -c 'echo run; sleep 3; echo end'
+	hold one b -t $((60 * TEST_PATIENCE))
+	start two dlock -t $((2 * TEST_PATIENCE)) --also a --also b c sh -c "echo run; sleep $((3 * TEST_PATIENCE)); echo end"
 	wait_until is_held a
 	local token
 	token=$(cli GET lock:a)
-	stays 4000 owner_is a "$token"
+	stays $((4000 * TEST_PATIENCE)) owner_is a "$token"
 	let_go one
 	wait_until file_has two.out run
-	stays 2500 all_held a b c
+	stays $((2500 * TEST_PATIENCE)) all_held a b c
 	finish two
 	assert_equal "$status$err" 0
 }

@@ -125,7 +125,7 @@ set_clock() { printf '%-8s' "$1" 1<>clock; }
 clock_jumps() {
 	local by=$1 token
 	set_clock 0
-	with_clock launch default setsid dlock -t 2 x \
+	with_clock launch default setsid dlock -t $((2 * TEST_PATIENCE)) x \
 		sh -c 'date +%s >seen; echo $$ >command; until [ -e end ]; do date +%s >seen; sleep 0.05; done; exit 5' \
 		>one.out 2>one.err </dev/null 3>&- 4>&- &
 	one_pid=$!
@@ -136,7 +136,7 @@ clock_jumps() {
 	local here
 	here=$(date +%s)
 	wait_until far_from "$here"
-	stays 3000 owner_is x "$token"
+	stays $((3000 * TEST_PATIENCE)) owner_is x "$token"
 	touch end
 	finish one
 	assert_equal "$status" 5 status
@@ -158,12 +158,12 @@ far_from() {
 	set_clock +0
 	server_end "$SERVER"
 	with_clock server_again "$SERVER"
-	hold one x -t 2
+	hold one x -t $((2 * TEST_PATIENCE))
 	local token
 	token=$(cli GET lock:x)
 	set_clock -3600
 	wait_until server_time_is_off
-	stays 2500 owner_is x "$token"
+	stays $((2500 * TEST_PATIENCE)) owner_is x "$token"
 	set_clock +0
 	let_go one
 	assert_equal "$status" 0
@@ -308,13 +308,14 @@ marked_but_dlock() {
 	local one program
 	for one in $(marked_pids); do
 		program=$(readlink "/proc/$one/exe") || continue
-		[[ $program == */dlock || $program == */cut ]] || echo "$one"
+		is_dlock "$one" || [[ $program == */cut ]] || echo "$one"
 	done
 }
 
 none_but_dlock() { [[ -z $(marked_but_dlock) ]]; }
 
-# A server that is gone: everything must be, before the lock would have ended.
+# A server that is gone: everything must be, before the lock would have ended. The longer a lock lasts,
+# the more of it is left for ending what runs under it, so these last as long as there is patience.
 ends_before_the_lock() {
 	local expires ended
 	expires=$(expiry)
@@ -323,7 +324,7 @@ ends_before_the_lock() {
 	ended=$(<ended)
 	server_continue
 	assert none_but_dlock
-	assert_between "$((ended - expires))" -4000 -1 "the tree's end, in ms from the end of the lock"
+	assert_between "$((ended - expires))" $((-4000 * TEST_PATIENCE)) -1 "the tree's end, in ms from the end of the lock"
 	echo "# $BATS_TEST_DESCRIPTION: $((expires - ended)) ms before the lock's end" >&3
 	finish one
 	assert_equal "$status" 80
@@ -362,7 +363,7 @@ write_program() { # NAME <<PYTHON
 		    time.sleep(60)
 	END
 	watch_tree
-	start one dlock -t 5 x ./deep
+	start one dlock -t $((5 * TEST_PATIENCE)) x ./deep
 	wait_until is_file command
 	live=($(marked_but_dlock))
 	assert_equal ${#live[@]} 301 'processes'
@@ -387,7 +388,7 @@ write_program() { # NAME <<PYTHON
 		    time.sleep(60)
 	END
 	watch_tree
-	start one dlock -t 5 x ./daemons
+	start one dlock -t $((5 * TEST_PATIENCE)) x ./daemons
 	wait_until is_file command
 	live=($(marked_but_dlock))
 	assert_equal ${#live[@]} 101 'processes'
@@ -410,7 +411,7 @@ write_program() { # NAME <<PYTHON
 		    time.sleep(60)
 	END
 	watch_tree
-	start one dlock -t 3 x ./storm
+	start one dlock -t $((3 * TEST_PATIENCE)) x ./storm
 	wait_until is_file command
 	ends_before_the_lock
 	# Nobody got away in between.
@@ -458,14 +459,14 @@ write_program() { # NAME <<PYTHON
 		    time.sleep(60)
 	END
 	watch_tree
-	start one dlock -t 3 x ./reaper
+	start one dlock -t $((3 * TEST_PATIENCE)) x ./reaper
 	wait_until is_file command
 	ends_before_the_lock
 }
 
 @test "stopped processes in the tree are ended too" {
 	watch_tree
-	start one dlock -t 3 x sh -c 'exec 9>alive; sleep 300 & kill -STOP $!; echo x >command; kill -STOP $$; wait'
+	start one dlock -t $((3 * TEST_PATIENCE)) x sh -c 'exec 9>alive; sleep 300 & kill -STOP $!; echo x >command; kill -STOP $$; wait'
 	wait_until is_file command
 	ends_before_the_lock
 }
@@ -535,7 +536,7 @@ not_delegated_any_more() {
 	assert is_gone "$riser"
 	assert_equal "$status" 80
 	refute grep -q 'could not stop' one.err
-	not_delegated_any_more
+	wait_until not_delegated_any_more
 }
 
 @test "front killed, a descendant in a cgroup of ours may not be signalled: killed, and released" {
@@ -548,11 +549,11 @@ not_delegated_any_more() {
 }
 
 @test "front killed, a descendant may not be signalled: the lock is renewed as long as it lives" {
-	as_nobody -t 2 --grace 0.2 x sh -c './riser & wait'
+	as_nobody -t $((2 * TEST_PATIENCE)) --grace 0.2 x sh -c './riser & wait'
 	local token
 	token=$(cli GET lock:x)
 	kill -KILL $one_pid
-	stays 4000 owner_is x "$token"
+	stays $((4000 * TEST_PATIENCE)) owner_is x "$token"
 	kill -KILL "$riser"
 	wait_until is_free x
 	finish one

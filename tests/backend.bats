@@ -18,7 +18,8 @@ probe() {
 	local name=$1
 	shift
 	mkfifo "$name.in"
-	start "$name" sh -c "exec lock_probe '$URL' x -l $name $* <'$PWD/$name.in'"
+	local under=${VALGRIND:+$VALGRIND --log-file=$BATS_FILE_TMPDIR/finding.%p}
+	start "$name" sh -c "exec $under lock_probe '$URL' x -l $name $* <'$PWD/$name.in'"
 	exec {fd}>"$name.in"
 	declare -g "${name}_fd=$fd"
 }
@@ -202,7 +203,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	wait_until is_busy
 	URL=unix://$PWD/hung/socket
 	probe a
-	say a 'acquire 400' 'failed 69 .*busy with a script'
+	say a "acquire $((1000 * TEST_PATIENCE))" 'failed 69 .*busy with a script'
 	tell a acquire 5000
 	sleep 0.3
 	redis-cli -s hung/socket SCRIPT KILL >/dev/null
@@ -216,7 +217,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	own_server own --replicaof 127.0.0.1 1
 	URL=unix://$PWD/own/socket
 	probe a
-	say a 'acquire 400' 'failed 69 .*read-only replica'
+	say a "acquire $((400 * TEST_PATIENCE))" 'failed 69 .*read-only replica'
 	tell a acquire 5000
 	sleep 0.3
 	redis-cli -s own/socket REPLICAOF NO ONE >/dev/null

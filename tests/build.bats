@@ -121,3 +121,13 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 		assert grep -qF "$source" "$top/Makefile.am"
 	done <sources
 }
+
+@test "what tests/memcheck leaves out is there" {
+	local row file
+	grep -v -e '^#' -e '^$' "$BATS_TEST_DIRNAME/memcheck.except" >rows
+	while IFS= read -r row; do
+		file=$BATS_TEST_DIRNAME/${row%%: *}
+		assert test -e "$file"
+		[[ $row == *': *' ]] || assert grep -qxF "@test \"${row#*: }\" {" "$file"
+	done <rows
+}

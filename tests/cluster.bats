@@ -164,10 +164,11 @@ PROGRAM
 	local -a names also
 	mapfile -t names <names
 	assert_between "${#names[@]}" 900 1000 names
-	local first name
-	for ((first = 0; first < ${#names[@]}; first += 100)); do
+	# A set of locks has five seconds, however slow this dlock is.
+	local first name most=$((100 / TEST_PATIENCE))
+	for ((first = 0; first < ${#names[@]}; first += most)); do
 		also=()
-		for name in "${names[@]:first+1:99}"; do
+		for name in "${names[@]:first+1:most-1}"; do
 			also+=(--also "$name")
 		done
 		try dlock "${also[@]}" -- "${names[first]}" true
@@ -307,10 +308,10 @@ PROGRAM
 @test "a slot moves in mid-hold: COMMAND goes on, renewed and given back at the new node" {
 	local name
 	name=$(name_on a)
-	hold one "$name" -t 2 --report report
+	hold one "$name" -t $((2 * TEST_PATIENCE)) --report report
 	move "$name" a b
 	# Longer than the TTL.
-	stays 3000 has b "$name"
+	stays $((3000 * TEST_PATIENCE)) has b "$name"
 	assert is_alive "$one_command"
 	try dlock -n "$name" true
 	expect_failure 1 "held by $(hostname):$one_pid"
@@ -343,17 +344,17 @@ waits_at() { has_waiters "$1" "$2" 1 && [[ $(node "$1" CLIENT LIST | grep -c 'cm
 @test "a slot on the move, for longer than the TTL: who holds goes on, who comes waits" {
 	local name key
 	name=$(name_on c)
-	hold one "$name" -t 2 --report report
+	hold one "$name" -t $((2 * TEST_PATIENCE)) --report report
 	# Half of its keys are there already.
 	begin_move "$name" c a
 	node c MIGRATE 127.0.0.1 "$(port a)" "$(meta_of "$name")" 0 5000 >/dev/null
 	try dlock -n -S "redis://127.0.0.1:$(port c)" -w 300ms "$name" touch ran
 	expect_failure 69 "is moving the lock's keys"
 	refute_file ran
-	stays 2500 is_alive "$one_command"
+	stays $((2500 * TEST_PATIENCE)) is_alive "$one_command"
 	# Now the lock itself.
 	node c MIGRATE 127.0.0.1 "$(port a)" "lock:$name" 0 5000 >/dev/null
-	stays 2500 is_alive "$one_command"
+	stays $((2500 * TEST_PATIENCE)) is_alive "$one_command"
 	start two dlock -S "redis://127.0.0.1:$(port b)" "$name" echo second
 	move_keys "$name" c a
 	stays 300 is_alive "$two_pid"
@@ -424,10 +425,10 @@ with open(sys.argv[2], "w", buffering=1) as log:
 PROGRAM
 	service "$PWD/circle.py" "$PWD/circle.port" "$PWD/circle.log"
 	wait_until is_file circle.port
-	try dlock -n -w 600ms -S "redis://127.0.0.1:$(<circle.port)" x touch ran
+	try dlock -n -w $((600 * TEST_PATIENCE))ms -S "redis://127.0.0.1:$(<circle.port)" x touch ran
 	expect_failure 69 'send from one to the other'
 	# Six in a row, a pause of 50 ms at least, and again.
-	assert_between "$(grep -c connect circle.log)" 6 90
+	assert_between "$(grep -c connect circle.log)" 6 $((90 * TEST_PATIENCE))
 	refute_file ran
 }
 

@@ -240,8 +240,8 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	job x
 	ran
 	assert_between "$(cli PTTL "$(meta_of x)")" $((365 * day)) $((368 * day)) 'after a plain run'
-	hold one x -t 1
-	stays 1500 is_held x
+	hold one x -t $TEST_PATIENCE
+	stays $((1500 * TEST_PATIENCE)) is_held x
 	assert_between "$(cli PTTL "$(meta_of x)")" $((365 * day)) $((368 * day)) 'after renewals'
 	let_go one
 	job x --cooldown 365d
@@ -478,8 +478,9 @@ tree() {
 }
 
 @test "--max-run with --on-lost warn: COMMAND has its grace though the lock is gone" {
-	hold one x --max-run 2500ms --grace 300ms -t 1 --on-lost warn
-	cli SET lock:x other PX 20000 >/dev/null
+	hold one x --max-run $((2500 * TEST_PATIENCE))ms --grace $((300 * TEST_PATIENCE))ms \
+		-t $TEST_PATIENCE --on-lost warn
+	cli SET lock:x other PX $((20000 * TEST_PATIENCE)) >/dev/null
 	wait_until file_has one.count TERM
 	stays 100 is_alive $one_command
 	finish one

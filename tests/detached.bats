@@ -52,7 +52,7 @@ denied() {
 running() {
 	local pid
 	for pid in $(marked_pids); do
-		[[ $(cat "/proc/$pid/comm" 2>/dev/null) != dlock ]] || echo "$pid"
+		! is_dlock "$pid" || echo "$pid"
 	done
 }
 
@@ -84,7 +84,7 @@ running() {
 }
 
 @test "nobody renews it: it ends with its TTL, and the next in the queue gets it then" {
-	take one -t 1 x
+	take one -t $TEST_PATIENCE x
 	enqueue a
 	finish_all a
 	assert_file order a
@@ -550,15 +550,17 @@ share_is_over() {
 }
 
 @test "--at-least outlives the release, and its token does not" {
-	take one -t 1 --at-least 2 x
-	assert_between "$(cli PTTL lock:x)" 1001 2000
+	# As long as the lines up to the last denial may take.
+	local least=$((2 * TEST_PATIENCE))
+	take one -t 1 --at-least $least x
+	assert_between "$(cli PTTL lock:x)" 1001 $((least * 1000))
 	enqueue a
 	give x "$one_token"
 	assert owner_is x "$one_token"
 	denied 1 'given back' renew x "$one_token"
 	denied 1 'given back' release x "$one_token"
 	finish_all a
-	(($(counter x fence) - one_fence > 2000000)) || fail "the next one came too soon"
+	(($(counter x fence) - one_fence > least * 1000000)) || fail "the next one came too soon"
 }
 
 @test "of releases with one token, side by side, one does it" {
@@ -637,14 +639,14 @@ share_is_over() {
 }
 
 @test "--force ends a lock for good: a holder whose key is gone does not set it again" {
-	hold one x -t 3
+	hold one x -t $((3 * TEST_PATIENCE))
 	try dlock release --force x
 	assert_equal "$status" 0
 	finish one
 	assert_equal "$status" 80
 	assert is_free x
 
-	hold one x -t 3
+	hold one x -t $((3 * TEST_PATIENCE))
 	cli DEL lock:x >/dev/null
 	try dlock release --force x
 	expect_failure 1 'free'

@@ -10,12 +10,14 @@ setup() {
 	cd "$BATS_TEST_TMPDIR"
 }
 
-# fuzz NAME RUNS
+# fuzz NAME RUNS: a tenth of them under valgrind (tests/memcheck).
 fuzz() {
-	local files=("$FUZZ/corpus/$1"/*)
-	try "$PROGRAMS/fuzz_$1" "$2" "${files[@]}"
+	local files=("$FUZZ/corpus/$1"/*) runs=$2
+	[[ -z ${VALGRIND:-} ]] || runs=$((runs / 10))
+	# shellcheck disable=SC2086 # words
+	try ${VALGRIND:+$VALGRIND --error-exitcode=99} "$PROGRAMS/fuzz_$1" $runs "${files[@]}"
 	[[ $status == 0 ]] || fail "$1: status $status, on $(od -An -c failed-input | head -n 40)" "$err"
-	assert_equal "${err##*$'\n'}" "${#files[@]} files, $2 changed"
+	assert_equal "${err##*$'\n'}" "${#files[@]} files, $runs changed"
 }
 
 @test "a configuration file may hold anything" { fuzz config 4000; }

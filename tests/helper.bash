@@ -62,7 +62,7 @@ loading_dlock() {
 	local program
 	export LOADING=$BATS_FILE_TMPDIR/loading
 	program=$(realpath "$BIN/dlock")
-	readelf -lW "$program" | grep -q INTERP ||
+	[[ -n ${VALGRIND:-} ]] || readelf -lW "$program" | grep -q INTERP ||
 		program=$(realpath -m "${TEST_BIN:-$BATS_TEST_DIRNAME/aux}/dlock")
 	mkdir -p "$LOADING"
 	ln -s "$program" "$LOADING/dlock"
@@ -151,6 +151,18 @@ test_begin() {
 	[[ -e $SERVER/pid ]] || server_again "$SERVER"
 	cli FLUSHALL >/dev/null
 	cli CONFIG RESETSTAT >/dev/null
+	under_valgrind_begin
+}
+
+# Under valgrind (tests/memcheck) some tests cannot hold; memcheck.except says why.
+under_valgrind_begin() {
+	[[ -n ${VALGRIND:-} ]] || return 0
+	local reason
+	reason=$(awk -v row="${BATS_TEST_FILENAME##*/}: $BATS_TEST_DESCRIPTION" '
+		/^#/ { reason = (inside ? reason " " : "") substr($0, 3) }
+		{ inside = /^#/ }
+		$0 == row { print reason; exit }' "$BATS_TEST_DIRNAME/memcheck.except")
+	[[ -z $reason ]] || skip "valgrind: $reason"
 }
 
 # What a test leaves is a finding even where its own checks passed.
@@ -197,13 +209,13 @@ marked_pids() {
 
 nothing_runs() { [[ -z $(marked_pids) ]]; }
 
-# What sanitizers found, in any process.
+# What sanitizers or valgrind found, in any process.
 no_findings_left() {
 	local file none=true
 	for file in "$BATS_FILE_TMPDIR"/finding.*; do
 		[[ -s $file ]] || continue
 		none=false
-		echo "--- a sanitizer's finding"
+		echo "--- a finding of a sanitizer or of valgrind"
 		head -c 4000 "$file"
 		rm "$file"
 	done
@@ -412,6 +424,13 @@ proc_status() { # PID FIELD
 parent_of() { proc_status "$1" PPid; }
 is_gone() { [[ $(proc_state "$1") == [ZX] || ! -e /proc/$1 ]]; }
 is_alive() { ! is_gone "$1"; }
+
+# Its program is dlock, or valgrind's (tests/memcheck).
+is_dlock() {
+	local program
+	program=$(readlink "/proc/$1/exe") || return 1
+	[[ $program == */dlock || (-n ${VALGRIND:-} && $program == */memcheck-*) ]]
+}
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
 
 all_gone() {

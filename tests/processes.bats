@@ -198,23 +198,23 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 # ---- Stopped -------------------------------------------------------------------------------------
 
 @test "keeper SIGSTOPped past the validity: COMMAND stopped in time, exit 80" {
-	start_tree one yes -t 3
+	start_tree one yes -t $((3 * TEST_PATIENCE))
 	kill -STOP $one_keeper
 	# What is there now may be extended by no one any more.
 	local expires
 	expires=$(cli PEXPIRETIME lock:x)
 	wait_until all_gone $one_command $sleepers
-	assert_between "$(($(now_ms) - expires))" -3000 -1 "the tree's end, in ms from the end of the lock"
+	assert_between "$(($(now_ms) - expires))" $((-3000 * TEST_PATIENCE)) -1 "the tree's end, in ms from the end of the lock"
 	finish one
 	expect_failure 80 'lost|stop'
 }
 
 @test "front SIGSTOPped past the TTL: COMMAND goes on under its lock, and ends as it ends" {
-	hold one x -t 2
+	hold one x -t $((2 * TEST_PATIENCE))
 	kill -STOP $one_pid
 	local token
 	token=$(cli GET lock:x)
-	stays 4500 owner_is x "$token"
+	stays $((4500 * TEST_PATIENCE)) owner_is x "$token"
 	assert is_alive $one_command
 	kill -RTMIN $one_command
 	wait_until is_free x
@@ -224,11 +224,11 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 }
 
 @test "COMMAND SIGSTOPped past the TTL: the lock stays held" {
-	hold one x -t 2
+	hold one x -t $((2 * TEST_PATIENCE))
 	kill -STOP $one_command
 	local token
 	token=$(cli GET lock:x)
-	stays 4500 owner_is x "$token"
+	stays $((4500 * TEST_PATIENCE)) owner_is x "$token"
 	kill -CONT $one_command
 	let_go one
 	assert_equal "$status" 0
@@ -251,7 +251,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 # ---- What COMMAND leaves behind ------------------------------------------------------------------
 
 @test "descendants keep the lock without -o: dlock returns with COMMAND's code and names them" {
-	try dlock -t 2 x sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >child; exit 7'
+	try dlock -t $((2 * TEST_PATIENCE)) x sh -c 'sleep 300 >/dev/null 2>&1 & echo $! >child; exit 7'
 	assert_equal "$status$out" 7
 	assert_between "$took" 0 $((3000 * TEST_PATIENCE)) 'ms until it returned'
 	assert_match "$err" "^dlock: x: [^"$'\n'"]*\b$(<child)\b[^"$'\n'"]*\$"
@@ -259,7 +259,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 	token=$(cli GET lock:x)
 	assert test -n "$token"
 	# Renewed, not just not yet expired.
-	stays 4500 owner_is x "$token"
+	stays $((4500 * TEST_PATIENCE)) owner_is x "$token"
 	try dlock -n x echo no
 	assert_equal "$status$out" 1
 	kill "$(<child)"
@@ -526,12 +526,12 @@ write_stubborn() {
 }
 
 @test "--on-lost warn: COMMAND goes on to its end, with a warning" {
-	start one dlock -t 2 --on-lost warn x sh -c 'echo >running; until [ -e end ]; do sleep 0.05; done; echo whole'
+	start one dlock -t $((2 * TEST_PATIENCE)) --on-lost warn x sh -c 'echo >running; until [ -e end ]; do sleep 0.05; done; echo whole'
 	wait_until is_file running
 	cli SET lock:x thief PX 60000 >/dev/null
 	wait_until file_has one.err 'lost'
 	# Past the end of what was valid.
-	stays 2500 is_alive $one_pid
+	stays $((2500 * TEST_PATIENCE)) is_alive $one_pid
 	touch end
 	finish one
 	assert_equal "$out" whole

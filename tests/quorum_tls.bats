@@ -207,12 +207,12 @@ lasts() { (($(on "$1" PTTL lock:x) > $2)); } # SERVER MS
 
 @test "two of five silent in mid-hold, for longer than the TTL: it goes on at no cost, and they get it again" {
 	has_tls || return 0
-	hold a x -t 1.5
+	hold a x -t $((1500 * TEST_PATIENCE))ms
 	wait_until all_have_it
 	freeze 2 5
 	local before
 	before=$(ticks "$a_keeper")
-	stays 3500 is_alive "$a_command"
+	stays $((3500 * TEST_PATIENCE)) is_alive "$a_command"
 	# In 3.5 s: who does not sleep takes 350.
 	assert_between $(($(ticks "$a_keeper") - before)) 0 60 'ticks of processor time'
 	thaw 2 5
@@ -235,13 +235,13 @@ ticks() { # PID: user and system time
 	for version in TLSv1.3 TLSv1.2; do
 		one_again() { tls_again "$1" --tls-protocols $version; }
 		rm -f a.count
-		hold a x -t 1.5
+		hold a x -t $((1500 * TEST_PATIENCE))ms
 		wait_until all_have_it
 		slay 1 3
-		stays 2000 is_alive "$a_command"
+		stays $((2000 * TEST_PATIENCE)) is_alive "$a_command"
 		revive 1 3
 		wait_until all_have_it
-		stays 1600 all_have_it
+		stays $((1600 * TEST_PATIENCE)) all_have_it
 		let_go a
 		assert_equal "$status" 0
 		refute_match "$err" 'was lost'

@@ -112,13 +112,13 @@ queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 }
 
 @test "the inner one lives longer than its own TTL, and is stopped with the outer one" {
-	start outer dlock -t 6 x dlock -t 1 x witness count "$PWD/inner"
+	start outer dlock -t $((6 * TEST_PATIENCE)) x dlock -t $TEST_PATIENCE x witness count "$PWD/inner"
 	wait_until file_has inner '^ready'
 	local command
 	command=$(sed -n 's/^ready //p' inner)
-	stays 3000 is_alive "$command"
+	stays $((3000 * TEST_PATIENCE)) is_alive "$command"
 	assert_equal "$(received_in inner)" ''
-	cli SET lock:x foreign PX 3000 >/dev/null
+	cli SET lock:x foreign PX $((3000 * TEST_PATIENCE)) >/dev/null
 	finish outer
 	assert_equal "$status" 80
 	is_gone "$command" || fail 'the inner COMMAND lives on'

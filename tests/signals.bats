@@ -166,7 +166,7 @@ once() {
 
 # dlock asleep with a connection to the server: it asked and now waits.
 is_waiting() {
-	[[ $(cat "/proc/$1/comm") == dlock ]] || return 1
+	is_dlock "$1" || return 1
 	find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q . || return 1
 	is_quiet "$1"
 }
