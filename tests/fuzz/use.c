@@ -94,19 +94,35 @@ void use_give(struct lock *lock, bool halves, struct lock_answer *answer)
 	settle(lock, answer);
 }
 
-void use_lock(const struct server *server, const struct lock_request *request, bool halves)
+/* What COMMAND gets to know of a lock that is held. */
+static void check_lock(struct lock *lock)
+{
+	const char *fences = lock_fences(lock);
+
+	MUST(lock_token(lock)[0] != '\0' && strlen(lock_token(lock)) < LOCK_TOKEN_SIZE);
+	MUST(fences == NULL || strchr(fences, '=') != NULL);
+	MUST(lock_watch_fd(lock) >= -1);
+}
+
+void use_whole(struct lock *lock, bool halves)
 {
 	static struct lock_answer answer;
-	struct lock *lock = use_open(server, request);
 
-	if (lock == NULL)
-		return;
 	if (use_acquire(lock, &answer)) {
+		check_lock(lock);
 		settle(lock, &answer);
 		use_renew(lock, &answer);
 	}
 	use_give(lock, halves, &answer);
 	lock_close(lock);
+}
+
+void use_lock(const struct server *server, const struct lock_request *request, bool halves)
+{
+	struct lock *lock = use_open(server, request);
+
+	if (lock != NULL)
+		use_whole(lock, halves);
 }
 
 static void hear_of(const struct lock_answer *held, void *context)
