@@ -2,6 +2,7 @@
 
 #include "fuzz.h"
 #include "lock_set.h"
+#include "server.h"
 #include "use.h"
 #include "world.h"
 
@@ -77,27 +78,29 @@ static void run_replicated(const struct server *server)
 }
 
 /* The keeper hears the answer: *answer is what it says. */
-static void leave_to_keeper(const struct server *server, struct lock_answer *answer)
+static void leave_to_keeper(
+	const struct server *server, const struct lock_request *request, struct lock_answer *answer)
 {
-	struct lock *lock = use_open(server, &plain);
+	struct lock *lock = use_open(server, request);
 	struct failure failure = {0};
 
-	if (lock != NULL && lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED) {
+	if (lock == NULL)
+		return;
+	if (lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED) {
 		lock_learn(lock, answer);
 		if (answer->result == LOCK_BUSY &&
 			lock_listen(lock, world_patience(), &failure) == LOCK_GRANTED)
 			use_acquire(lock, answer);
 		lock_hear(lock, &(struct lock_parting){.success = true}, world_patience(), answer);
 	}
-	if (lock != NULL)
-		lock_close(lock);
+	lock_close(lock);
 }
 
 static void run_kept(const struct server *server)
 {
 	struct lock_answer answer = {.result = LOCK_GRANTED, .fence = 7, .generation = 7};
 
-	leave_to_keeper(server, &answer);
+	leave_to_keeper(server, &plain, &answer);
 }
 
 static void run_denied(const struct server *server)
@@ -105,7 +108,16 @@ static void run_denied(const struct server *server)
 	struct lock_answer answer = {
 		.result = LOCK_BUSY, .look_at = world_patience().until, .free_in_ms = 5000};
 
-	leave_to_keeper(server, &answer);
+	leave_to_keeper(server, &plain, &answer);
+}
+
+static void run_late(const struct server *server)
+{
+	struct lock_request request = plain;
+	struct lock_answer answer = {.result = LOCK_TIMEOUT};
+
+	request.replicas = server->scheme == SERVER_QUORUM ? 0 : 2;
+	leave_to_keeper(server, &request, &answer);
 }
 
 /* The keeper was killed: what it had is given back on other connections. */
@@ -308,6 +320,7 @@ static const struct {
 	{'p', run_replicated},
 	{'k', run_kept},
 	{'d', run_denied},
+	{'t', run_late},
 	{'o', run_orphaned},
 	{'j', run_repeated},
 	{'m', run_set},

@@ -20,7 +20,7 @@ static const struct {
 	{'s', "redis+sentinel://h1,h2:26380/service"},
 	{'S', "redis+sentinel://user:word@h1,h2,h3/service/2"}, {'q', "redis+quorum://h1,h2,h3"},
 	{'Q', "redis+quorum://user:word@h1,[::2],h3:7000,h4,h5/2"},
-	{'f', "redis+quorum://h1,h2,h3,h4"},
+	{'w', "redis+quorum://:word@h1,h2,h3"}, {'f', "redis+quorum://h1,h2,h3,h4"},
 	{'m', "redis+quorum://"
 	      "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t,u,v,w,x,y,z,ba,bb,bc,bd,be,bf,bg,bh,"
 	      "bi,bj,bk,bl,bm,bn,bo,bp,bq,br,bs,bt,bu,bv,bw,bx,by,bz,ca,cb,cc,cd,ce,cf,cg,ch,ci,cj,"

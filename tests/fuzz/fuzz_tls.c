@@ -50,6 +50,8 @@ static const struct {
 	{'u', "rediss://node?insecure=0", OTHER, NONE, NONE},
 	{'c', "rediss://node?insecure=0", CERTIFICATE, CERTIFICATE, KEY},
 	{'o', "rediss://node?insecure=0", CERTIFICATE, OTHER, NONE},
+	{'b', "rediss://node?insecure=1", NONE, KEY, NONE},
+	{'B', "rediss+quorum://h1,h2,h3?insecure=1", NONE, KEY, NONE},
 	{'s', "rediss+sentinel://h1,h2/service?insecure=1", NONE, NONE, NONE},
 	{'q', "rediss+quorum://h1,h2,h3?insecure=1", NONE, NONE, NONE},
 	{'Q', "rediss+quorum://:word@node,node:2,node:3/2?insecure=0", CERTIFICATE, NONE, NONE},
@@ -138,7 +140,7 @@ static void read_files(const uint8_t *data, size_t size)
 		size_t length = next_part(&data, &size, &part);
 
 		fill(&loose[i], part, length);
-		if (length > 0 || i == 0)
+		if (length > 0)
 			*fields[i] = loose[i].path;
 	}
 	context = tls_terms_make(&server, &failure);

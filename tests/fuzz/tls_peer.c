@@ -69,12 +69,13 @@ static EVP_PKEY *make_key(void)
 	return key;
 }
 
-static X509 *make_certificate(EVP_PKEY *key, const char *who)
+static X509 *make_certificate(EVP_PKEY *key, const char *who, const char *use)
 {
 	X509 *made = X509_new();
 	X509_NAME *name = X509_NAME_new();
 	X509_EXTENSION *hosts =
 		X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "DNS:node,IP:::1");
+	X509_EXTENSION *purpose = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, use);
 
 	MUST(X509_NAME_add_entry_by_txt(
 		     name, "CN", MBSTRING_ASC, (const unsigned char *)who, -1, -1, 0) == 1);
@@ -83,8 +84,10 @@ static X509 *make_certificate(EVP_PKEY *key, const char *who)
 		ASN1_TIME_set_string(X509_getm_notBefore(made), "19700101000000Z") == 1 &&
 		ASN1_TIME_set_string(X509_getm_notAfter(made), "99991231235959Z") == 1 &&
 		X509_set_subject_name(made, name) == 1 && X509_set_issuer_name(made, name) == 1 &&
-		X509_add_ext(made, hosts, -1) == 1 && X509_sign(made, key, EVP_sha256()) > 0);
+		X509_add_ext(made, hosts, -1) == 1 && X509_add_ext(made, purpose, -1) == 1 &&
+		X509_sign(made, key, EVP_sha256()) > 0);
 	X509_EXTENSION_free(hosts);
+	X509_EXTENSION_free(purpose);
 	X509_NAME_free(name);
 	return made;
 }
@@ -101,6 +104,7 @@ static void write_text(BIO *bio, char text[static PEM_SIZE])
 void tls_peer_begin(void)
 {
 	static const char *const names[] = {"fuzz", "other"};
+	static const char *const uses[] = {"serverAuth,clientAuth", "clientAuth"};
 	BIO *bio = BIO_new(BIO_s_mem());
 
 	own.chance = 1;
@@ -109,7 +113,7 @@ void tls_peer_begin(void)
 	MUST(PEM_write_bio_PrivateKey(bio, own.key, NULL, NULL, 0, NULL, NULL) == 1);
 	write_text(bio, own.key_text);
 	for (int i = 0; i < 2; i++) {
-		own.certificates[i] = make_certificate(own.key, names[i]);
+		own.certificates[i] = make_certificate(own.key, names[i], uses[i]);
 		bio = BIO_new(BIO_s_mem());
 		MUST(PEM_write_bio_X509(bio, own.certificates[i]) == 1);
 		write_text(bio, own.texts[i]);

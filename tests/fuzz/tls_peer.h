@@ -18,7 +18,8 @@ struct tls_peer {
 	uint8_t spoil_with; /* 0: that and what follows is not sent, and it closes */
 };
 
-/* Once, before all else: makes a key, and two certificates of it, for "node" and ::1. */
+/* Once, before all else: makes a key, and two certificates of it, for "node" and ::1; the other one
+ * is a client's only. */
 void tls_peer_begin(void);
 
 /* In PEM. */

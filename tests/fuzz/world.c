@@ -24,6 +24,7 @@ struct far_end {
 	void *self; /* the voice's */
 	const uint8_t *at, *stop;
 	nanos goes_on_at; /* NANOS_NEVER: all is said */
+	bool began;       /* what it says begins with a pause that is not over: false */
 };
 
 static struct {
@@ -186,10 +187,11 @@ static void speak(void)
 	for (int i = 0; i < world.dials; i++) {
 		struct far_end *far = &world.far_ends[i];
 
-		if (far->goes_on_at == NANOS_NEVER || !world.voice->turn(far->self, far->fd) ||
-			far->goes_on_at > world.now)
+		far->began |= far->goes_on_at <= world.now;
+		if (far->goes_on_at == NANOS_NEVER || !far->began ||
+			!world.voice->turn(far->self, far->fd) || far->goes_on_at > world.now)
 			continue;
-		if (world.voice == &plain && far->goes_on_at > BEGIN)
+		if (world.voice == &plain)
 			drain(far);
 		go_on(far);
 	}
@@ -308,7 +310,7 @@ static struct far_end *next_far_end(void)
 	world.at = far->stop ? far->stop + 1 : world.stop;
 	if (!far->stop)
 		far->stop = world.stop;
-	far->goes_on_at = BEGIN;
+	far->goes_on_at = world.now;
 	world.dials++;
 	return far;
 }
@@ -324,7 +326,10 @@ static int begin_far_end(struct far_end *far)
 		far->at++;
 		setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
 	}
-	if (world.voice->turn(far->self, far->fd))
+	for (; far->at < far->stop && *far->at == WORLD_PAUSES; far->at++)
+		far->goes_on_at += PAUSE;
+	far->began = far->goes_on_at == world.now;
+	if (far->began && world.voice->turn(far->self, far->fd))
 		go_on(far);
 	return ends[0];
 }

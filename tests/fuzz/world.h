@@ -22,7 +22,7 @@ enum {
 	WORLD_TAKES_LITTLE, /* first of all: takes less than a request, until it has paused */
 	WORLD_BREAKS,       /* gone, with what was not read; first of all: it was never there */
 	WORLD_CANCELS,      /* somebody presses Ctrl-C */
-	WORLD_PAUSES,       /* for 300 ms */
+	WORLD_PAUSES,       /* for 300 ms; first of all: does nothing at all until then */
 	WORLD_SILENT,       /* says no more, and stays */
 	WORLD_NEXT,
 };
