@@ -40,21 +40,23 @@ static const struct {
 	uint8_t letter;
 	const char *url;
 	int cacert, cert, key;
+	enum { NOBODY, ITS_HOLDER, ANYBODY } believes; /* of CERTIFICATE */
 } places[] = {
-	{'i', "rediss://node?insecure=1", NONE, NONE, NONE},
-	{'v', "rediss://user:word@node?insecure=0", CERTIFICATE, NONE, NONE},
-	{'w', "rediss://elsewhere?insecure=0", CERTIFICATE, NONE, NONE},
-	{'6', "rediss://[::1]?insecure=0", CERTIFICATE, NONE, NONE},
-	{'7', "rediss://[::2]?insecure=0", CERTIFICATE, NONE, NONE},
-	{'n', "rediss://[::2]?sni=node", CERTIFICATE, NONE, NONE},
-	{'u', "rediss://node?insecure=0", OTHER, NONE, NONE},
-	{'c', "rediss://node?insecure=0", CERTIFICATE, CERTIFICATE, KEY},
-	{'o', "rediss://node?insecure=0", CERTIFICATE, OTHER, NONE},
-	{'b', "rediss://node?insecure=1", NONE, KEY, NONE},
-	{'B', "rediss+quorum://h1,h2,h3?insecure=1", NONE, KEY, NONE},
-	{'s', "rediss+sentinel://h1,h2/service?insecure=1", NONE, NONE, NONE},
-	{'q', "rediss+quorum://h1,h2,h3?insecure=1", NONE, NONE, NONE},
-	{'Q', "rediss+quorum://:word@node,node:2,node:3/2?insecure=0", CERTIFICATE, NONE, NONE},
+	{'i', "rediss://node?insecure=1", NONE, NONE, NONE, ANYBODY},
+	{'v', "rediss://user:word@node?insecure=0", CERTIFICATE, NONE, NONE, ITS_HOLDER},
+	{'w', "rediss://elsewhere?insecure=0", CERTIFICATE, NONE, NONE, NOBODY},
+	{'6', "rediss://[::1]?insecure=0", CERTIFICATE, NONE, NONE, ITS_HOLDER},
+	{'7', "rediss://[::2]?insecure=0", CERTIFICATE, NONE, NONE, NOBODY},
+	{'n', "rediss://[::2]?sni=node", CERTIFICATE, NONE, NONE, ITS_HOLDER},
+	{'u', "rediss://node?insecure=0", OTHER, NONE, NONE, NOBODY},
+	{'c', "rediss://node?insecure=0", CERTIFICATE, CERTIFICATE, KEY, ITS_HOLDER},
+	{'o', "rediss://node?insecure=0", CERTIFICATE, OTHER, NONE, ITS_HOLDER},
+	{'b', "rediss://node?insecure=1", NONE, KEY, NONE, NOBODY},
+	{'B', "rediss+quorum://h1,h2,h3?insecure=1", NONE, KEY, NONE, NOBODY},
+	{'s', "rediss+sentinel://h1,h2/service?insecure=1", NONE, NONE, NONE, ANYBODY},
+	{'q', "rediss+quorum://h1,h2,h3?insecure=1", NONE, NONE, NONE, ANYBODY},
+	{'Q', "rediss+quorum://:word@node,node:2,node:3/2?insecure=0", CERTIFICATE, NONE, NONE,
+		ITS_HOLDER},
 };
 
 #define KINDS  (sizeof(kinds) / sizeof(kinds[0]))
@@ -167,16 +169,29 @@ static size_t add_parameter(char *url, size_t used, size_t size, const char *nam
 	return used + (size_t)snprintf(url + used, size - used, "&%s=%s", name, given[file].path);
 }
 
-static struct server *open_place(uint8_t letter)
+static size_t find_place(uint8_t letter)
 {
-	size_t which = letter % PLACES, used;
+	for (size_t i = 0; i < PLACES; i++)
+		if (places[i].letter == letter)
+			return i;
+	return letter % PLACES;
+}
+
+static size_t find_kind(uint8_t letter)
+{
+	for (size_t i = 0; i < KINDS; i++)
+		if (kinds[i].letter == letter)
+			return i;
+	return letter % KINDS;
+}
+
+static struct server *open_place(size_t which)
+{
+	size_t used;
 	struct failure failure;
 	struct server *server;
 	char url[200];
 
-	for (size_t i = 0; i < PLACES; i++)
-		if (places[i].letter == letter)
-			which = i;
 	used = (size_t)snprintf(url, sizeof(url), "%s", places[which].url);
 	used = add_parameter(url, used, sizeof(url), "cacert", places[which].cacert);
 	used = add_parameter(url, used, sizeof(url), "cert", places[which].cert);
@@ -188,18 +203,16 @@ static struct server *open_place(uint8_t letter)
 
 static void meet(const uint8_t *data, size_t size)
 {
-	size_t which = data[0] % KINDS;
-	struct server *server = open_place(data[1]);
-	struct tls_peer peer;
+	struct tls_peer peer = kinds[find_kind(data[0])].peer;
+	size_t place = find_place(data[1]);
+	struct server *server = open_place(place);
 
-	for (size_t i = 0; i < KINDS; i++)
-		if (kinds[i].letter == data[0])
-			which = i;
-	peer = kinds[which].peer;
+	peer.distrusted = places[place].believes == NOBODY ||
+			  (peer.other && places[place].believes == ITS_HOLDER);
 	peer.spoil_at = data[3] | (size_t)data[4] << 8;
 	peer.spoil_with = data[5];
 	tls_peer_play(&peer);
-	world_begin(data + HEAD, size - HEAD, peer.version ? &tls_peer_voice : NULL);
+	world_begin(data + HEAD, size - HEAD, &tls_peer_voice);
 	act(data[2], server);
 	world_end();
 	server_free(server);

@@ -152,7 +152,7 @@ void tls_peer_play(const struct tls_peer *peer)
 	own.peer = *peer;
 	own.chance = 1;
 	SSL_CTX_free(own.context);
-	own.context = peer->version ? make_context(peer) : NULL;
+	own.context = make_context(peer);
 }
 
 /* --- What it does --------------------------------------------------------------------------- */
@@ -208,10 +208,14 @@ static bool turn(void *self, int fd)
 	char bytes[4096];
 	ssize_t size;
 
-	while ((size = recv(fd, bytes, sizeof(bytes), 0)) > 0)
+	while ((size = recv(fd, bytes, sizeof(bytes), 0)) > 0) {
+		MUST(memmem(bytes, (size_t)size, "EVAL", 4) == NULL);
 		MUST(BIO_write(session->in, bytes, (int)size) == size);
+	}
 	ERR_clear_error();
-	if (!session->over) {
+	if (own.peer.version == 0) {
+		session->over = true;
+	} else if (!session->over) {
 		int result = SSL_accept(session->ssl);
 
 		session->shaken = result == 1;
@@ -219,7 +223,7 @@ static bool turn(void *self, int fd)
 			result == 1 || SSL_get_error(session->ssl, result) != SSL_ERROR_WANT_READ;
 	} else if (session->shaken) {
 		while (SSL_read(session->ssl, bytes, sizeof(bytes)) > 0)
-			continue;
+			MUST(!own.peer.distrusted);
 	}
 	pass_on(session, fd);
 	return session->over;
@@ -244,7 +248,7 @@ static void act(void *self, int fd, uint8_t what)
 	SSL *ssl = session->ssl;
 
 	ERR_clear_error();
-	switch (what) {
+	switch (own.peer.version ? what : 0) {
 	case 'k':
 		SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED);
 		break;

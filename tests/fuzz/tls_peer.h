@@ -10,7 +10,8 @@
 struct world_voice;
 
 struct tls_peer {
-	int version;        /* the only one that it speaks */
+	int version;        /* the only one that it speaks; 0: no TLS, it says all as it stands */
+	bool distrusted;    /* it must never hear a request */
 	bool asks;          /* for a client's certificate, */
 	bool insists;       /* and ends the session where there is none that it trusts */
 	bool other;         /* shows the other certificate */
@@ -26,7 +27,7 @@ void tls_peer_begin(void);
 const char *tls_peer_certificate(bool other);
 const char *tls_peer_key(void);
 
-/* What the voice plays from now on. */
+/* What the voice plays from now on. A run is aborted where a request can be read by others. */
 void tls_peer_play(const struct tls_peer *peer);
 
 /* Of its acts: k, n a new key, and the other side's as well or not; t a session ticket; r asks for
