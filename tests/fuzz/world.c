@@ -74,36 +74,7 @@ static void end_plainly(void *self)
 static const struct world_voice plain = {
 	begin_plainly, turn_plainly, say_plainly, act_plainly, end_plainly};
 
-/* --- A run ---------------------------------------------------------------------------------- */
-
-static int lowest_free(void)
-{
-	int fd = dup(STDERR_FILENO);
-
-	MUST(fd >= 0);
-	close(fd);
-	return fd;
-}
-
-struct patience world_patience(void)
-{
-	return (struct patience){world.now + SPAN, world.cancelled ? -1 : world.cancel};
-}
-
-void world_begin(const uint8_t *data, size_t size, const struct world_voice *voice)
-{
-	world.lowest = lowest_free();
-	world.cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	MUST(world.cancel >= 0);
-	world.cancelled = false;
-	world.runs = true;
-	world.voice = voice ? voice : &plain;
-	world.at = data;
-	world.stop = data + size;
-	world.now = BEGIN;
-	world.dials = 0;
-	world.looks = 0;
-}
+/* --- What is said --------------------------------------------------------------------------- */
 
 static void hang_up(struct far_end *far)
 {
@@ -112,19 +83,6 @@ static void hang_up(struct far_end *far)
 	far->fd = -1;
 	far->goes_on_at = NANOS_NEVER;
 }
-
-void world_end(void)
-{
-	world.runs = false;
-	while (world.dials > 0) {
-		hang_up(&world.far_ends[--world.dials]);
-		world.voice->end(world.far_ends[world.dials].self);
-	}
-	close(world.cancel);
-	MUST(lowest_free() == world.lowest);
-}
-
-/* --- What is said --------------------------------------------------------------------------- */
 
 static void press_ctrl_c(void)
 {
@@ -186,10 +144,13 @@ static void speak(void)
 {
 	for (int i = 0; i < world.dials; i++) {
 		struct far_end *far = &world.far_ends[i];
+		bool ready;
 
 		far->began |= far->goes_on_at <= world.now;
-		if (far->goes_on_at == NANOS_NEVER || !far->began ||
-			!world.voice->turn(far->self, far->fd) || far->goes_on_at > world.now)
+		if (far->fd < 0 || !far->began)
+			continue;
+		ready = world.voice->turn(far->self, far->fd);
+		if (!ready || far->goes_on_at > world.now)
 			continue;
 		if (world.voice == &plain)
 			drain(far);
@@ -206,6 +167,49 @@ static nanos next_due(void)
 		if (world.far_ends[i].goes_on_at > world.now && world.far_ends[i].goes_on_at < due)
 			due = world.far_ends[i].goes_on_at;
 	return due;
+}
+
+/* --- A run ---------------------------------------------------------------------------------- */
+
+static int lowest_free(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	MUST(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+struct patience world_patience(void)
+{
+	return (struct patience){world.now + SPAN, world.cancelled ? -1 : world.cancel};
+}
+
+void world_begin(const uint8_t *data, size_t size, const struct world_voice *voice)
+{
+	world.lowest = lowest_free();
+	world.cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	MUST(world.cancel >= 0);
+	world.cancelled = false;
+	world.runs = true;
+	world.voice = voice ? voice : &plain;
+	world.at = data;
+	world.stop = data + size;
+	world.now = BEGIN;
+	world.dials = 0;
+	world.looks = 0;
+}
+
+void world_end(void)
+{
+	speak(); /* what was sent last is looked at as well */
+	world.runs = false;
+	while (world.dials > 0) {
+		hang_up(&world.far_ends[--world.dials]);
+		world.voice->end(world.far_ends[world.dials].self);
+	}
+	close(world.cancel);
+	MUST(lowest_free() == world.lowest);
 }
 
 /* --- Time and chance ------------------------------------------------------------------------ */
