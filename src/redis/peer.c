@@ -218,17 +218,15 @@ static struct pollfd interest(const struct peer *peer)
 {
 	const struct connection *connection = peer->session.connection;
 	bool awaited = peer->due_count > 0 || peer->session.greetings > 0;
+	short events = POLLOUT;
 
 	if (!connection)
 		return (struct pollfd){.fd = resolve_fd(peer->session.lookup), .events = POLLIN};
 	if (!awaited && !connection_is_pending(connection))
 		return (struct pollfd){.fd = -1};
-	return (struct pollfd){
-		.fd = connection_fd(connection),
-		.events = awaited || connection_is_untouched(connection)
-				  ? connection_events(connection)
-				  : POLLOUT,
-	};
+	if (awaited || connection_is_untouched(connection))
+		events = connection_events(connection);
+	return (struct pollfd){.fd = connection_fd(connection), .events = events};
 }
 
 /* A server that takes no more bytes may all the same say something, or close. */

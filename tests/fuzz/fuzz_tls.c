@@ -19,7 +19,8 @@
 #include "tls_peer.h"
 #include "world.h"
 
-#define HEAD 6
+#define HEAD      6
+#define SIZE_MOST 16384
 
 static const struct {
 	uint8_t letter;
@@ -145,6 +146,7 @@ static void read_files(const uint8_t *data, size_t size)
 		if (length > 0)
 			*fields[i] = loose[i].path;
 	}
+	MUST(size < SIZE_MOST);
 	context = tls_terms_make(&server, &failure);
 	MUST(context || (failure.code == EXIT_CONFIG && failure.text[0] != '\0'));
 	if (context) {
@@ -220,7 +222,7 @@ static void meet(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size < HEAD || size >= 16384)
+	if (size < HEAD || size >= SIZE_MOST)
 		return 0;
 	prepare();
 	ERR_clear_error();
