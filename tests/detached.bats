@@ -453,7 +453,7 @@ share_is_over() {
 	local began option
 	for option in '' -s '--permits=1'; do
 		take one $option x -t 10m
-		wait_for a ${option/-s/}
+		enqueue a ${option/-s/}
 		try dlock renew x "$one_token" -t 1
 		expect 0
 		began=$(now_ms)

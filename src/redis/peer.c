@@ -216,16 +216,32 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 static struct pollfd interest(const struct peer *peer)
 {
 	const struct connection *connection = peer->session.connection;
+	bool awaited = peer->due_count > 0 || peer->session.greetings > 0;
+	short events = POLLOUT;
 
 	if (!connection)
 		return (struct pollfd){.fd = resolve_fd(peer->session.lookup), .events = POLLIN};
-	if (!connection_is_pending(connection) && peer->due_count == 0 &&
-		peer->session.greetings == 0)
+	if (!awaited && !connection_is_pending(connection))
 		return (struct pollfd){.fd = -1};
-	return (struct pollfd){
-		.fd = connection_fd(connection),
-		.events = connection_events(connection),
-	};
+	if (awaited || connection_is_untouched(connection))
+		events = connection_events(connection);
+	return (struct pollfd){.fd = connection_fd(connection), .events = events};
+}
+
+/* A server that takes no more bytes may all the same say something, or close. */
+static void heed_events(struct peer *peer, short events)
+{
+	bool pending;
+
+	if (!peer->session.connection) {
+		begin(peer);
+		return;
+	}
+	pending = connection_is_pending(peer->session.connection);
+	if (pending)
+		peer_flush(peer);
+	if (!peer_is_untouched(peer) && (!pending || (events & ~POLLOUT)))
+		peer->readable = true;
 }
 
 enum patience_end peers_wait(struct peer *peers, size_t count, struct patience patience)
@@ -237,16 +253,9 @@ enum patience_end peers_wait(struct peer *peers, size_t count, struct patience p
 		fds[i] = interest(&peers[i]);
 	fds[count] = (struct pollfd){.fd = patience.cancel_fd, .events = POLLIN};
 	ready = poll(fds, (nfds_t)count + 1, clock_poll_ms(patience.until));
-	for (size_t i = 0; ready > 0 && i < count; i++) {
-		if (fds[i].revents == 0)
-			continue;
-		if (!peers[i].session.connection)
-			begin(&peers[i]);
-		else if (connection_is_pending(peers[i].session.connection))
-			peer_flush(&peers[i]);
-		else
-			peers[i].readable = true;
-	}
+	for (size_t i = 0; ready > 0 && i < count; i++)
+		if (fds[i].revents != 0)
+			heed_events(&peers[i], fds[i].revents);
 	if (ready > 0 && fds[count].revents)
 		return PATIENCE_CANCELLED;
 	return clock_now() >= patience.until ? PATIENCE_OVER : PATIENCE_READY;

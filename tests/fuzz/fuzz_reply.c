@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	MUST(server != NULL);
 	if (size > 0 && size < 16384) {
-		world_begin(data + 1, size - 1);
+		world_begin(data + 1, size - 1, NULL);
 		if (ways & SURVEY)
 			look(server, ways);
 		else

@@ -1,6 +1,9 @@
 #include "use.h"
 
+#include "findings.h"
 #include "fuzz.h"
+#include "show.h"
+#include "views.h"
 #include "world.h"
 
 #define ROUNDS 8
@@ -13,6 +16,7 @@ static void check_failure(const struct failure *failure)
 {
 	MUST(failure->code != EXIT_DONE && failure->text[0] != '\0');
 	MUST(memchr(failure->text, '\0', sizeof(failure->text)) != NULL);
+	show_text(failure->text);
 }
 
 static void check_result(enum lock_result result, const struct failure *failure)
@@ -27,8 +31,10 @@ static void check_answer(const struct lock_answer *answer)
 	MUST(answer->handed_count >= 0 && answer->handed_count <= LOCK_HANDED_MOST);
 	for (int i = 0; i < answer->handed_count; i++)
 		MUST(memchr(answer->handed[i], '\0', LOCK_TOKEN_SIZE) != NULL);
-	if (answer->result == LOCK_BUSY)
+	if (answer->result == LOCK_BUSY) {
 		MUST(memchr(answer->holder_token, '\0', LOCK_TOKEN_SIZE) != NULL);
+		show_holder(answer);
+	}
 	if (answer->result == LOCK_GRANTED)
 		MUST(answer->asked_at >= 0 && answer->asked_at <= clock_now() &&
 			answer->fence <= INT64_MAX);
@@ -94,14 +100,36 @@ void use_give(struct lock *lock, bool halves, struct lock_answer *answer)
 	settle(lock, answer);
 }
 
-void use_lock(const struct server *server, const struct lock_request *request, bool halves)
+/* Each name once, and in order. */
+static void check_fences(const char *fences)
+{
+	const char *last = NULL;
+
+	for (const char *at = fences; at != NULL && *at != '\0';) {
+		size_t length = strcspn(at, "=");
+
+		MUST(length > 0 && at[length] == '=');
+		MUST(last == NULL || strncmp(last, at, length + 1) < 0);
+		last = at;
+		at += length + strcspn(at + length, " ");
+		at += *at == ' ';
+	}
+}
+
+/* What COMMAND gets to know of a lock that is held. */
+static void check_lock(struct lock *lock)
+{
+	MUST(lock_token(lock)[0] != '\0' && strlen(lock_token(lock)) < LOCK_TOKEN_SIZE);
+	MUST(lock_watch_fd(lock) >= -1);
+	check_fences(lock_fences(lock));
+}
+
+void use_whole(struct lock *lock, bool halves)
 {
 	static struct lock_answer answer;
-	struct lock *lock = use_open(server, request);
 
-	if (lock == NULL)
-		return;
 	if (use_acquire(lock, &answer)) {
+		check_lock(lock);
 		settle(lock, &answer);
 		use_renew(lock, &answer);
 	}
@@ -109,9 +137,18 @@ void use_lock(const struct server *server, const struct lock_request *request, b
 	lock_close(lock);
 }
 
+void use_lock(const struct server *server, const struct lock_request *request, bool halves)
+{
+	struct lock *lock = use_open(server, request);
+
+	if (lock != NULL)
+		use_whole(lock, halves);
+}
+
 static void hear_of(const struct lock_answer *held, void *context)
 {
 	check_answer(held);
+	show_holder(held);
 	++*(int *)context;
 }
 
@@ -127,36 +164,33 @@ void use_force(struct lock *lock, struct lock_answer *answer)
 
 /* --- All locks ------------------------------------------------------------------------------ */
 
-/* Every text is read, so that a sanitizer sees where it is not all there. */
-static size_t read_party(const struct lock_view_party *view)
+static void check_party(const struct lock_view_party *view)
 {
 	MUST(view->mode >= LOCK_EXCLUSIVE && view->mode <= LOCK_PERMITS && view->ttl_ms >= -1);
-	return strlen(view->party.host) + strlen(view->party.boot) + strlen(view->party.user) +
-	       strlen(view->party.label);
 }
 
-static void show(const struct lock_view *view, void *context)
+static void take(const struct lock_view *view, void *context)
 {
-	size_t *sum = context;
-
 	MUST(view->name != NULL && view->key != NULL && view->ttl_ms >= -1);
 	MUST(view->fence <= INT64_MAX);
-	*sum += strlen(view->name) + strlen(view->key) +
-		(view->dissent ? strlen(view->dissent) : 0);
 	for (size_t i = 0; i < view->holder_count; i++)
-		*sum += read_party(&view->holders[i]);
+		check_party(&view->holders[i]);
 	for (size_t i = 0; i < view->waiter_count; i++)
-		*sum += read_party(&view->waiters[i]);
+		check_party(&view->waiters[i]);
+	views_take(view, context);
 }
 
 void use_survey(const struct server *server, char *const *names, size_t name_count, bool idle_too)
 {
 	struct failure failure = {0};
-	size_t sum = 0;
+	struct views views = {0};
 
-	if (!lock_survey(server, "lock:", names, name_count, idle_too, show, &sum, world_patience(),
-		    &failure))
+	if (lock_survey(server, "lock:", names, name_count, idle_too, take, &views,
+		    world_patience(), &failure))
+		show_views(&views);
+	else
 		check_failure(&failure);
+	views_free(&views);
 }
 
 void use_look(const struct server *server, char *const *names, size_t name_count)
@@ -164,29 +198,35 @@ void use_look(const struct server *server, char *const *names, size_t name_count
 	struct failure failure = {0};
 	struct lock_lookout *lookout =
 		lock_lookout_open(server, "lock:", names, name_count, &failure);
-	size_t sum = 0;
 
 	MUST(lookout != NULL);
-	for (int round = 0; round < 2; round++)
-		if (!lock_look(lookout, show, &sum, world_patience(), &failure))
+	for (int round = 0; round < 2; round++) {
+		struct views views = {0};
+
+		if (lock_look(lookout, take, &views, world_patience(), &failure))
+			show_views(&views);
+		else
 			check_failure(&failure);
+		views_free(&views);
+	}
 	lock_lookout_close(lookout);
 }
 
-static void take(const struct lock_finding *finding, void *context)
+static void take_finding(const struct lock_finding *finding, void *context)
 {
 	MUST(finding->server != NULL && finding->subject != NULL && finding->found[0] != '\0');
 	MUST((finding->verdict == LOCK_FIT) == (finding->code == EXIT_DONE));
-	*(size_t *)context += strlen(finding->server) + strlen(finding->found) +
-			      (finding->advice ? strlen(finding->advice) : 0);
+	findings_take(finding, context);
 }
 
 void use_examine(const struct server *server, const struct lock_request *request)
 {
 	struct failure failure = {0};
-	size_t sum = 0;
+	struct findings findings = {0};
 
-	if (!lock_examine(server, request, take, &sum, &failure))
+	if (!lock_examine(server, request, take_finding, &findings, &failure))
 		check_failure(&failure);
-	MUST(sum > 0);
+	MUST(findings.count > 0);
+	show_findings(&findings, server);
+	findings_free(&findings);
 }

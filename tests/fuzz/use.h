@@ -16,7 +16,10 @@ void use_renew(struct lock *lock, struct lock_answer *answer);
 /* Gives it back; by halves where that can be. */
 void use_give(struct lock *lock, bool halves, struct lock_answer *answer);
 
-/* All of these, one after the other. */
+/* All of these, one after the other, and closes it. */
+void use_whole(struct lock *lock, bool halves);
+
+/* The same with one that it opens. */
 void use_lock(const struct server *server, const struct lock_request *request, bool halves);
 
 /* Breaks it. */
