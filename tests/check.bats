@@ -17,9 +17,10 @@ finding() {
 			| .verdict + ": " + .found + (if .advice then " -> " + .advice else "" end)' try.out
 }
 
-# check [OPTION]...
+# check [OPTION]... (No failure without saying what to do.)
 check() {
 	try dlock check --json "$@"
+	jq -e 'all(.findings[]; .verdict != "failure" or .advice != null)' try.out >/dev/null || fail "$out"
 }
 
 # rewritten RULE...: the file's server behind a proxy that changes what it says, at ./rewrite.socket.

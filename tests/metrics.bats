@@ -56,9 +56,9 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 	finish three
 	wait_until is_free x
 	assert_equal "$(metric dlock_held)$(metric dlock_waiters)$(metric dlock_ttl_seconds)" 00
-	cli SET lock:x foreign PX 500 >/dev/null
+	cli SET lock:x foreign PX 60000 >/dev/null
 	assert_equal "$(metric dlock_held)" 1
-	wait_until is_free x
+	cli DEL lock:x >/dev/null
 }
 
 @test "counters: grants, contentions, timeouts, losses, and the time waited and held" {
@@ -95,13 +95,14 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 
 @test "any NAME is a label: quotes, backslashes, and what no terminal should get" {
 	try dlock 'a "b" \c é' true
-	cli SET $'lock:ctl\x01' foreign PX 1500 >/dev/null
-	cli SET $'lock:ctl\x02' foreign PX 1500 >/dev/null
+	cli SET $'lock:ctl\x01' foreign PX 60000 >/dev/null
+	cli SET $'lock:ctl\x02' foreign PX 60000 >/dev/null
 	try dlock status --openmetrics
 	assert grep -qxF 'dlock_held{name="a \"b\" \\c é"} 0' try.out
 	assert grep -qxF 'dlock_held{name="ctl\\x01"} 1' try.out
 	assert grep -qxF 'dlock_held{name="ctl\\x02"} 1' try.out
 	refute grep -qP '[\x01\x02]' try.out
+	cli FLUSHALL >/dev/null
 }
 
 @test "a NAME that looks escaped is another than the one that is" {
@@ -183,7 +184,7 @@ exposition() { printf '%s\n' "$@" | "$PYTHON" "$BATS_TEST_DIRNAME/aux/openmetric
 	refute exposition '# TYPE a gauge' 'b 2' '# EOF'
 	refute exposition '# TYPE a gauge' 'a 1' '# TYPE b gauge' 'b 1' '# TYPE a gauge' '# EOF'
 	refute exposition '# TYPE a gauge' 'a 1' '# EOF' 'a 2'
-	cli DEL lock:z >/dev/null
+	kill "$four_pid"
 	finish four || true
 	cli FLUSHALL >/dev/null
 	let_go one || true

@@ -16,6 +16,21 @@
 
 /* --- One server ------------------------------------------------------------------------------ */
 
+/* Where the finding has no other. */
+static const char *usual_advice(enum exit_code code)
+{
+	switch (code) {
+	case EXIT_REFUSED:
+		return "the right user, password or certificate";
+	case EXIT_PROTOCOL:
+		return "the URL of a Redis or Valkey server";
+	case EXIT_SYSTEM:
+		return "more memory or descriptors for dlock (ulimit)";
+	default:
+		return "see that it runs, can be reached from here, and takes writes";
+	}
+}
+
 void visit_tell(struct visit *visit, const char *subject, enum lock_verdict verdict,
 	enum exit_code code, const char *advice, const char *found, ...)
 {
@@ -29,6 +44,8 @@ void visit_tell(struct visit *visit, const char *subject, enum lock_verdict verd
 	va_end(arguments);
 	if (verdict == LOCK_UNFIT && visit->code == EXIT_DONE)
 		visit->code = code;
+	if (verdict == LOCK_UNFIT && !advice)
+		finding.advice = usual_advice(code);
 	if (verdict != LOCK_FIT)
 		finding.code = verdict == LOCK_UNFIT && !visit->is_one_of_many ? code : EXIT_BUSY;
 	visit->take(&finding, visit->context);
@@ -236,7 +253,7 @@ static void judge_majority(struct visit *whole, const struct visit *visits, size
 			code = visits[i].code;
 	}
 	if (fit <= count / 2)
-		visit_tell(whole, "majority", LOCK_UNFIT, code, NULL,
+		visit_tell(whole, "majority", LOCK_UNFIT, code, "mend those that failed",
 			"%zu of %zu servers are fit: too few to take a lock", fit, count);
 	else if (fit < count)
 		visit_tell(whole, "majority", LOCK_DOUBTFUL, EXIT_DONE, NULL,
