@@ -91,6 +91,10 @@ all_caught() {
 	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline
 }
 
+@test "waiting: readers overtake, a foreign client is asked without a pause, two read one connection" {
+	all_caught readers-overtake foreign-spins handover-shares-connection
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/mutants/*; do
