@@ -91,8 +91,8 @@ all_caught() {
 	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline
 }
 
-@test "waiting: readers overtake, a foreign client is asked without a pause, two read one connection" {
-	all_caught readers-overtake foreign-spins handover-shares-connection
+@test "waiting: readers overtake, a foreign client is asked without a pause" {
+	all_caught readers-overtake foreign-spins
 }
 
 @test "every mutant is in one of these tests" {
