@@ -1,6 +1,9 @@
 #include "handover.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -37,18 +40,23 @@ void handover_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
 	}
 }
 
-/* An outer dlock is to know the process by its name from the start: COMMAND did not leave it
- * running. */
-static pid_t fork_by_name(const char *name)
+/* Returns when the child has its name: an outer dlock that finds it once we have ended is to know
+ * that COMMAND did not leave it running. */
+static pid_t fork_named(const char *name)
 {
-	char own[16]; /* as long as the kernel's are */
-	pid_t pid;
+	int named[2];
+	bool paired = pipe2(named, O_CLOEXEC) == 0;
+	pid_t pid = fork();
+	char none;
 
-	prctl(PR_GET_NAME, own);
-	prctl(PR_SET_NAME, name);
-	pid = fork();
-	if (pid != 0)
-		prctl(PR_SET_NAME, own);
+	if (pid == 0)
+		prctl(PR_SET_NAME, name);
+	if (!paired)
+		return pid;
+	close(named[1]);
+	while (pid > 0 && read(named[0], &none, 1) < 0 && errno == EINTR)
+		continue;
+	close(named[0]);
 	return pid;
 }
 
@@ -59,7 +67,7 @@ void handover_leave_behind(struct lock *lock, struct lock_answer *answer, nanos 
 	static struct lock_answer own; /* large */
 
 	own = *answer;
-	if (fork_by_name(HANDOVER_PROGRAM) != 0)
+	if (fork_named(HANDOVER_PROGRAM) != 0)
 		return;
 	setpgid(0, 0);
 	inherited_close();

@@ -186,3 +186,20 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 	expect_failure 1 'b is held by'
 	let_go one
 }
+
+@test "dead waiters in a row for one of them are passed over when it is given back" {
+	hold one a --also b
+	local i began
+	for i in 1 2 3 4; do
+		start "w$i" dlock b echo had
+		wait_until queued b $i
+		wait_until is_quiet "$pid"
+	done
+	kill -KILL $w1_pid $w2_pid $w3_pid
+	began=$(now_ms)
+	let_go one
+	finish w4
+	expect 0 had
+	assert_between $(($(now_ms) - began)) 0 $((6000 * TEST_PATIENCE)) ms
+	cli FLUSHALL >/dev/null # what the dead left ends with their leases
+}

@@ -92,6 +92,10 @@ all_caught() {
 	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline hold-retries-for-nobody
 }
 
+@test "waiting: readers overtake, a foreign client is asked without a pause" {
+	all_caught readers-overtake foreign-spins
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/mutants/*; do
