@@ -441,7 +441,7 @@ tree() {
 }
 
 @test "--max-run: it still counts when only descendants of COMMAND are left" {
-	try dlock --max-run 1500ms --grace 300ms x bash -c 'setsid sleep 60 & echo $!'
+	try dlock --max-run $((1500 * TEST_PATIENCE))ms --grace 300ms x bash -c 'setsid sleep 60 & echo $!'
 	assert_equal "$status" 0
 	local orphan=$out
 	assert is_held x

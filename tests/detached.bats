@@ -387,10 +387,11 @@ running() {
 }
 
 @test "a wrong token: exit 1, nothing changed" {
-	take other y
-	take one x
-	hold run z
-	cli SET lock:foreign secret PX 60000 >/dev/null
+	# Nothing expires meanwhile, and nothing is renewed.
+	take other -t 1h y
+	take one -t 1h x
+	hold run z -t 1h
+	cli SET lock:foreign secret PX 3600000 >/dev/null
 	local token command
 	for command in renew release; do
 		for token in h:1:a "$other_token" dlock:shared dlock:permits '*' '}:meta'; do
@@ -424,9 +425,9 @@ running() {
 
 @test "an expired token: exit 1, nothing changed, whoever has the lock by then" {
 	take one -t 1 x
-	take share -s -t 1 y
-	take long -s -t 50 y
-	cli PEXPIRE "$(who y "$share_token")" 60000 >/dev/null # no record of it shall count for more
+	take share -s -t $TEST_PATIENCE y
+	take long -s -t $((50 * TEST_PATIENCE)) y
+	cli PEXPIRE "$(who y "$share_token")" $((60000 * TEST_PATIENCE)) >/dev/null # no record of it shall count for more
 	wait_until is_free x
 	wait_until share_is_over
 	denied 1 'or has expired' renew x "$one_token"
