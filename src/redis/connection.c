@@ -339,14 +339,15 @@ void connection_drain(struct connection *connection)
 
 bool connection_is_pending(const struct connection *connection)
 {
-	return connection->connecting || connection->out_sent < connection->out_length;
+	return connection->out_sent < connection->out_length;
 }
 
 short connection_events(const struct connection *connection)
 {
 	if (connection->tls)
 		return tls_layer->events(connection->tls);
-	return connection_is_pending(connection) ? POLLIN | POLLOUT : POLLIN;
+	return connection->connecting || connection_is_pending(connection) ? POLLIN | POLLOUT
+									   : POLLIN;
 }
 
 bool connection_is_untouched(const struct connection *connection)

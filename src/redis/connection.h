@@ -56,7 +56,8 @@ enum wire connection_take(
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);
 
-/* Something is to be sent, or still to be connected: connection_flush is to go on. */
+/* Something is to be sent: connection_flush is to go on, with connecting first where that has not
+ * been done. A socket that takes bytes is no news to whoever has none. */
 bool connection_is_pending(const struct connection *connection);
 
 /* What poll(2) is to wait for. */
