@@ -537,6 +537,24 @@ use() { # [NAME=VALUE]...
 	assert_equal "$(meta x ended)" 'e d c b'
 }
 
+@test "a share that was given back is known as such after many others, too" {
+	local mode n f g
+	for mode in s p30; do
+		take $mode a mode=$mode
+		f=$fence g=$gen
+		take $mode b mode=$mode
+		give $mode a mode=$mode fence=$f gen=$g since=$since
+		give $mode b mode=$mode fence=$fence gen=$gen since=$since
+		for n in {1..18}; do
+			take $mode r$n mode=$mode
+			give $mode r$n mode=$mode fence=$fence gen=$gen since=$since
+		done
+		give $mode a mode=$mode fence=$f gen=$g since=$since
+		says released
+		assert_between "$(wc -w <<<"$(meta $mode ended)")" 20 20 tokens
+	done
+}
+
 @test "a release that is repeated tells again to whom it handed the lock" {
 	take x a
 	local f=$fence

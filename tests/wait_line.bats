@@ -61,6 +61,25 @@ teardown() { test_end; }
 	let_go one
 }
 
+@test "in the background of a terminal nothing is drawn, until it comes to the foreground" {
+	hold one x
+	python "$one_command" <<-'END'
+		import os, signal, sys
+		from terminal import *
+
+		shell = Shell()
+		shell.run("dlock -w 60 x true &")
+		said = shell.run("sleep 2")
+		check("waiting" not in said, said)
+		shell.send("fg\n")
+		shell.expect("waiting for")
+		os.kill(int(sys.argv[1]), signal.SIGRTMIN)
+		shell.expect(shell.PROMPT)
+		shell.leave()
+	END
+	finish one
+}
+
 @test "no terminal: nothing is said while waiting, with -v one line when it begins" {
 	hold one x
 	start quiet dlock -w 2 x true

@@ -82,8 +82,9 @@ local function change(field, value)
   changes[#changes + 1] = value
 end
 if not repeated then
-  -- The last four that gave it back.
-  local before = meta.ended:match('^%S+ %S+ %S+') or meta.ended
+  -- The last four that gave it back; of those that share it more come in between two tries of one.
+  local most = want == 'x' and '^%S+ %S+ %S+' or '^%S+' .. (' %S+'):rep(18)
+  local before = meta.ended:match(most) or meta.ended
   change('ended', before == '' and me or me .. ' ' .. before)
 end
 meta.fence, meta.gen = math.max(meta.fence, fence), math.max(meta.gen, gen)
