@@ -76,7 +76,7 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 
 @test "those that are held are renewed while the next is waited for, and while COMMAND runs" {
 	hold one b -t $((60 * TEST_PATIENCE))
-	start two dlock -t $((2 * TEST_PATIENCE)) --also a --also b c sh -c "echo run; sleep $((3 * TEST_PATIENCE)); echo end"
+	start two dlock -t $((2 * TEST_PATIENCE)) --also a --also b c sh -c 'echo run; until [ -e end ]; do sleep 0.05; done'
 	wait_until is_held a
 	local token
 	token=$(cli GET lock:a)
@@ -84,6 +84,7 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 	let_go one
 	wait_until file_has two.out run
 	stays $((2500 * TEST_PATIENCE)) all_held a b c
+	touch end
 	finish two
 	assert_equal "$status$err" 0
 }

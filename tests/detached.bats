@@ -552,7 +552,7 @@ share_is_over() {
 
 @test "--at-least outlives the release, and its token does not" {
 	# As long as the lines up to the last denial may take.
-	local least=$((2 * TEST_PATIENCE))
+	local least=$((3 * TEST_PATIENCE))
 	take one -t 1 --at-least $least x
 	assert_between "$(cli PTTL lock:x)" 1001 $((least * 1000))
 	enqueue a

@@ -312,8 +312,8 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 }
 
 @test "--at-least outlives the script" {
-	write script.sh <<-'END'
-		dlock hold --at-least 700ms x || exit
+	write script.sh <<-END
+		dlock hold --at-least $((1500 * TEST_PATIENCE))ms x || exit
 	END
 	try dash script.sh
 	expect 0

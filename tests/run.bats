@@ -210,7 +210,7 @@ same_with_and_without_dlock() {
 	for file in bare dlocked; do
 		is_file $file || fail "COMMAND did not run ($file)"
 		sed -E -e '/^(pid|parent|group|session) /d' -e '/^env DLOCK_(NAME|TOKEN|FENCE)=/d' \
-			-e '/^env _=/d' ${VALGRIND:+-e '/^env LD_PRELOAD=$/d'} $file >$file.same
+			-e '/^env _=/d' ${VALGRIND:+-e '/^env LD_PRELOAD=/d'} $file >$file.same
 	done
 	diff bare.same dlocked.same
 }

@@ -269,6 +269,21 @@ asks() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }
 	refute_file ran
 }
 
+@test "a server that does not know the script, and then says nothing: no answer, 69" {
+	fake_server unknown-script
+	export DLOCK_SERVER=unix://$PWD/unknown-script/socket
+	try dlock -w $((500 * TEST_PATIENCE))ms x touch ran
+	expect_failure 69 'does not answer'
+	rm unknown-script/asked-again
+	# The same where the front has to say it for a keeper that is slow.
+	start one dlock -w $((1000 * TEST_PATIENCE))ms x touch ran
+	wait_until test -e unknown-script/asked-again
+	kill -STOP "$(pgrep -P $one_pid)"
+	finish one
+	expect_failure 69 'no answer'
+	refute_file ran
+}
+
 @test "a Redis in protected mode: 77 or 76, with what it said" {
 	fake_server denied
 	try dlock -w 2 -S "unix://$PWD/denied/socket" x touch ran

@@ -219,6 +219,8 @@ static enum wire follow(struct session *session, struct call *call, const char *
 	if (result == WIRE_OK)
 		result = send_call(session, call, false, patience, failure);
 	*again = result == WIRE_OK;
+	if (*again)
+		*failure = (struct failure){0}; /* as below */
 	return result;
 }
 
@@ -242,6 +244,9 @@ static enum wire heed_error(struct session *session, struct call *call, const ch
 		if (result == WIRE_OK)
 			result = send_call(session, call, true, patience, failure);
 		*again = result == WIRE_OK;
+		/* If time is up before the answer to that, there is none, and no fault. */
+		if (*again)
+			*failure = (struct failure){0};
 		return result;
 	case FAULT_REDIRECT:
 		return follow(session, call, text, again, patience, failure);

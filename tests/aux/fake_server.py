@@ -1,7 +1,8 @@
 """Something that is no Redis, or a Redis in trouble: fake_server.py MODE DIR
 
 delay-MS:PORT passes everything on to a server on PORT, MS late, each way: also what a client that
-has gone left behind. answer-late-MS:PORT the same, but at once on the way there.
+has gone left behind. answer-late-MS:PORT the same, but at once on the way there. unknown-script says so
+once, and nothing more; asked further, it writes DIR/asked-again.
 
 Listens on DIR/socket and on a free port of 127.0.0.1, written to DIR/port once it is ready.
 """
@@ -29,6 +30,7 @@ ANSWERS = {
     "half": b"*5\r\n$7\r\ngran",
     "strange-list": b"*2\r\n$4\r\nperh\x1b[2J\r\n:7\r\n"[:-6] + b"\r\n",
     "error": b"-ERR \x1b]0;owned\x07 no such thing\r\n",
+    "unknown-script": b"-NOSCRIPT No matching script. Please use EVAL.\r\n",
     "denied": b"-DENIED Redis is running in protected mode\r\n",
 }
 
@@ -89,6 +91,7 @@ def main():
     with open(port + ".new", "w") as file:
         file.write(str(sockets[1].getsockname()[1]))
     os.rename(port + ".new", port)
+    told = set()
     selector = selectors.DefaultSelector()
     for one in sockets:
         selector.register(one, selectors.EVENT_READ, "listener")
@@ -116,7 +119,11 @@ def main():
                 elif data and mode == "error-and-close":
                     event.fileobj.sendall(ANSWERS["error"])
                     data = b""
+                elif data and event.fileobj in told:
+                    open(os.path.join(directory, "asked-again"), "w").close()
                 elif data and mode not in ("silent", "ssh"):
+                    if mode == "unknown-script":
+                        told.add(event.fileobj)
                     event.fileobj.sendall(ANSWERS[mode])
             except OSError:
                 data = b""

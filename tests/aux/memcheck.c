@@ -10,6 +10,7 @@
 #ifndef COMMAND
 #define COMMAND "valgrind", "--quiet"
 #define PROGRAM "dlock"
+#define PRELOAD "pidfd.so"
 #endif
 #ifndef WITH_COMMAND
 #define WITH_COMMAND 1
@@ -24,6 +25,17 @@ static bool is_single(const char *word)
 		if (strcmp(word, words[i]) == 0)
 			return true;
 	return false;
+}
+
+/* PRELOAD, before what the caller has preloaded. COMMAND gets it too, and has no use for it. */
+static void preload(void)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char all[2 * PATH_MAX] = PRELOAD;
+
+	if (others && strcmp(others, PRELOAD) != 0)
+		snprintf(all, sizeof(all), "%s:%s", PRELOAD, others);
+	setenv("LD_PRELOAD", all, 1);
 }
 
 int main(int argc, char **argv)
@@ -41,6 +53,7 @@ int main(int argc, char **argv)
 	/* Another user may not write there. */
 	if (folder && access(folder, W_OK) == 0)
 		snprintf(log, sizeof(log), "--log-file=%s/finding.%%p", folder);
+	preload();
 	memcpy(arguments, command, sizeof(command));
 	arguments[count] = log;
 	arguments[count + 1] = (char *)PROGRAM;
