@@ -233,7 +233,8 @@ user() { cli ACL SETUSER "$@" >/dev/null; }
 @test "version, a Sentinel, a server that keeps no scripts" {
 	local version
 	version=$(cli INFO server | sed -n 's/^redis_version:\([0-9]\.[0-9]\).*/\1/p')
-	rewritten answer "redis_version:$version" redis_version:4.0
+	# A Valkey says which Redis it is like, and its own version.
+	rewritten answer "redis_version:$version" redis_version:4.0 answer valkey_version former_version
 	DLOCK_SERVER=unix://$PWD/rewrite.socket check
 	assert_equal "$status" 69
 	assert_match "$(finding version)" '^failure: Redis 4\.0\.[0-9]+ -> Redis 5 or later'

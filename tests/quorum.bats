@@ -63,7 +63,7 @@ slow_url() { # MS
 @test "somebody who comes between the request and its confirmation has it" {
 	local i
 	export DLOCK_SERVER
-	DLOCK_SERVER=$(slow_url 200)
+	DLOCK_SERVER=$(slow_url $((200 * TEST_PATIENCE)))
 	start a dlock -n x touch ran
 	wait_until is_owned_on 1
 	wait_until is_owned_on 2

@@ -47,7 +47,8 @@ static bool judge_role(struct visit *visit)
 {
 	char host[FACT_SIZE] = "?", port[FACT_SIZE] = "?";
 
-	if (is(visit, "redis_mode", "sentinel")) {
+	/* Valkey's name for it is the second, since 8.0. */
+	if (is(visit, "redis_mode", "sentinel") || is(visit, "server_mode", "sentinel")) {
 		visit_tell(visit, "role", LOCK_UNFIT, EXIT_UNREACHABLE,
 			"name it in redis+sentinel://HOST/SERVICE",
 			"a Sentinel, which keeps no keys");
