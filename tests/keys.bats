@@ -156,7 +156,7 @@ calls() { sed -n "s/^cmdstat_$1:calls=\([0-9]*\),.*/\1/p" <<<"$stats"; }
 }
 
 @test "a busy -n is one script, a renewal is one script" {
-	try dlock -t 1 x sleep 1 # so that the server knows all scripts
+	try dlock -t $TEST_PATIENCE x sleep $TEST_PATIENCE # so that the server knows all scripts
 	expect 0
 	hold one x -t 3
 	cli CONFIG RESETSTAT >/dev/null
