@@ -156,21 +156,21 @@ calls() { sed -n "s/^cmdstat_$1:calls=\([0-9]*\),.*/\1/p" <<<"$stats"; }
 }
 
 @test "a busy -n is one script, a renewal is one script" {
-	try dlock -t 1 x sleep 1 # so that the server knows all scripts
+	try dlock -t $TEST_PATIENCE x sleep $TEST_PATIENCE # so that the server knows all scripts
 	expect 0
-	hold one x -t 3
+	hold one x -t $((3 * TEST_PATIENCE))
 	cli CONFIG RESETSTAT >/dev/null
 	try dlock -n x true
 	assert_equal "$status" 1
 	stats=$(cli INFO commandstats)
 	assert_between "$(calls evalsha)" 1 2
-	# A renewal each second or somewhat sooner, each one script, however long this takes here.
+	# A renewal each third of the TTL or somewhat sooner, each one script, however long this takes here.
 	cli CONFIG RESETSTAT >/dev/null
 	local began
 	began=$(now_ms)
-	stays 3500 is_held x
+	stays $((3500 * TEST_PATIENCE)) is_held x
 	stats=$(cli INFO commandstats)
-	assert_between "$(calls evalsha)" 2 $((1 + ($(now_ms) - began) / 600))
+	assert_between "$(calls evalsha)" 2 $((1 + ($(now_ms) - began) / (600 * TEST_PATIENCE)))
 	assert_equal "$(calls eval)$(calls ping)$(calls hello)" ''
 	let_go one
 }
