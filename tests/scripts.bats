@@ -621,6 +621,52 @@ use() { # [NAME=VALUE]...
 	give x b
 }
 
+@test "an emptied server: who comes late to give back what he lost frees nothing that another holds" {
+	take x a
+	local f=$fence
+	give x a fence=$f gen=$f
+	take x h
+	local f_h=$fence
+	take x b lease=60000
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f_h
+	says busy
+	# a thought that he held it until now.
+	give x a fence=$f gen=$f
+	says gone
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	extend x h $f_h $f_h
+	says again
+	give x h fence=$f_h gen=$f_h
+	says released
+	assert_equal "${handed[*]}" b
+	cli FLUSHALL >/dev/null
+}
+
+@test "an emptied server: the first reader that returns and ends frees nothing that the others hold" {
+	take x r1 mode=s
+	local g=$gen f1=$fence
+	take x r2 mode=s
+	local f2=$fence
+	take x w lease=60000
+	cli FLUSHALL >/dev/null
+	take x w lease=60000 ticket=$ticket_given off=5000 seen=$f2
+	says busy
+	extend x r1 $f1 $g s
+	says again
+	give x r1 mode=s fence=$f1 gen=$g
+	says released
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	extend x r2 $f2 $g s
+	says again
+	give x r2 mode=s fence=$f2 gen=$g
+	says released
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	# Who is first looks when that time is over.
+	assert_match "$(told x w)" '^look [34][0-9]{3},look [34][0-9]{3}$'
+	cli FLUSHALL >/dev/null
+}
+
 @test "a server that lost nothing keeps nobody off" {
 	take x a
 	local f=$fence

@@ -41,8 +41,8 @@ elseif mine then
     local last = drop_share(me)
     call('DEL', WHO, WAKE, companion('waits:', me))
     look = last and last < before and last - ms()
-    if not last then
-      -- A renewal of ours that comes late finds a later generation.
+    if not last and meta.off <= now() then
+      -- A renewal of ours that comes late finds a later generation. Not while others may return.
       meta.fence = next_fence()
       meta.gen = meta.fence
     end
@@ -74,8 +74,7 @@ if mine and since > 0 and not repeated then
   held_us = held_us + math.max(0, now() - since)
 end
 
--- With the token cleared and the counter not below ours, no late renewal sets the lock again. What
--- is given back need not be waited for any longer.
+-- With the token cleared and the counter not below ours, no late renewal sets the lock again.
 local changes = {'held_us', int(held_us)}
 local function change(field, value)
   changes[#changes + 1] = field
@@ -95,7 +94,10 @@ end
 if meta.token == me then
   change('token', '')
 end
-if meta.off > 0 and fence > 0 and result ~= 'lost' then
+-- What its only holder gives back need not be waited for any longer. Of those that shared it others
+-- may be on their way back; and so may the holder, where the server has forgotten both him and that
+-- the caller had lost it to him.
+if meta.off > 0 and mine and want == 'x' then
   meta.off = 0
   change('off', '0')
 end
@@ -130,6 +132,9 @@ elseif not cur or sharing() then
   hand_on(true, head)
 end
 if #handed == 0 then
+  if not cur and meta.off > now() then
+    look = math.ceil((meta.off - now()) / 1000)
+  end
   if look then
     tell_head(look)
   elseif rank == 0 and cur then

@@ -25,8 +25,11 @@ local function may_return()
   end
   -- Beside others only where the server forgot this grant too: else the share was given back,
   -- and this is a renewal that was under way for too long.
-  return not cur or fits(want, most)
-    and (meta.fence < fence or again == gen)
+  if not cur then
+    return true
+  end
+  meta.off = 0 -- it is for whoever returns
+  return fits(want, most) and (meta.fence < fence or again == gen)
 end
 
 purge()
@@ -58,7 +61,10 @@ end
 again = know('again')
 if may_return() then
   call('HSET', META, 'fence', int(math.max(meta.fence, fence)), 'gen', int(gen), 'again', int(gen),
-    'token', me, 'off', '0', 'size', size)
+    'token', me, 'size', size)
+  if want == 'x' then
+    call('HSET', META, 'off', '0')
+  end
   keep_meta(ttl)
   call('SET', WHO, who, 'PX', ttl)
   place(me, want, ttl)
