@@ -315,9 +315,17 @@ slow_url() { # MS
 	expect 0 b
 }
 
+has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME NUMBER
+
 @test "a server that has forgotten the scripts and stands still at the release: free when it goes on" {
-	hold a x
-	wait_until eval '[[ $(fence_on 3) == "$(variable DLOCK_FENCE)" ]]'
+	local tries
+	# One that is slower than the majority has it with the first renewal only.
+	for tries in 1 2 3 4 5; do
+		hold a x
+		! wait_until -t 2 has_fence_of a 3 || break
+		let_go a
+	done
+	assert has_fence_of a 3
 	on 3 SCRIPT FLUSH >/dev/null
 	freeze 3
 	let_go a

@@ -238,12 +238,12 @@ print(*[w["priority"] for w in json.load(sys.stdin)[0]["waiters"]])')" '1000 2 0
 }
 
 @test "the server restarts empty: all sharers set their shares again, a writer keeps off" {
-	local mode name
+	local mode name ttl=$((6 * TEST_PATIENCE))
 	for mode in -s '--permits 3'; do
 		rm -f *.count order
-		hold a x $mode
-		hold b x $mode
-		hold c x $mode
+		hold a x $mode -t $ttl
+		hold b x $mode -t $ttl
+		hold c x $mode -t $ttl
 		local word
 		word=$(mode_of)
 		enqueue w
@@ -258,6 +258,7 @@ print(*[w["priority"] for w in json.load(sys.stdin)[0]["waiters"]])')" '1000 2 0
 			assert_equal "$status" 0
 			assert_match "$err" 'set again'
 		done
+		# Where it had asked before they were back, for as long as a share may last.
 		finish_all w
 	done
 }
