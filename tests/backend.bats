@@ -585,8 +585,9 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	say r1 renew granted
 	server_end "$SERVER"
 	server_again "$SERVER"
-	for name in r3 r1 r2; do say $name renew again; done
+	# Else the reader may come before the writer, of whom the server does not know any longer.
 	wait_until in_queue 2
+	for name in r3 r1 r2; do say $name renew again; done
 	for name in r1 r2 r3; do say $name 'release 1000' released; done
 	# Nobody knows whether these were all: the writer has it when the time is over for which a share
 	# could have been held.
