@@ -23,16 +23,15 @@ struct reading {
 	struct failure *failure;
 };
 
-/* NULL, for inih: the end. */
-static char *fault(struct reading *reading, const char *what)
+static bool fault(struct reading *reading, const char *what)
 {
 	reading->failed = true;
 	failure_set(reading->failure, EXIT_CONFIG, "%s:%d: %s", reading->entry.path,
 		reading->entry.line, what);
-	return NULL;
+	return false;
 }
 
-static char *fault_length(struct reading *reading, int most)
+static bool fault_length(struct reading *reading, int most)
 {
 	char what[64];
 
@@ -87,7 +86,7 @@ static char *hand_over(char *buffer, int size, void *context)
 		return strcpy(buffer, "");
 	key = strcspn(line, "=:");
 	if (*line == '[' || line[key] == '\0' || key >= most)
-		return fault_length(reading, (int)most);
+		return fault_length(reading, (int)most), NULL;
 	reading->value = reading->line + key + 1;
 	memcpy(buffer, line, key + 1);
 	buffer[key + 1] = '\0';

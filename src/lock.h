@@ -111,8 +111,9 @@ struct lock_answer {
 
 /* With what a lock is given back. */
 struct lock_parting {
-	int64_t keep_ms; /* > 0: instead let it expire then (--at-least) */
-	bool success;    /* COMMAND ended well: to be put on record, unless the lock was lost */
+	int64_t keep_ms;   /* > 0: instead let it expire then (--at-least) */
+	bool success;      /* COMMAND ended well: to be put on record, unless the lock was lost */
+	nanos valid_until; /* the end of the lease; in the past: no proof that it was ours so far */
 };
 
 /* Prepares a lock; nothing is sent yet. NULL with failure. */

@@ -12,6 +12,7 @@ struct lock_parting parting_terms(
 	return (struct lock_parting){
 		.keep_ms = left > 0 ? (left - 1) / NANOS_PER_MS + 1 : 0,
 		.success = status == 0,
+		.valid_until = atomic_load(&lease->lost) ? 0 : atomic_load(&lease->valid_until),
 	};
 }
 

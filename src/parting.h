@@ -8,8 +8,8 @@
 #include "lock.h"
 
 /* With what the lock is given back after COMMAND was started under it: what is left of --at-least,
- * and whether COMMAND ended well: `status`, as from waitpid(2), of a COMMAND that nobody stopped;
- * -1: there is none. */
+ * whether COMMAND ended well (`status`, as from waitpid(2), of a COMMAND that nobody stopped; -1:
+ * there is none), and until when it is proved to be ours. */
 struct lock_parting parting_terms(
 	const struct lease *lease, const struct lease_terms *terms, int status);
 

@@ -19,8 +19,6 @@
 
 #define RENEWAL_RETRY NANOS_PER_SEC /* when no thread was to be had */
 #define LOOK_EVERY    (20 * NANOS_PER_MS)
-#define HOLDERS_LEAVE (2 * NANOS_PER_SEC) /* a release is tried for so long, */
-#define OTHERS_LEAVE  (6 * NANOS_PER_SEC) /* a handover looked after for a second less */
 
 static void set_phase(struct supervision *s, enum lease_phase phase)
 {
@@ -129,11 +127,11 @@ static void linger(struct supervision *s)
  * says that there is nobody. */
 static bool own_leave(struct supervision *s)
 {
-	bool others = survivors_hand_over(&s->tree);
+	nanos time = survivors_leave_within(&s->tree);
 
 	if (s->linger_at == 0)
-		s->linger_at = clock_now() + (others ? OTHERS_LEAVE : HOLDERS_LEAVE);
-	return clock_now() < s->linger_at && (others || survivors_are_holders(&s->tree));
+		s->linger_at = clock_now() + time;
+	return time > 0 && clock_now() < s->linger_at;
 }
 
 /* ---- the loop ---- */

@@ -6,7 +6,9 @@
 #include "process.h"
 #include "process_tree.h"
 
-#define PID_TEXT 13 /* "4194304, " and then some */
+#define HOLDER_TIME   (2 * NANOS_PER_SEC) /* a release is tried for so long, */
+#define HANDOVER_TIME (6 * NANOS_PER_SEC) /* a handover looked after for a second less */
+#define PID_TEXT      13                  /* "4194304, " and then some */
 
 void survivors_say(struct lease *lease, const struct process_tree *tree, enum message_level level,
 	const char *lead)
@@ -21,26 +23,30 @@ void survivors_say(struct lease *lease, const struct process_tree *tree, enum me
 	message_say(level, "%s %s", lead, text);
 }
 
-static bool are_all(const struct process_tree *tree, const char *wanted)
+nanos survivors_leave_within(const struct process_tree *tree)
 {
+	static const struct {
+		const char *program;
+		nanos time;
+	} leaving[] = {
+		{HOLDER_PROGRAM, HOLDER_TIME},
+		{HANDOVER_PROGRAM, HANDOVER_TIME},
+	};
 	pid_t pids[LEASE_SURVIVORS + 1];
 	size_t count = tree_list(tree, pids, LEASE_SURVIVORS + 1);
-	char program[PROCESS_PROGRAM];
+	nanos longest = 0;
 
 	for (size_t i = 0; i < count; i++) {
+		char program[PROCESS_PROGRAM];
+		nanos time = 0;
+
 		process_program(pids[i], program);
-		if (strcmp(program, wanted) != 0)
-			return false;
+		for (size_t j = 0; j < sizeof(leaving) / sizeof(leaving[0]); j++)
+			if (strcmp(program, leaving[j].program) == 0)
+				time = leaving[j].time;
+		if (time == 0)
+			return 0;
+		longest = time > longest ? time : longest;
 	}
-	return count <= LEASE_SURVIVORS;
-}
-
-bool survivors_are_holders(const struct process_tree *tree)
-{
-	return are_all(tree, HOLDER_PROGRAM);
-}
-
-bool survivors_hand_over(const struct process_tree *tree)
-{
-	return are_all(tree, HANDOVER_PROGRAM);
+	return count <= LEASE_SURVIVORS ? longest : 0;
 }

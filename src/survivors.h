@@ -17,10 +17,9 @@ struct process_tree;
 void survivors_say(struct lease *lease, const struct process_tree *tree, enum message_level level,
 	const char *lead);
 
-/* Whether all of it are keepers of `dlock hold`, which end soon after their callers. */
-bool survivors_are_holders(const struct process_tree *tree);
-
-/* Whether all of it only see to a handover of some other lock, for a dlock that has ended. */
-bool survivors_hand_over(const struct process_tree *tree);
+/* Within what time all of it will have ended by itself: keepers of `dlock hold`, which end soon
+ * after their callers, and what sees to a handover of some other lock for a dlock that has ended.
+ * 0: there is something else among it. */
+nanos survivors_leave_within(const struct process_tree *tree);
 
 #endif

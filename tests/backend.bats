@@ -574,10 +574,10 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 		wait_until listening $((++n))
 	done
 	probe w -q
-	tell w wait 20000
+	tell w wait $((ttl + 20000))
 	wait_until listening 4
 	probe r4 -q -m s
-	tell r4 wait 20000
+	tell r4 wait $((ttl + 20000))
 	wait_until listening 5
 	say a 'release 1000' 'released handed=3'
 	for name in r1 r2 r3; do heard $name granted; done

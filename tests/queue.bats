@@ -465,6 +465,62 @@ is_seen_to_apart() { # PID
 	assert_order a b c d e f g h
 }
 
+keeps_off() { (($(cli HGET "$(meta_of x)" off) > 0)); }
+is_zombie() { [[ $(proc_state "$1") == Z ]]; } # PID
+
+@test "the server restarts empty, and its holder ends before he has set the lock again: nobody waits for him" {
+	hold one x -t 10m
+	enqueue a
+	kill -STOP "$one_keeper"
+	server_end "$SERVER"
+	wait_until is_cut_off "$a_pid"
+	server_again "$SERVER"
+	wait_until keeps_off
+	kill -RTMIN "$one_command"
+	wait_until is_zombie "$one_command"
+	kill -CONT "$one_keeper"
+	finish one
+	assert_equal "$status" 0
+	finish_all a
+}
+
+scripts_ran() { (($(grep -c '"EVALSHA"' monitor.out) >= $1)); } # COUNT
+
+# released_with INDEX: what the last script was sent as ARGV[INDEX].
+released_with() {
+	grep '"EVALSHA"' monitor.out | tail -n 1 | grep -oE '"[^"]*"' | sed -n "$((9 + $1))s/\"//gp"
+}
+
+@test "a release says until when the lock is proved to be ours, by the server's clock: with renewals, not when lost" {
+	local since
+	try dlock x true # the server knows the scripts from now on
+	start monitor redis-cli -s "$SERVER/socket" MONITOR
+	wait_until file_has monitor.out OK
+
+	try dlock -t 100 x true
+	expect 0
+	wait_until scripts_ran 2
+	since=$(released_with 8)
+	# A tenth of the TTL is for clocks at different rates.
+	assert_between "$(released_with 14)" $((since + 80000000)) $((since + 90000000))
+
+	hold one x -t 3
+	wait_until scripts_ran 8
+	let_go one
+	wait_until scripts_ran 9
+	assert_between "$(($(released_with 14) - $(released_with 8)))" 4000000 20000000
+
+	hold one x -t 3
+	cli SET lock:x other >/dev/null
+	finish one
+	assert_equal "$status" 80
+	wait_until scripts_ran 12
+	assert_equal "$(released_with 14)" 0
+	kill "$monitor_pid"
+	finish monitor
+	cli DEL lock:x >/dev/null
+}
+
 @test "a waiter ends by a signal while the server is away" {
 	hold one x
 	enqueue a

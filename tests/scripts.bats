@@ -38,11 +38,12 @@ take() {
 
 # give LOCK TOKEN [NAME=VALUE]...
 give() {
-	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000
+	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000 \
+		proof=0
 	shift 2
 	[[ $# = 0 ]] || local "$@"
 	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 \
-		"$success" "$cooldown" "$once" "$once_for"
+		"$success" "$cooldown" "$once" "$once_for" "$proof"
 	handed=(${reply[@]:1})
 }
 
@@ -643,6 +644,42 @@ use() { # [NAME=VALUE]...
 	cli FLUSHALL >/dev/null
 }
 
+@test "an emptied server: who proves that he had it until now, and gives it back, is not waited for" {
+	local us=1000000
+	take x a
+	local f=$fence proof=$((since + 60 * us))
+	take x b lease=60000
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f
+	says busy
+	# What was under way for longer than the lease proves nothing.
+	give x a fence=$f gen=$f proof=$((since - us))
+	says gone
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f
+	says busy
+	give x a fence=$f gen=$f proof=$proof
+	says gone
+	assert_equal "${handed[*]}/$(owner x)" b/b
+	cli FLUSHALL >/dev/null
+}
+
+@test "an emptied server: a reader proves nothing of the others" {
+	take x r1 mode=s
+	local g=$gen
+	take x r2 mode=s
+	local f2=$fence
+	take x w lease=60000
+	cli FLUSHALL >/dev/null
+	take x w lease=60000 ticket=$ticket_given off=5000 seen=$f2
+	says busy
+	give x r1 mode=s fence=$g gen=$g proof=$((since + 60000000))
+	says gone
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	cli FLUSHALL >/dev/null
+}
+
 @test "an emptied server: the first reader that returns and ends frees nothing that the others hold" {
 	take x r1 mode=s
 	local g=$gen f1=$fence
@@ -1041,7 +1078,8 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 	cli FLUSHALL >/dev/null
 }
 
-@test "whoever is asked for a proof may not be listening for a moment, and does not live longer for it" {
+# The same up to where the second asks the first for a proof.
+proof_is_asked() {
 	take a A1
 	take b B1
 	take b first lease=60000
@@ -1049,6 +1087,10 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 	look b first 1000 a A1
 	look a second 2000 b B1
 	says circle
+}
+
+@test "whoever is asked for a proof may not be listening for a moment, and does not live longer for it" {
+	proof_is_asked
 	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 2000
 	cli PEXPIRE 'lock:{lock:b}:who:first' 1000 >/dev/null
 	look a second 2000 b B1
@@ -1058,13 +1100,7 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 }
 
 @test "a circle that somebody has left, or that goes by permits, is none" {
-	take a A1
-	take b B1
-	take b first lease=60000
-	take a second lease=60000
-	look b first 1000 a A1
-	look a second 2000 b B1
-	says circle
+	proof_is_asked
 	give b first
 	look a second 2000 b B1
 	says none
@@ -1081,13 +1117,7 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 }
 
 @test "only who has given the proof that was asked for counts as alive" {
-	take a A1
-	take b B1
-	take b first lease=60000
-	take a second lease=60000
-	look b first 1000 a A1
-	look a second 2000 b B1
-	says circle
+	proof_is_asked
 	assert_equal "$(told b first)" 'prove proof'
 	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1
 	says none

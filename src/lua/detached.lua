@@ -37,12 +37,9 @@ do
   if ttl then
     ttl = math.max(tonumber(ttl > 0 and ttl or field('ttl')), left)
     -- Nobody else shortens a lease: whoever is first in the queue would look when it was to end before.
-    local head = call('ZRANGE', QUEUE, 0, 0)[1]
-    if head and ttl < (share and share - ms() or call('PTTL', K)) then
-      local wake = companion('wake:', head)
-      call('RPUSH', wake, 'look ' .. int(ttl + 5))
-      call('PEXPIRE', wake, MESSAGE)
-      call('PEXPIRE', companion('who:', head), LEASE)
+    if ttl < (share and share - ms() or call('PTTL', K)) then
+--+ handing.lua
+      tell_head(ttl + 5)
     end
     rest = {int(ttl), int(meta.fence), int(meta.gen), who}
   else

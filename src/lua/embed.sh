@@ -16,7 +16,7 @@ set -eu
 # A comment has a line of its own: "--" inside a string stays.
 strip() {
 	awk -v folder="$(dirname "$1")" '
-		sub(/^--[+] /, "") { file = folder "/" $0; while ((getline < file) > 0) print; next }
+		sub(/^--[+] /, "") { file = folder "/" $0; while ((getline < file) > 0) print; close(file); next }
 		{ print }' "$@" | sed -e 's/^[[:blank:]]*//' -e '/^--/d' -e '/^$/d'
 }
 

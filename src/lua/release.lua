@@ -10,6 +10,7 @@
 --      11  for how long somebody may ask for that (ms)
 --      12  put it on record under this ID as well; '': under none
 --      13  how long that record lives (ms)
+--      14  until when the caller's lease lasts in any case, renewals included (us); may be left out
 -- ->    released | gone | lost, {handed}
 --       gone: it was not there, and nobody whom the server remembers has come since the grant, or no
 --       grant is known
@@ -17,6 +18,7 @@ local want = mode_of(ARGV[4])
 local left, fence, gen = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
 local success, cooldown, once = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
+local proof = tonumber(ARGV[14] or 0)
 local result, rank, look = 'released', false, false
 
 local held_us = know('held_us')
@@ -94,10 +96,10 @@ end
 if meta.token == me then
   change('token', '')
 end
--- What its only holder gives back need not be waited for any longer. Of those that shared it others
--- may be on their way back; and so may the holder, where the server has forgotten both him and that
--- the caller had lost it to him.
-if meta.off > 0 and mine and want == 'x' then
+-- What its only holder gives back need not be waited for any longer. Where the server has forgotten him,
+-- his lease proves that he was the one: else it may have forgotten as well that he had lost it to
+-- another, who is on his way back. So may others be of those that shared it.
+if meta.off > 0 and want == 'x' and (mine or result == 'gone' and now() < proof) then
   meta.off = 0
   change('off', '0')
 end

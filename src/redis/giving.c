@@ -37,6 +37,15 @@ bool single_read_denial(const struct reply *reply, struct lock_answer *answer)
 	return false;
 }
 
+/* The same moment by the server's clock (us): what is handed to it late proves nothing. 0: it is
+ * past. The grant was made before its answer came, so this is rather too early. */
+static int64_t proof_ends(const struct single *single, const struct lock_parting *parting)
+{
+	if (single->since_us == 0 || parting->valid_until <= clock_now())
+		return 0;
+	return single->since_us + (parting->valid_until - single->granted_at) / NANOS_PER_US;
+}
+
 static void begin_release(
 	struct single *single, struct call *call, const struct lock_parting *parting)
 {
@@ -58,6 +67,7 @@ static void begin_release(
 	call_add_number(call, request->cooldown_ms);
 	call_add(call, single->once);
 	call_add_number(call, request->once_for_ms);
+	call_add_number(call, proof_ends(single, parting));
 }
 
 /* False: it is no answer to a release. */
