@@ -63,7 +63,8 @@ slow_url() { # MS
 @test "somebody who comes between the request and its confirmation has it" {
 	local i
 	export DLOCK_SERVER
-	DLOCK_SERVER=$(slow_url $((200 * TEST_PATIENCE)))
+	DLOCK_SERVER=$(slow_url 500)
+	try dlock -S "$(url 1 2 3)" x true # the scripts are known there
 	start a dlock -n x touch ran
 	wait_until is_owned_on 1
 	wait_until is_owned_on 2
@@ -321,7 +322,7 @@ has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME N
 	local tries
 	# One that is slower than the majority has it with the first renewal only.
 	for tries in 1 2 3 4 5; do
-		hold a x
+		hold a x -t 10m # not to expire while we wait
 		! wait_until -t 2 has_fence_of a 3 || break
 		let_go a
 	done
