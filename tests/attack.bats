@@ -336,7 +336,7 @@ watch_tree() {
 	(
 		env -u TEST_MARK cat alive >/dev/null
 		now_ms >ended.new
-		mv ended.new ended
+		env -u TEST_MARK mv ended.new ended
 	) 3>&- 4>&- &
 }
 
