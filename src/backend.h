@@ -14,6 +14,7 @@ struct backend {
 	void (*close)(struct lock *lock);
 	enum lock_result (*ask)(
 		struct lock *lock, struct patience patience, struct failure *failure);
+	bool (*is_busy)(const struct lock *lock); /* may be NULL: never known so early */
 	void (*answer)(struct lock *lock, struct patience patience, struct lock_answer *answer);
 	void (*learn)(struct lock *lock, const struct lock_answer *answer);
 	enum lock_result (*listen)(

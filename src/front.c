@@ -3,6 +3,7 @@
 #include <bsd/stdlib.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -218,6 +219,27 @@ static bool found_outer(struct front *f)
 	return ancestry_learn(f->task->ancestry, f->task->self, &f->outcome->answer);
 }
 
+/* Then no keeper is forked in vain. On a busy machine the server may stand in line for our
+ * processor: at the first request, of which nothing is known yet, it goes first. That takes no
+ * longer than one of our own slices, which is little where they are short. */
+static bool is_busy_at_once(const struct front *f)
+{
+	if (!f->answered && f->task->inherited->slice != 0)
+		sched_yield();
+	return lock_is_busy(f->lock);
+}
+
+static bool try_once(struct front *f);
+
+/* After a denial. True: the outcome is still open. */
+static bool goes_on(struct front *f)
+{
+	learn_denial(f);
+	if (found_outer(f))
+		return try_once(f);
+	return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
+}
+
 /* One request, from asking to COMMAND's end. True: it was denied, and the outcome is still open. */
 static bool try_once(struct front *f)
 {
@@ -228,6 +250,10 @@ static bool try_once(struct front *f)
 
 	if (result != LOCK_GRANTED)
 		return may_go_on(f, result, &failure);
+	if (is_busy_at_once(f)) {
+		lock_answer(f->lock, patience(f), &f->lease->answer);
+		return goes_on(f);
+	}
 	if (!start_keeper(f, &order))
 		return false;
 
@@ -246,12 +272,8 @@ static bool try_once(struct front *f)
 	case WATCH_OVER:
 		break;
 	}
-	if (atomic_load(&f->lease->phase) == LEASE_DENIED) {
-		learn_denial(f);
-		if (found_outer(f))
-			return try_once(f);
-		return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
-	}
+	if (atomic_load(&f->lease->phase) == LEASE_DENIED)
+		return goes_on(f);
 	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
 		front_hear_parting(f, &order);
 	if (f->task->hold)
@@ -269,7 +291,6 @@ static bool wait_for_turn(struct front *f)
 
 	if (f->lease->answer.result != LOCK_BUSY)
 		return true;
-	inherited_hurry(f->task->inherited);
 	limit.cancel_fd = wait_line_begin(&f->line, &f->outcome->answer);
 	do {
 		result = lock_listen(f->lock, limit, &failure);

@@ -67,7 +67,7 @@ void inherited_take(struct inherited *inherited)
 	sigaction(SIGCHLD, &standard, &inherited->on_child);
 	inherited->terminal = has_terminal();
 	inherited->secret = false;
-	inherited->slice = 0;
+	inherited->slice = slice_shorten();
 }
 
 void inherited_keep_secret(struct inherited *inherited)
@@ -78,12 +78,6 @@ void inherited_keep_secret(struct inherited *inherited)
 		return;
 	none = (struct rlimit){0, inherited->core.rlim_max};
 	inherited->secret = setrlimit(RLIMIT_CORE, &none) == 0;
-}
-
-void inherited_hurry(struct inherited *inherited)
-{
-	if (inherited->slice == 0)
-		inherited->slice = slice_shorten();
 }
 
 bool inherited_is_shared(const struct inherited *inherited, int sig, int code)

@@ -25,15 +25,11 @@ struct inherited {
  * again by COMMAND's exec), SIGPIPE ignored (hiredis sends without MSG_NOSIGNAL), SIGCHLD at its
  * default (an inherited SIG_IGN would reap behind our back), the forwarded signals and SIGCHLD
  * blocked: from now on they arrive as data. SIGXFSZ is blocked as well. A signal that was ignored
- * (nohup) stays ignored. */
+ * (nohup) stays ignored. From now on dlock is run without delay when it is woken (slice.h). */
 void inherited_take(struct inherited *inherited);
 
 /* For a dlock that knows a password: however it dies, from now on it leaves no core file. */
 void inherited_keep_secret(struct inherited *inherited);
-
-/* For a dlock that has to wait: from now on it is run without delay when it is woken. May be called
- * again. */
-void inherited_hurry(struct inherited *inherited);
 
 /* Whether COMMAND, in our process group on a terminal, has a signal already that came to us with
  * this si_code: the terminal sends its signals to the whole group. */

@@ -59,6 +59,11 @@ void lock_learn(struct lock *lock, const struct lock_answer *answer)
 	lock->backend->learn(lock, answer);
 }
 
+bool lock_is_busy(const struct lock *lock)
+{
+	return lock->backend->is_busy && lock->backend->is_busy(lock);
+}
+
 enum lock_result lock_listen(struct lock *lock, struct patience patience, struct failure *failure)
 {
 	return lock->backend->listen(lock, patience, failure);

@@ -125,6 +125,11 @@ void lock_close(struct lock *lock);
  * LOCK_GRANTED here means "on its way". Else LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED. */
 enum lock_result lock_ask(struct lock *lock, struct patience patience, struct failure *failure);
 
+/* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker
+ * may call lock_answer himself, instead of having a child for whom there is nothing to do. Never
+ * waits; may say false though it is so. */
+bool lock_is_busy(const struct lock *lock);
+
 /* Waits for the answer to lock_ask; meanwhile repeats it in full where the server does not know
  * the script, and after a pause where it cannot answer just now (LOADING, a failover). The process
  * that calls it may be a child of the one that asked; the asker then calls lock_learn, or

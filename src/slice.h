@@ -1,7 +1,8 @@
 /*
  * For how long the scheduler lets this thread run at a time. Whoever asks for less is run sooner
- * when he wakes up, and gets no more in all: a waiter that is handed the lock on a busy machine is
- * not left behind whatever runs there just then (EEVDF; Documentation/scheduler/sched-eevdf.rst).
+ * when he wakes up, and gets no more in all: on a busy machine a dlock that has an answer, or is
+ * handed the lock, is not left behind whatever runs there just then (EEVDF;
+ * Documentation/scheduler/sched-eevdf.rst).
  * From Linux 6.12 on; an earlier one has no such choice, and nothing changes.
  */
 #ifndef DLOCK_SLICE_H

@@ -39,19 +39,51 @@ slice_of() { sed -n 's/^se\.slice *: *//p' "/proc/$1/sched" 2>/dev/null; } # PID
 
 slices_are_chosen() { printf '%s\n' 6.12 "$(uname -r)" | sort -VC && [[ -n $(slice_of self) ]]; }
 
-@test "who waits is run at once when he is woken; COMMAND is as it would be without dlock" {
+assert_slices() { # what COMMAND wrote
+	assert_equal "$(sed -n 's/^se\.slice *: *//p' mine)" "$usual"
+	! slices_are_chosen || (($(sed -n 's/^se\.slice *: *//p' keeper) < usual)) || fail 'the keeper has a long slice'
+	rm mine keeper
+}
+
+@test "dlock is run at once when it is woken; COMMAND is as it would be without" {
 	local usual
+	# shellcheck disable=SC2016 # for the shell in it
+	local -a command=(sh -c 'cat /proc/self/sched >mine; cat /proc/$PPID/sched >keeper; :')
 	usual=$(slice_of self)
+	try dlock x "${command[@]}"
+	expect 0
+	assert_slices
 	hold one x
-	# shellcheck disable=SC2016 # for the shell of the waiter
-	start two dlock x sh -c 'cat /proc/self/sched >mine; cat /proc/$PPID/sched >keeper; :'
+	start two dlock x "${command[@]}"
 	wait_until queued 1
 	wait_until listens "$pid"
 	! slices_are_chosen || (($(slice_of "$pid") < usual)) || fail "$(slice_of "$pid"), not below $usual"
 	let_go one
 	finish_all two
-	assert_equal "$(sed -n 's/^se\.slice *: *//p' mine)" "$usual"
-	! slices_are_chosen || (($(sed -n 's/^se\.slice *: *//p' keeper) < usual))
+	assert_slices
+}
+
+# What cannot go on with a request before its answer has come, and what it forked.
+readonly -a ANSWERED_EARLY=(strace -f -qq -e signal=none -e trace=sendto,clone,clone3,fork,vfork
+	-e inject=sendto:delay_exit=100000:when=1 -o forked)
+forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
+
+@test "busy, and said at once: no process is forked, and all else is as ever" {
+	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 # not under strace
+	hold one x
+	try "${ANSWERED_EARLY[@]}" dlock -n x true
+	expect_failure 1 '^dlock: x: busy: held by [^ ]+:[0-9]+ \(tester, witness\) for '
+	assert_equal "$(forks)" 0
+	start two "${ANSWERED_EARLY[@]}" dlock x true
+	wait_until queued 1
+	wait_until file_has forked sendto
+	assert_equal "$(forks)" 0
+	let_go one
+	finish_all two
+	assert_equal "$(forks)" 2 # keeper and COMMAND
+	try "${ANSWERED_EARLY[@]}" dlock -n x true
+	expect 0
+	assert_equal "$(forks)" 2
 }
 
 @test "a newcomer with -n never overtakes, however often it tries" {

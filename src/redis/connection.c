@@ -15,10 +15,11 @@
 #include "redis/tls.h"
 #include "server.h"
 
-#define OUT_FIRST  2048
-#define REPLY_MOST (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
-#define LIST_MOST  (1 << 20)  /* elements, for which the parser takes memory before they come */
-#define TLS_ALERT  0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
+#define OUT_FIRST      2048
+#define REPLY_MOST     (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
+#define LIST_MOST      (1 << 20)  /* elements, for which the parser takes memory before they come */
+#define TLS_ALERT      0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
+#define BEGINNING_MOST 32
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t list_length;
@@ -275,6 +276,15 @@ static ssize_t receive_bytes(struct connection *connection, char *data, size_t s
 	if (connection->tls)
 		return tls_layer->receive(connection->tls, data, size);
 	return recv(connection->fd, data, size, 0);
+}
+
+bool connection_begins(const struct connection *connection, const char *bytes, size_t length)
+{
+	char come[BEGINNING_MOST];
+
+	return !connection->tls && length <= sizeof(come) &&
+	       recv(connection->fd, come, length, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)length &&
+	       memcmp(come, bytes, length) == 0;
 }
 
 static enum wire read_bytes(struct connection *connection, struct failure *failure)

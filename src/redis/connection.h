@@ -52,6 +52,10 @@ enum wire connection_read(struct connection *connection, struct reply **reply,
 enum wire connection_take(
 	struct connection *connection, struct reply **reply, struct failure *failure);
 
+/* Whether what has come and was not read yet begins so: takes nothing of it, and never waits. False
+ * by TLS. */
+bool connection_begins(const struct connection *connection, const char *bytes, size_t length);
+
 /* Reads and forgets what has come: what is closed with something unread is reset, and then a
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);

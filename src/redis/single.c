@@ -192,6 +192,15 @@ static void learn(struct single *single, const struct lock_answer *answer)
 	}
 }
 
+/* As acquire.lua says it. */
+static bool single_is_busy(const struct lock *lock)
+{
+	static const char busy[] = "*9\r\n$4\r\nbusy\r\n";
+	const struct single *single = (const struct single *)lock;
+
+	return connection_begins(single->session.connection, busy, sizeof(busy) - 1);
+}
+
 static void single_answer(struct lock *lock, struct patience patience, struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
@@ -307,6 +316,7 @@ const struct backend single_backend = {
 	.open = single_open,
 	.close = single_close,
 	.ask = single_ask,
+	.is_busy = single_is_busy,
 	.answer = single_answer,
 	.learn = single_learn,
 	.listen = single_listen,
