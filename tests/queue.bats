@@ -542,9 +542,9 @@ released_with() {
 	wait_until scripts_ran 9
 	assert_between "$(($(released_with 14) - $(released_with 8)))" 4000000 20000000
 
-	hold one x -t 3
+	hold two x -t 3
 	cli SET lock:x other >/dev/null
-	finish one
+	finish two
 	assert_equal "$status" 80
 	wait_until scripts_ran 12
 	assert_equal "$(released_with 14)" 0
