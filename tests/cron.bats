@@ -272,7 +272,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 }
 
 @test "--once: a success is forgotten when its time is over" {
-	job x --once a --once-for 1s
+	job x --once a --once-for $((2 * TEST_PATIENCE))s
 	ran
 	job x --once a
 	skipped
