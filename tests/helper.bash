@@ -464,6 +464,7 @@ file_has() { grep -qE -- "$2" "$1" 2>/dev/null; } # FILE REGEX
 hold() {
 	local name=$1 lock=$2
 	shift 2
+	rm -f "$BATS_TEST_TMPDIR/$name.count" # of an earlier one by that name
 	start "$name" dlock "$@" "$lock" witness count "$BATS_TEST_TMPDIR/$name.count"
 	wait_until file_has "$BATS_TEST_TMPDIR/$name.count" '^ready'
 	declare -g "${name}_command=$(sed -n 's/^ready //p' "$BATS_TEST_TMPDIR/$name.count")"

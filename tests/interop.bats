@@ -160,7 +160,7 @@ teardown() { test_end; }
 	local name option before
 	for name in h l s z x; do
 		before=$(cli DUMP "lock:$name" | md5sum)
-		for option in -n '-w 1' '-w 100' ''; do
+		for option in -n "-w $TEST_PATIENCE" '-w 100' ''; do
 			try dlock $option "$name" touch ran
 			expect_failure 76 "^dlock: $name: "
 		done
