@@ -154,6 +154,11 @@ test_begin() {
 	under_valgrind_begin
 }
 
+# For a test with `ulimit -f`: ThreadSanitizer writes a file at every start, and would end by the signal.
+skip_where_files_must_grow() {
+	! grep -q __tsan_init "$(command -v dlock)" || skip "ThreadSanitizer needs a file that may grow"
+}
+
 # Under valgrind (tests/memcheck) some tests cannot hold; memcheck.except says why.
 under_valgrind_begin() {
 	[[ -n ${VALGRIND:-} ]] || return 0
