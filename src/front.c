@@ -197,11 +197,10 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 }
 
 /* The request was refused, or came too late. */
-static void learn_denial(struct front *f)
+static void note_denial(struct front *f)
 {
 	const struct lock_answer *answer = &f->lease->answer;
 
-	lock_learn(f->lock, answer);
 	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY ||
 		answer->result == LOCK_UNREPLICATED) {
 		f->answered = true;
@@ -234,7 +233,7 @@ static bool try_once(struct front *f);
 /* After a denial. True: the outcome is still open. */
 static bool goes_on(struct front *f)
 {
-	learn_denial(f);
+	note_denial(f);
 	if (found_outer(f))
 		return try_once(f);
 	return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
@@ -272,8 +271,10 @@ static bool try_once(struct front *f)
 	case WATCH_OVER:
 		break;
 	}
-	if (atomic_load(&f->lease->phase) == LEASE_DENIED)
+	if (atomic_load(&f->lease->phase) == LEASE_DENIED) {
+		lock_learn(f->lock, &f->lease->answer);
 		return goes_on(f);
+	}
 	if (atomic_load(&f->lease->phase) == LEASE_PARTED)
 		front_hear_parting(f, &order);
 	if (f->task->hold)

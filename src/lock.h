@@ -87,6 +87,7 @@ struct lock_answer {
 	uint64_t fence; /* LOCK_BUSY: the last that the server gave; 0: none */
 	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
 	int64_t since_us;    /* the grant, by the server's clock */
+	nanos granted_at;    /* when its answer came */
 
 	/* LOCK_WITHIN: holder_token, fence (for a shared lock perhaps that of a later sharer) */
 	int64_t done_ms; /* LOCK_ALREADY: how long ago that success was */

@@ -523,6 +523,8 @@ released_with() {
 	grep '"EVALSHA"' monitor.out | tail -n 1 | grep -oE '"[^"]*"' | sed -n "$((9 + $1))s/\"//gp"
 }
 
+was_release() { [[ -n $(released_with 14) ]]; } # as no renewal has so many
+
 @test "a release says until when the lock is proved to be ours, by the server's clock: with renewals, not when lost" {
 	local since
 	try dlock x true # the server knows the scripts from now on
@@ -548,9 +550,18 @@ released_with() {
 	assert_equal "$status" 80
 	wait_until scripts_ran 12
 	assert_equal "$(released_with 14)" 0
+	cli DEL lock:x >/dev/null
+
+	# Whoever takes over from a keeper that was killed knows when the grant came: not just now.
+	hold three x -t 3
+	wait_until scripts_ran 18
+	kill -KILL "$three_keeper"
+	finish three
+	assert_equal "$status" 70
+	wait_until was_release
+	assert_between "$(($(released_with 14) - $(released_with 8)))" 4000000 20000000
 	kill "$monitor_pid"
 	finish monitor
-	cli DEL lock:x >/dev/null
 }
 
 @test "a waiter ends by a signal while the server is away" {

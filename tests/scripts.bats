@@ -665,30 +665,28 @@ use() { # [NAME=VALUE]...
 	cli FLUSHALL >/dev/null
 }
 
-@test "an emptied server: a reader proves nothing of the others" {
+# Readers r1 and r2 of x, of grants f1, f2 and the generation g, and w, who keeps off on their behalf.
+readers_are_forgotten() {
 	take x r1 mode=s
-	local g=$gen
+	g=$gen f1=$fence
 	take x r2 mode=s
-	local f2=$fence
+	f2=$fence
 	take x w lease=60000
 	cli FLUSHALL >/dev/null
 	take x w lease=60000 ticket=$ticket_given off=5000 seen=$f2
 	says busy
-	give x r1 mode=s fence=$g gen=$g proof=$((since + 60000000))
+}
+
+@test "an emptied server: a reader proves nothing of the others" {
+	readers_are_forgotten
+	give x r1 mode=s fence=$f1 gen=$g proof=$((since + 60000000))
 	says gone
 	assert_equal "${#handed[@]}/$(owner x)" 0/
 	cli FLUSHALL >/dev/null
 }
 
 @test "an emptied server: the first reader that returns and ends frees nothing that the others hold" {
-	take x r1 mode=s
-	local g=$gen f1=$fence
-	take x r2 mode=s
-	local f2=$fence
-	take x w lease=60000
-	cli FLUSHALL >/dev/null
-	take x w lease=60000 ticket=$ticket_given off=5000 seen=$f2
-	says busy
+	readers_are_forgotten
 	extend x r1 $f1 $g s
 	says again
 	give x r1 mode=s fence=$f1 gen=$g

@@ -33,6 +33,7 @@ static void read_grant(
 	}
 	answer->result = LOCK_GRANTED;
 	answer->asked_at = session->sent_at;
+	answer->granted_at = clock_now();
 	answer->since_us = reply_within(reply_at(reply, 1), 0, SINGLE_US_MOST);
 	answer->fence = (uint64_t)fence;
 	answer->generation = read_fence(reply_at(reply, 3));

@@ -161,7 +161,7 @@ static void tell_grant(struct quorum *quorum, struct lock_answer *answer)
 	answer->asked_at = quorum_proved_at(quorum);
 	answer->fence = answer->generation = quorum->fence;
 	answer->since_us = vote->since_us;
-	quorum->granted_at = clock_now();
+	answer->granted_at = quorum->granted_at = clock_now();
 	quorum->enrolled = false;
 	quorum_watch(quorum);
 }
@@ -312,7 +312,7 @@ void quorum_learn(struct lock *lock, const struct lock_answer *answer)
 	switch (answer->result) {
 	case LOCK_GRANTED: /* the child has done that, and has the connections */
 		quorum->fence = answer->fence;
-		quorum->granted_at = clock_now();
+		quorum->granted_at = answer->granted_at;
 		return;
 	case LOCK_BUSY:
 		quorum->enrolled = quorum->request.queues;

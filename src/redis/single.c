@@ -167,7 +167,7 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->fence = answer->fence;
 		single->generation = answer->generation;
 		single->since_us = answer->since_us;
-		single->granted_at = clock_now();
+		single->granted_at = answer->granted_at;
 		break;
 	case LOCK_ALREADY:
 		single->answered = true;
