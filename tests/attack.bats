@@ -303,12 +303,13 @@ expires_after() { (($(expiry) > $1)); }
 
 # ---- The tree ------------------------------------------------------------------------------------
 
-# What this test started and still runs, but for dlock (and what lists it).
+# What this test started and still runs, but for dlock (and what lists it). Each is looked at once: it
+# may end meanwhile.
 marked_but_dlock() {
 	local one program
 	for one in $(marked_pids); do
 		program=$(readlink "/proc/$one/exe") || continue
-		is_dlock "$one" || [[ $program == */cut ]] || echo "$one"
+		runs_dlock "$program" || [[ $program == */cut ]] || echo "$one"
 	done
 }
 

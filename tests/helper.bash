@@ -430,11 +430,12 @@ parent_of() { proc_status "$1" PPid; }
 is_gone() { [[ $(proc_state "$1") == [ZX] || ! -e /proc/$1 ]]; }
 is_alive() { ! is_gone "$1"; }
 
-# Its program is dlock, or valgrind's (tests/memcheck).
+# A program is dlock, or valgrind's (tests/memcheck).
+runs_dlock() { [[ $1 == */dlock || (-n ${VALGRIND:-} && $1 == */memcheck-*) ]]; }
+
 is_dlock() {
 	local program
-	program=$(readlink "/proc/$1/exe") || return 1
-	[[ $program == */dlock || (-n ${VALGRIND:-} && $program == */memcheck-*) ]]
+	program=$(readlink "/proc/$1/exe") && runs_dlock "$program"
 }
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
 
