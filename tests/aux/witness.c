@@ -50,21 +50,37 @@ static void record_descriptors(void)
 	}
 }
 
+/* The lines of the file that begin with one of `wanted`, which ends with NULL. */
+static void record_lines(const char *path, const char *const wanted[])
+{
+	char line[8192];
+	FILE *file = fopen(path, "r");
+
+	if (file == NULL)
+		die(path);
+	while (fgets(line, sizeof(line), file) != NULL)
+		for (size_t i = 0; wanted[i] != NULL; i++)
+			if (strncmp(line, wanted[i], strlen(wanted[i])) == 0)
+				record_add("%s", line);
+	fclose(file);
+}
+
 static void record_status(void)
 {
 	static const char *const wanted[] = {"SigPnd:", "ShdPnd:", "SigBlk:", "SigIgn:", "SigCgt:",
 		"Umask:", "Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:",
-		"CapAmb:", "NoNewPrivs:", "Seccomp:", "Threads:", "Cpus_allowed:"};
-	char line[8192];
-	FILE *file = fopen("/proc/self/status", "r");
+		"CapAmb:", "NoNewPrivs:", "Seccomp:", "Threads:", "Cpus_allowed:", NULL};
 
-	if (file == NULL)
-		die("/proc/self/status");
-	while (fgets(line, sizeof(line), file) != NULL)
-		for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
-			if (strncmp(line, wanted[i], strlen(wanted[i])) == 0)
-				record_add("%s", line);
-	fclose(file);
+	record_lines("/proc/self/status", wanted);
+}
+
+/* A kernel may have been built without this file; se.slice is there from Linux 6.12 on. */
+static void record_scheduling(void)
+{
+	static const char *const wanted[] = {"policy ", "prio ", "se.slice ", NULL};
+
+	if (access("/proc/self/sched", R_OK) == 0)
+		record_lines("/proc/self/sched", wanted);
 }
 
 static void record_limits(void)
@@ -107,6 +123,7 @@ static int command_record(const char *path)
 
 	record_descriptors();
 	record_status();
+	record_scheduling();
 	record_limits();
 	record_add("pid %d\nparent %d\ngroup %d\nsession %d\n", (int)getpid(), (int)getppid(),
 		(int)getpgrp(), (int)getsid(0));

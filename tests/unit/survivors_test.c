@@ -38,7 +38,7 @@ static void end(pid_t pid)
 
 int main(void)
 {
-	struct process_tree tree;
+	struct process_tree tree = {0};
 	pid_t holder, handover, other;
 	nanos holders, handovers;
 
