@@ -31,8 +31,8 @@ struct process_tree {
 				   * ours: then the functions below are about that (other_tree.h) */
 };
 
-/* Makes this process the reaper of all that descends from it, and sets children that it already
- * has aside: a shell may have exec'ed dlock with jobs in the background. */
+/* tree: zeroed. Makes this process the reaper of all that descends from it, and sets children that
+ * it already has aside: a shell may have exec'ed dlock with jobs in the background. */
 void tree_open(struct process_tree *tree);
 
 /* Collects every child that has ended, and COMMAND's stops and continuations, without waiting. */
