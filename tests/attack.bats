@@ -205,7 +205,7 @@ server_time_is_off() {
 # ---- The server forgets, or is told to -----------------------------------------------------------
 
 @test "SCRIPT FLUSH during the hold: renewed and given back all the same" {
-	hold one x -t 1
+	hold one x -t "$TEST_PATIENCE"
 	local token before
 	token=$(cli GET lock:x)
 	cli SCRIPT FLUSH >/dev/null

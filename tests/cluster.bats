@@ -434,7 +434,7 @@ PROGRAM
 
 @test "a cluster that is down: waited for, and said when time is up" {
 	node_begin d
-	try dlock -S "redis://127.0.0.1:$(port d)" -w 300ms x touch ran
+	try dlock -S "redis://127.0.0.1:$(port d)" -w $((300 * TEST_PATIENCE))ms x touch ran
 	expect_failure 69 'a cluster that is down'
 	refute_file ran
 	start one dlock -S "redis://127.0.0.1:$(port d)" x echo ran
