@@ -109,13 +109,13 @@ void watch_note_signals(struct watch *watch)
 }
 
 /* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0.
- */
+ * A keeper that was denied and is just about to end is told nothing any more: it would be lost. */
 static int heed_signals(struct watch *watch, bool *continued)
 {
 	struct signalfd_siginfo info;
 
 	while (read(watch->ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (lease_decide(watch->lease, LEASE_CANCELLED)) {
+		if (lease_decide(watch->lease, LEASE_CANCELLED) || phase(watch) == LEASE_DENIED) {
 			kill_keeper(watch);
 			return (int)info.ssi_signo;
 		}

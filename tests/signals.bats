@@ -171,6 +171,26 @@ is_waiting() {
 	is_quiet "$1"
 }
 
+# The server takes its time, so each request has a keeper, which is denied.
+@test "a signal that comes while the keeper ends that was denied is not lost" {
+	cc -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o linger.so "$BATS_TEST_DIRNAME/aux/linger.c"
+	hold one x
+	proxy "$SERVER/socket" 0.05
+	touch linger
+	start two env PATH="$LOADING:$PATH" LD_PRELOAD="$PWD/linger.so" LINGER="$PWD/linger" \
+		dlock -S "unix://$PWD/proxy.socket" x touch ran
+	wait_until test -e linger.here
+	kill -TERM $two_pid
+	finish two
+	assert_equal "$status" 143
+	refute_file ran
+	wait_until nothing_waits
+	rm linger
+	let_go one
+}
+
+nothing_waits() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == 0 ]]; }
+
 @test "WINCH and CONT do not end a waiter nor hurry it" {
 	hold one x
 	start two dlock x echo ran
