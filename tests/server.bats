@@ -286,14 +286,14 @@ asks() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }
 
 @test "a Redis in protected mode: 77 or 76, with what it said" {
 	fake_server denied
-	try dlock -w 2 -S "unix://$PWD/denied/socket" x touch ran
+	try dlock -w $((2 * TEST_PATIENCE)) -S "unix://$PWD/denied/socket" x touch ran
 	[[ $status == 76 || $status == 77 ]] || fail "exit $status, $err"
 	expect_failure "$status" 'protected mode'
 }
 
 @test "a server without scripts: an answer that says so, and no lock" {
 	own_server crippled --rename-command EVALSHA '' --rename-command EVAL ''
-	try dlock -w 2 -S "unix://$PWD/crippled/socket" x touch ran
+	try dlock -w $((2 * TEST_PATIENCE)) -S "unix://$PWD/crippled/socket" x touch ran
 	expect_failure 76 ''
 	refute_file ran
 	assert_equal "$(redis-cli -s crippled/socket DBSIZE)" 0

@@ -78,7 +78,7 @@ mode_of() { cli GET lock:x; }
 		assert_equal "$(cli SET lock:x foreign NX)" ''
 		assert_between "$(cli PTTL lock:x)" 10000 30000 'pttl of the first'
 		let_go one
-		assert_equal "$(cli SET lock:x foreign NX PX 300)" OK
+		assert_equal "$(cli SET lock:x foreign NX PX $((300 * TEST_PATIENCE)))" OK
 		try dlock -n $mode x true
 		assert_equal "$status" 1
 		wait_until is_free x

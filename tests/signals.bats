@@ -547,7 +547,8 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 		import signal
 		from terminal import *
 
-		start = "import os, signal; signal.alarm(1); os.execvp('dlock', ['dlock', 'x', 'sleep', '60'])"
+		start = (f"import os, signal; signal.alarm({int(PATIENCE)});"
+		         " os.execvp('dlock', ['dlock', 'x', 'sleep', '600'])")
 		terminal = Terminal(sys.executable, "-c", start)
 		status = terminal.wait()
 		check(status == ("exit", 128 + signal.SIGALRM), status)
@@ -556,7 +557,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 }
 
 @test "an alarm that was set before dlock reaches COMMAND where there is no terminal" {
-	start one "$PYTHON" -c "import os, signal; signal.alarm(1); os.execvp('dlock', ['dlock', 'x', 'sleep', '60'])"
+	start one "$PYTHON" -c "import os, signal; signal.alarm($TEST_PATIENCE); os.execvp('dlock', ['dlock', 'x', 'sleep', '600'])"
 	finish one
 	expect 142
 	assert is_free x

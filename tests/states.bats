@@ -48,7 +48,7 @@ waits_for() {
 	hold one y -t 30 --report report
 	redis-cli -s big/socket SAVE >/dev/null
 	load
-	try dlock -w 300ms x touch ran
+	try dlock -w $((300 * TEST_PATIENCE))ms x touch ran
 	expect_failure 69 'is still loading its data'
 	refute_file ran
 	try dlock x echo ran
@@ -63,10 +63,10 @@ waits_for() {
 	file_has report '"reclaimed":0'
 }
 
-# The server starts anew and takes its time: 150 keys of 15 ms each.
+# The server starts anew and takes its time: 150 keys of 15 ms each, or more where there is patience.
 load() {
 	server_end "$PWD/big"
-	server_again "$PWD/big" --key-load-delay 15000 --loading-process-events-interval-bytes 1024 &
+	server_again "$PWD/big" --key-load-delay $((15000 * TEST_PATIENCE)) --loading-process-events-interval-bytes 1024 &
 	loading=$!
 	wait_until is_loading
 }
@@ -87,7 +87,7 @@ is_loading() { redis-cli -s big/socket PING 2>&1 | grep -q LOADING; }
 }
 
 # A moment ago: what is left of its TTL.
-is_renewed() { (($(cli PTTL lock:y) > 11500)); }
+is_renewed() { (($(cli PTTL lock:y) > 11500 * TEST_PATIENCE)); }
 
 hang() {
 	start hanger redis-cli -s "$SERVER/socket" EVAL 'while true do end' 0
@@ -160,7 +160,7 @@ cannot_save() { redis-cli -s full/socket INFO persistence | grep -q rdb_last_bgs
 }
 
 @test "READONLY: a replica; who holds a lock goes on once it is the master again" {
-	hold one y -t 12
+	hold one y -t $((12 * TEST_PATIENCE))
 	cli REPLICAOF 127.0.0.1 1 >/dev/null
 	refused 'is a read-only replica'
 	waits_for cli REPLICAOF NO ONE
