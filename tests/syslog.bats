@@ -110,7 +110,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	said 14 'x: not run: it succeeded [0-9a-z]+ ago'
 	hold one x --label 'count, 1st'
 	: >lines
-	try ./logged dlock --syslog -v -w 0.2 x true
+	try ./logged dlock --syslog -v -w $((200 * TEST_PATIENCE))ms x true
 	said 14 "x: waiting, 0 ahead; $HOLDER"
 	let_go one
 }

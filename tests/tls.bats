@@ -217,9 +217,9 @@ asked_name() {
 	local version
 	for version in TLSv1.3 TLSv1.2; do
 		cli CONFIG SET tls-protocols $version >/dev/null
-		try dlock -w 2 x touch ran
+		try dlock -w $((2 * TEST_PATIENCE)) x touch ran
 		expect_failure 77 'asks for a client certificate' || fail $version
-		try dlock -w 2 -S "$DLOCK_SERVER&cert=$CA/strange.pem&key=$CA/strange.key" x touch ran
+		try dlock -w $((2 * TEST_PATIENCE)) -S "$DLOCK_SERVER&cert=$CA/strange.pem&key=$CA/strange.key" x touch ran
 		expect_failure 77 'does not accept the certificate' || fail $version
 		try dlock -S "$DLOCK_SERVER&cert=$CA/client.pem&key=$CA/client.key" x echo ran
 		expect 0 ran
@@ -249,10 +249,10 @@ asked_name() {
 @test "a port without TLS, TLS where none is expected, silence, a door that is shut" {
 	has_tls || return 0
 	# A Redis waits for the end of what it takes for a command, and says nothing.
-	try dlock -w 1 -S "rediss://127.0.0.1:$(<"$SERVER/port")" x touch ran
+	try dlock -w "$TEST_PATIENCE" -S "rediss://127.0.0.1:$(<"$SERVER/port")" x touch ran
 	expect_failure 69 'TLS handshake .*without TLS'
 	# And a Redis with TLS hangs up, whatever comes; the last of many tries may end with -w.
-	try dlock -w 1 -S "redis://127.0.0.1:$PORT" x touch ran
+	try dlock -w "$TEST_PATIENCE" -S "redis://127.0.0.1:$PORT" x touch ran
 	expect_failure 69 'rediss://|does not answer'
 	try dlock status -S "redis://127.0.0.1:$PORT"
 	expect_failure 69 'rediss://'
@@ -263,7 +263,7 @@ asked_name() {
 	local mode
 	for mode in ssh http close; do
 		fake_server $mode
-		try dlock -w 1 -S "rediss://127.0.0.1:$(<$mode/port)" x touch ran
+		try dlock -w "$TEST_PATIENCE" -S "rediss://127.0.0.1:$(<$mode/port)" x touch ran
 		if [[ $mode == close ]]; then
 			expect_failure 69 'closed the connection'
 		else
