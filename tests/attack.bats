@@ -244,12 +244,13 @@ expires_after() { (($(expiry) > $1)); }
 }
 
 @test "FLUSHALL and another dlock who is quicker: the first is stopped, and never gets it back" {
-	start_deaf one -t 3 --grace 0
+	start_deaf one -t $((3 * TEST_PATIENCE)) --grace 0
 	cli FLUSHALL >/dev/null
-	start two dlock -t 3 -n x sh -c 'echo $$ >second; sleep 2.5'
+	start two dlock -t 3 -n x sh -c 'until [ -e end ]; do sleep 0.05; done'
 	wait_until is_gone $one_command
 	finish one
 	assert_equal "$status" 80
+	touch end
 	finish two
 	assert_equal "$status" 0
 }
