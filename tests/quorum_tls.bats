@@ -59,7 +59,7 @@ all_have_it() { [[ $(owners) == "${1-5}" ]]; }
 
 @test "waiters by TLS are woken by the release; ended ones leave nothing" {
 	has_tls || return 0
-	hold a x -t 3
+	hold a x -t $((3 * TEST_PATIENCE))
 	wait_until all_have_it
 	start b dlock x echo b
 	start c dlock x touch ran
