@@ -63,10 +63,10 @@ waits_for() {
 	file_has report '"reclaimed":0'
 }
 
-# The server starts anew and takes its time: 150 keys of 15 ms each, or more where there is patience.
+# The server starts anew and takes its time: 150 keys of 15 ms each.
 load() {
 	server_end "$PWD/big"
-	server_again "$PWD/big" --key-load-delay $((15000 * TEST_PATIENCE)) --loading-process-events-interval-bytes 1024 &
+	server_again "$PWD/big" --key-load-delay 15000 --loading-process-events-interval-bytes 1024 &
 	loading=$!
 	wait_until is_loading
 }
@@ -74,7 +74,7 @@ is_loading() { redis-cli -s big/socket PING 2>&1 | grep -q LOADING; }
 
 @test "BUSY: a script that does not end" {
 	cli CONFIG SET busy-reply-threshold 50 >/dev/null
-	hold one y -t 12
+	hold one y -t $((12 * TEST_PATIENCE))
 	hang
 	refused 'is busy with a script that does not end'
 	waits_for cli SCRIPT KILL
@@ -108,7 +108,7 @@ is_hanging() { cli PING 2>&1 | grep -q BUSY; }
 }
 
 @test "NOREPLICAS: no lock is taken; who has one goes on once there are some in time" {
-	hold one y -t 12
+	hold one y -t $((12 * TEST_PATIENCE))
 	cli CONFIG SET min-replicas-to-write 1 >/dev/null
 	refused_at_once 'has too few replicas and takes no writes'
 	waits_for cli CONFIG SET min-replicas-to-write 0
