@@ -40,10 +40,11 @@ bool supervision_open(struct supervision *s, const struct keeper_task *task, pid
 	tree_open(&s->tree);
 	sigaddset(&heeded, SIGCHLD);
 	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
-	/* A background process group that writes to a terminal with `stty tostop` would be stopped.
-	 */
+	/* A background process group that writes to a terminal with `stty tostop` would be stopped;
+	 * so would we by a Ctrl-Z while we are in COMMAND's group (leave_session). */
 	sigemptyset(&quiet);
 	sigaddset(&quiet, SIGTTOU);
+	sigaddset(&quiet, SIGTSTP);
 	sigprocmask(SIG_BLOCK, &quiet, NULL);
 
 	s->lost_fd = news_open();

@@ -63,8 +63,9 @@ all_caught() {
 	all_caught no-kill-timer no-kill-timer-in-front no-kill-reserve count-from-reply
 }
 
-@test "whoever dies, the tree goes with him: no keeper, no front, no death signal, child-only kill" {
+@test "whoever dies, the tree goes with him: no keeper, no front, no death signal, child-only kill, no shell" {
 	all_caught no-keeper no-front no-death-signal child-only-kill
+	all_caught session-kept
 }
 
 @test "whose the lock is: set again always and never, released whoever has it, the wall clock" {

@@ -415,6 +415,9 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 		shell.send("\x1a")
 		shell.expect("Stopped")
 		shell.expect(Shell.PROMPT)
+		# Until then it may read what is typed: a reader that Ctrl-Z woke looks at the terminal first,
+		# and at its signals afterwards (n_tty_read() in drivers/tty/n_tty.c), with flock too.
+		wait_until(lambda: process_state(command) == "T", "COMMAND to stop")
 		shell.send("fg\n")
 		shell.expect(r"dlock[^\n]*\n")
 		wait_until(lambda: process_state(command) == "S", "COMMAND to go on")
@@ -423,6 +426,40 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 		check(cli("EXISTS", "lock:x") == "0", "given back")
 		shell.leave()
 	END
+}
+
+@test "terminal: Ctrl-Z stops nothing where no shell could continue it (ssh -t, docker run -it)" {
+	python <<-'END'
+		from terminal import *
+
+		terminal = Terminal("dlock", "x", "sh", "-c", "echo up; exec cat")
+		terminal.expect(r"up\r?\n")
+		terminal.send("\x1a")
+		terminal.send("hello\n")
+		terminal.expect(r"hello\r?\nhello\r?\n")
+		terminal.send("\x04")
+		check(terminal.wait() == ("exit", 0), terminal.status)
+	END
+	assert is_free x
+}
+
+@test "terminal: a stopped job whose shell is killed ends, and the lock with it" {
+	python <<-'END'
+		from terminal import *
+
+		shell = Shell()
+		shell.send("dlock x sh -c 'echo $$ >command; echo up; exec sleep 600'\n")
+		shell.expect(r"\nup\r?\n")
+		command = int(open("command").read())
+		shell.send("\x1a")
+		shell.expect("Stopped")
+		shell.expect(Shell.PROMPT)
+		wait_until(lambda: process_state(command) == "T", "COMMAND to stop")
+		os.kill(shell.pid, signal.SIGKILL)
+		shell.wait()
+		wait_until(lambda: is_gone(command), "COMMAND to end")
+	END
+	wait_until is_free x
 }
 
 @test "terminal: COMMAND that stops itself alone: the job is stopped, and fg goes on" {
