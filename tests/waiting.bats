@@ -30,7 +30,7 @@ teardown() { test_end; }
 	for code in 0 1 42 255; do
 		try dlock -n -E $code x touch ran
 		expect_failure $code 'held by'
-		try dlock -w 0.2 --conflict-exit-code=$code x touch ran
+		try dlock -w $((200 * TEST_PATIENCE))ms --conflict-exit-code=$code x touch ran
 		expect_failure $code 'held by'
 	done
 	refute_file ran

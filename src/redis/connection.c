@@ -18,6 +18,7 @@
 #define OUT_FIRST      2048
 #define REPLY_MOST     (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
 #define LIST_MOST      (1 << 20)  /* elements, for which the parser takes memory before they come */
+#define DEPTH_MOST     8          /* lists in lists: hiredis 1 frees them by recursion, however deep */
 #define TLS_ALERT      0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
 #define BEGINNING_MOST 32
 
@@ -48,7 +49,9 @@ static void *create_list(const redisReadTask *task, list_length length)
 {
 	const struct connection *connection = task->privdata;
 
-	return length > LIST_MOST ? NULL : connection->create_list(task, length);
+	if (length > LIST_MOST || connection->reader->ridx >= DEPTH_MOST)
+		return NULL;
+	return connection->create_list(task, length);
 }
 
 static bool create_reader(struct connection *connection)

@@ -25,7 +25,7 @@ ANSWERS = {
     "empty-list": b"*0\r\n",
     "huge-string": b"$9999999999999\r\nx",
     "huge-list": b"*2147483647\r\n:1\r\n",
-    "deep-list": b"*1\r\n" * 100000,
+    "deep-list": b"*1\r\n" * 1000000,
     "negative": b"$-7\r\n",
     "half": b"*5\r\n$7\r\ngran",
     "strange-list": b"*2\r\n$4\r\nperh\x1b[2J\r\n:7\r\n"[:-6] + b"\r\n",
