@@ -254,8 +254,8 @@ asks() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }
 	local limit=$((4 << 20))
 	(ulimit -S -v $limit && ASAN_OPTIONS='' TSAN_OPTIONS='' dlock -V >/dev/null 2>&1) || limit=unlimited
 	local mode
-	for mode in garbage http ssh ok number nil empty-list huge-string huge-list deep-list negative half \
-		strange-list close close-late error; do
+	for mode in garbage http ssh ok number nil empty-list huge-string huge-list wide-list deep-list \
+		negative half strange-list close close-late error; do
 		fake_server $mode
 		ulimit -S -v $limit
 		try dlock -w 2 -S "unix://$PWD/$mode/socket" x touch ran
@@ -266,6 +266,23 @@ asks() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }
 		try timeout 20 dlock status -S "unix://$PWD/$mode/socket"
 		[[ $status == 76 || $status == 69 ]] || fail "status, $mode: exit $status, $out $err"
 	done
+	refute_file ran
+}
+
+@test "what a list takes in memory is not what a server wants" {
+	local most
+	fake_server wide-list
+	# Each of eight million lists that it sends in 32 MB would take twenty times as much.
+	most=$(python <<-END
+		import resource, subprocess
+		for words in ["-n", "x", "touch", "ran"], ["status"]:
+		    done = subprocess.run(["dlock", "-S", "unix://$PWD/wide-list/socket", *words],
+		        stderr=subprocess.DEVNULL)
+		    assert done.returncode == 76, done
+		print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+	END
+	)
+	assert_between "$most" 1 400 MiB
 	refute_file ran
 }
 

@@ -17,7 +17,7 @@
 
 #define OUT_FIRST      2048
 #define REPLY_MOST     (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
-#define LIST_MOST      (1 << 20)  /* elements, for which the parser takes memory before they come */
+#define LIST_MOST      (1 << 20)  /* elements of all its lists: memory is taken before they come */
 #define DEPTH_MOST     8          /* lists in lists: hiredis 1 frees them by recursion, however deep */
 #define TLS_ALERT      0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
 #define BEGINNING_MOST 32
@@ -38,6 +38,7 @@ struct connection {
 	char *out; /* owned */
 	size_t out_length, out_size, out_sent;
 	size_t unparsed; /* bytes since the last whole reply */
+	size_t listed;   /* elements since then */
 	bool heard;      /* something came from there */
 	bool connecting; /* or shaking hands, as far as is known: no request was sent yet */
 	bool secure_port;
@@ -47,11 +48,12 @@ struct connection {
 /* A list of replies as hiredis makes it, unless a hostile server asks for too much. */
 static void *create_list(const redisReadTask *task, list_length length)
 {
-	const struct connection *connection = task->privdata;
+	struct connection *connection = task->privdata;
 
 	if (length > LIST_MOST || connection->reader->ridx >= DEPTH_MOST)
 		return NULL;
-	return connection->create_list(task, length);
+	connection->listed += (size_t)length;
+	return connection->listed > LIST_MOST ? NULL : connection->create_list(task, length);
 }
 
 static bool create_reader(struct connection *connection)
@@ -321,7 +323,7 @@ static enum wire parse(struct connection *connection, struct reply **reply, stru
 		return fail_nonsense(connection, failure);
 	if (!found)
 		return WIRE_AGAIN;
-	connection->unparsed = 0;
+	connection->unparsed = connection->listed = 0;
 	*reply = found;
 	return WIRE_OK;
 }

@@ -25,6 +25,7 @@ ANSWERS = {
     "empty-list": b"*0\r\n",
     "huge-string": b"$9999999999999\r\nx",
     "huge-list": b"*2147483647\r\n:1\r\n",
+    "wide-list": b"*8\r\n" + (b"*1000000\r\n" + b"*0\r\n" * 1000000) * 8,
     "deep-list": b"*1\r\n" * 1000000,
     "negative": b"$-7\r\n",
     "half": b"*5\r\n$7\r\ngran",
