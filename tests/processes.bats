@@ -339,13 +339,14 @@ just_renewed() {
 	echo "$now"
 }
 
-# A COMMAND that writes when it got TERM (ms since 1970), and goes on.
+# A COMMAND that writes when it got TERM (ms since 1970), and goes on. It starts nothing for that: who is
+# new in a tree that is being stopped gets TERM as well.
 write_stubborn() {
 	cat >stubborn <<-'END'
 		#!/bin/bash
 		exec 2>/dev/null
-		trap 'echo ${EPOCHREALTIME/./} | cut -c -13 >termed' TERM
-		trap 'echo ${EPOCHREALTIME/./} | cut -c -13 >inted' INT
+		trap 'now=${EPOCHREALTIME/./}; echo ${now::-3} >termed' TERM
+		trap 'now=${EPOCHREALTIME/./}; echo ${now::-3} >inted' INT
 		echo $$ >command
 		while :; do sleep 0.02; done
 	END
