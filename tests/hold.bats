@@ -409,13 +409,13 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 
 # ---- The lock is lost ----------------------------------------------------------------------------
 
-# A script with a tree, each of which writes the time down as long as it runs, and of which all but
-# the first ignore TERM. That one starts nothing for it: who is new in a tree that is being stopped gets
-# TERM as well.
+# A script with a tree, each of which touches a file as long as it runs, and of which all but the first
+# ignore TERM. They start nothing for it: it would have ended when KILL came, or, being new in a tree that
+# is being stopped, got TERM.
 write_stampers() {
 	write stampers <<-'END'
 		dlock hold -t 3 x || exit
-		stamp='while :; do date +%s%3N >$$.stamp; sleep 0.01; done'
+		stamp='while :; do : >$$.stamp; sleep 0.01; done'
 		(trap '' TERM; sh -c "$stamp" & exec sh -c "$stamp") &
 		sh -c "trap '' TERM; setsid -w sh -c '$stamp'; :" &
 		trap ': >termed; exit 3' TERM
@@ -424,7 +424,7 @@ write_stampers() {
 	END
 }
 
-last_stamp() { cat ./*.stamp | sort -n | tail -n 1; }
+last_stamp() { date -r "$(ls -t ./*.stamp | head -n 1)" +%s%3N; }
 stampers_are() { (($(find . -name '*.stamp' | wc -l) == $1)); }
 no_stampers() { ! marked_pids | xargs -rn1 ps -o args= -p 2>/dev/null | grep -q stamp; }
 
