@@ -126,7 +126,7 @@ lasts() { (($(on "$1" PTTL lock:x) > $2)); } # SERVER MS
 @test "a wrong certificate: as a dead one, and named; nothing is asked there" {
 	has_tls || return 0
 	present 4 elsewhere
-	hold a x -t 3
+	hold a x -t $((3 * TEST_PATIENCE))
 	wait_until all_have_it 4
 	assert_equal "$(owner 4)" ''
 	try dlock status x
