@@ -205,8 +205,8 @@ static void export_answer(const struct supervision *s)
  * not be taken for such a shell. Only who leads no group can leave the session (setsid(2)). */
 static void leave_session(pid_t group)
 {
-	if (setpgid(0, group) == 0)
-		setsid();
+	if (setpgid(0, group) == 0 && setsid() < 0)
+		setpgid(0, 0); /* somebody is in ours: COMMAND, where vfork is a fork (valgrind) */
 }
 
 static void run_command(struct supervision *s)

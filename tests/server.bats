@@ -254,7 +254,7 @@ asks() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }
 	local limit=$((4 << 20))
 	(ulimit -S -v $limit && ASAN_OPTIONS='' TSAN_OPTIONS='' dlock -V >/dev/null 2>&1) || limit=unlimited
 	local mode
-	for mode in garbage http ssh ok number nil empty-list huge-string huge-list wide-list deep-list \
+	for mode in garbage http ssh ok number nil empty-list huge-string huge-list deep-list \
 		negative half strange-list close close-late error; do
 		fake_server $mode
 		ulimit -S -v $limit
