@@ -15,9 +15,9 @@ teardown() {
 
 # refused REGEX: exit 69 with one line when -w is over, COMMAND not run.
 refused() {
-	try dlock -w $((300 * TEST_PATIENCE))ms x touch ran
+	try dlock -w $((500 * TEST_PATIENCE))ms x touch ran
 	expect_failure 69 "$1"
-	try dlock -w $((300 * TEST_PATIENCE))ms --if-unreachable skip x touch ran
+	try dlock -w $((500 * TEST_PATIENCE))ms --if-unreachable skip x touch ran
 	assert_equal "$status" 0
 	assert_match "$err" "$1"
 	refute_file ran
