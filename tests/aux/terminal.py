@@ -151,6 +151,15 @@ class Shell(Terminal):
         found = self.expect(self.PROMPT)
         return self.seen[begin : found.start()].replace("\r", "")
 
+    def stop(self, command):
+        """Ctrl-Z, until the process `command` has stopped too. Before that it may read what is typed: a
+        reader that Ctrl-Z woke looks at the terminal first, and at its signals afterwards (n_tty_read()
+        in drivers/tty/n_tty.c); below flock too."""
+        self.send("\x1a")
+        self.expect("Stopped")
+        self.expect(self.PROMPT)
+        wait_until(lambda: process_state(command) == "T", "COMMAND to stop")
+
     def leave(self):
         self.send("exit\n")
         status = self.wait()
