@@ -184,6 +184,8 @@ static void heed_request(struct supervision *s, int sig)
 		s->given_back = s->stop == STOP_NONE;
 }
 
+/* What the terminal sends COMMAND has as well; it reaches us only while we leave the session, in
+ * COMMAND's group. */
 static void heed_signals(struct supervision *s)
 {
 	struct signalfd_siginfo info;
@@ -194,7 +196,7 @@ static void heed_signals(struct supervision *s)
 			child = true;
 		else if (s->task->hold)
 			heed_request(s, (int)info.ssi_signo);
-		else
+		else if (!inherited_is_shared(s->task->inherited, (int)info.ssi_signo, info.ssi_code))
 			forward(s, (int)info.ssi_signo);
 	if (!child)
 		return;

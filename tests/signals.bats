@@ -279,6 +279,30 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	assert is_free x
 }
 
+@test "terminal: so too while the keeper leaves the session, in COMMAND's group" {
+	cc -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o linger.so "$BATS_TEST_DIRNAME/aux/linger.c"
+	touch linger
+	python "$LOADING/dlock" <<-'END'
+		from terminal import *
+
+		terminal = Terminal("env", "LD_PRELOAD=./linger.so", "LINGER=linger", sys.argv[1], "x",
+		    "witness", "count", "count")
+		wait_until(lambda: os.path.exists("count") and open("count").read(), "COMMAND")
+		wait_until(lambda: os.path.exists("linger.here"), "the keeper")
+		terminal.send("\x03")
+		wait_until(lambda: "INT" in open("count").read(), "INT")
+		os.remove("linger")
+		# USR1 comes to COMMAND by the keeper, which has seen INT by then.
+		os.kill(terminal.pid, signal.SIGUSR1)
+		wait_until(lambda: "USR1" in open("count").read(), "USR1")
+		seen = [line.split()[0] for line in open("count").read().splitlines()]
+		check(seen == ["ready", "INT", "USR1"], seen)
+		os.kill(int(open("count").read().split()[1]), signal.SIGRTMIN)
+		check(terminal.wait() == ("exit", 0), terminal.status)
+	END
+	assert is_free x
+}
+
 @test "terminal: dlock dies of the Ctrl-C that ended COMMAND, with no core of a Ctrl-backslash" {
 	ulimit -S -c unlimited || true
 	python <<-'END'

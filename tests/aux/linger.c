@@ -1,6 +1,7 @@
 /*
- * LD_PRELOAD=linger.so LINGER=FILE: who ends by _exit(2) says so by FILE.here, and does it once FILE
- * is gone. What is said of a process that ends at once must hold for one that takes its time.
+ * LD_PRELOAD=linger.so LINGER=FILE: who ends by _exit(2), or leaves the session by setsid(2), says so by
+ * FILE.here, and does it once FILE is gone. What is said of a process that does so at once must hold for
+ * one that takes its time.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -9,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void _exit(int status)
+static void linger(void)
 {
 	const char *file = getenv("LINGER");
 	char here[PATH_MAX];
@@ -19,6 +20,17 @@ void _exit(int status)
 		while (access(file, F_OK) == 0)
 			usleep(1000);
 	}
+}
+
+pid_t setsid(void)
+{
+	linger();
+	return (pid_t)syscall(SYS_setsid);
+}
+
+void _exit(int status)
+{
+	linger();
 	for (;;)
 		syscall(SYS_exit_group, status);
 }
