@@ -198,11 +198,12 @@ static void export_answer(const struct supervision *s)
 		setenv("DLOCK_FENCES", fences, 1);
 }
 
-/* Where the terminal's shell is gone, or there never was one (`ssh -t HOST dlock ...`), nobody could
- * continue a job that Ctrl-Z has stopped, so the kernel lets none be stopped, and ends those that
- * are: a group of which no member's parent is in another group of the same session (orphaned process
- * group, POSIX.1-2017 3.264; will_become_orphaned_pgrp() in kernel/exit.c). COMMAND's parent must
- * not be taken for such a shell. Only who leads no group can leave the session (setsid(2)). */
+/* Where the terminal's shell is gone, or there never was one (`ssh -t HOST dlock ...`), nobody
+ * could continue a job that Ctrl-Z has stopped, so the kernel lets none be stopped, and ends those
+ * that are: a group of which no member's parent is in another group of the same session (orphaned
+ * process group, POSIX.1-2017 3.264; will_become_orphaned_pgrp() in kernel/exit.c). COMMAND's
+ * parent must not be taken for such a shell. Only who leads no group can leave the session
+ * (setsid(2)). */
 static void leave_session(pid_t group)
 {
 	if (setpgid(0, group) == 0 && setsid() < 0)

@@ -196,7 +196,8 @@ static void heed_signals(struct supervision *s)
 			child = true;
 		else if (s->task->hold)
 			heed_request(s, (int)info.ssi_signo);
-		else if (!inherited_is_shared(s->task->inherited, (int)info.ssi_signo, info.ssi_code))
+		else if (!inherited_is_shared(
+				 s->task->inherited, (int)info.ssi_signo, info.ssi_code))
 			forward(s, (int)info.ssi_signo);
 	if (!child)
 		return;

@@ -18,8 +18,8 @@
 #define OUT_FIRST      2048
 #define REPLY_MOST     (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
 #define LIST_MOST      (1 << 20)  /* elements of all its lists: memory is taken before they come */
-#define DEPTH_MOST     8          /* lists in lists: hiredis 1 frees them by recursion, however deep */
-#define TLS_ALERT      0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
+#define DEPTH_MOST     8    /* lists in lists: hiredis 1 frees them by recursion, however deep */
+#define TLS_ALERT      0x15 /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
 #define BEGINNING_MOST 32
 
 #if HIREDIS_MAJOR >= 1
