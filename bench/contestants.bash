@@ -11,6 +11,7 @@ contestants_open() {
 	local name names=("$@")
 	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp redis-cli etcdctl redis-py node-redlock)
 	dlock=$(find_dlock)
+	[[ -z $dlock ]] || progress "dlock is $dlock"
 	python=$(find_python)
 	for name in "${names[@]}"; do
 		if contestant_is_there "$name"; then
@@ -21,12 +22,24 @@ contestants_open() {
 	done
 }
 
+# DLOCK, else src/dlock of the folder we are in, else the newest of those that make, ./demo and ./check
+# have built. Sanitizers make a program several times slower, so such a build is passed over.
 find_dlock() {
-	local file
-	for file in "${DLOCK:-src/dlock}" "$here/../src/dlock"; do
-		[[ -x $file && ! -d $file ]] && realpath "$file" && return
+	local file newest=
+	if [[ ${DLOCK:-} ]]; then
+		is_program "$DLOCK" && realpath "$DLOCK"
+		return 0
+	fi
+	is_program src/dlock && realpath src/dlock && return
+	for file in "$here"/../src/dlock "$here"/../build*/src/dlock; do
+		[[ ${file#"$here/../"} == build*san*/* ]] && continue
+		is_program "$file" && [[ -z $newest || $file -nt $newest ]] && newest=$file
 	done
-	return 0
+	[[ -z $newest ]] || realpath "$newest"
+}
+
+is_program() {
+	[[ -f $1 && -x $1 ]]
 }
 
 find_python() {

@@ -43,7 +43,7 @@ redis_start() {
 		redis_pid=$!
 		started+=("$redis_pid")
 		echo "$port" >"$folder/port"
-		until_true 5 redis_answers "$folder" && return
+		until_true 5 redis_answers "$folder" && until_true 10 redis_has_settled "$folder" && return
 	done
 	progress "redis-server does not start: $(tail -n 1 "$folder/redis.log")"
 	exit 1
@@ -53,6 +53,9 @@ redis_start() {
 redis_answers() {
 	redis-cli -s "$1/redis.sock" ping && redis-cli -p "$(<"$1/port")" config get dir | grep -qxF "$1"
 }
+
+# Else the first dlock would wait (--settle 3s).
+redis_has_settled() { (($(redis_info "$1" server uptime_in_seconds) > 3)); }
 
 # redis_info FOLDER SECTION FIELD
 redis_info() {

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-#include "options_set.h"
-#include "options_table.h"
+#include "cli/commands.h"
+#include "cli/option_table.h"
+#include "cli/option_values.h"
 
 /* A shell's way to write the tables. */
 struct dialect {

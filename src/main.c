@@ -1,12 +1,13 @@
 #include <stdbool.h>
 
-#include "commands.h"
-#include "failure.h"
-#include "message.h"
-#include "options.h"
-#include "outcome.h"
-#include "report.h"
-#include "tls_program.h"
+#include "base/failure.h"
+#include "base/message.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/options_read.h"
+#include "cli/tls_program.h"
+#include "commands/report.h"
+#include "supervise/outcome.h"
 
 /* Nothing could be tried. Where even the report cannot be written, the first failure is the one to
  * hear of. */

@@ -1,6 +1,6 @@
 /*
  * The queue of one server: acquire.lua, release.lua, verify.lua with hand_on of handing.lua, and the
- * loop of a waiter (waiting.c) with its one connection. W clients come once each; a script is one step,
+ * loop of a waiter (wait.c) with its one connection. W clients come once each; a script is one step,
  * and between two steps anything may happen to a client.
  *
  * Checked:
@@ -18,7 +18,7 @@
  *            a holder is dead, all that wait know when its lock runs out. Where one is dead who was
  *            only handed it, those do who were told to look, and who is first
  *   SLOW     how often a living client is too slow: its lease, its claim or its lock runs out
- *   LISTEN   every client looks every 20 s, whatever it knows (waiting.c does)
+ *   LISTEN   every client looks every 20 s, whatever it knows (wait.c does)
  * A condition left out, for the counterexample:
  *   NO_LIST      a message for somebody who does not listen at that moment is lost
  *   NO_TELL      the one who comes next is not told to look for himself

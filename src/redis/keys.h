@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "name.h"
+#include "lock/name.h"
 
 #define KEYS_SLOTS 16384
 

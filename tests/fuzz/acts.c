@@ -1,8 +1,8 @@
 #include "acts.h"
 
 #include "fuzz.h"
-#include "lock_set.h"
-#include "server.h"
+#include "lock/lock_set.h"
+#include "net/server.h"
 #include "use.h"
 #include "world.h"
 
@@ -87,11 +87,12 @@ static void leave_to_keeper(
 	if (lock == NULL)
 		return;
 	if (lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED) {
-		lock_learn(lock, answer);
+		lock_adopt_answer(lock, answer);
 		if (answer->result == LOCK_BUSY &&
-			lock_listen(lock, world_patience(), &failure) == LOCK_GRANTED)
+			lock_wait(lock, world_patience(), &failure) == LOCK_GRANTED)
 			use_acquire(lock, answer);
-		lock_hear(lock, &(struct lock_parting){.success = true}, world_patience(), answer);
+		lock_release_finish(
+			lock, &(struct release_terms){.success = true}, world_patience(), answer);
 	}
 	lock_close(lock);
 }
@@ -201,9 +202,9 @@ static void leave_set(const struct server *server, int result)
 			.look_at = world_patience().until,
 			.free_in_ms = 5000};
 		if (result >= 0)
-			lock_learn(lock, &answer);
+			lock_adopt_answer(lock, &answer);
 		if (result == LOCK_BUSY &&
-			lock_listen(lock, world_patience(), &failure) == LOCK_GRANTED)
+			lock_wait(lock, world_patience(), &failure) == LOCK_GRANTED)
 			use_acquire(lock, &answer);
 		if (result == LOCK_GRANTED || result < 0)
 			lock_reset(lock);
@@ -230,6 +231,22 @@ static void run_set_kept(const struct server *server)
 static void run_set_orphaned(const struct server *server)
 {
 	leave_set(server, -1);
+}
+
+/* The asker was killed, and who was forked before the first request gives back what it may have
+ * asked for. */
+static void run_set_guarded(const struct server *server)
+{
+	static struct lock_answer answer;
+	struct lock *lock = open_set(server, &plain);
+
+	if (lock == NULL)
+		return;
+	MUST(lock_needs_guardian(lock) && !lock_needs_guardian(lock));
+	lock_reset(lock);
+	lock_assume_asked(lock);
+	use_give(lock, false, &answer);
+	lock_close(lock);
 }
 
 /* --- Without a process ---------------------------------------------------------------------- */
@@ -288,7 +305,7 @@ static void force(const struct server *server)
 static char name[] = "x", glob[] = "a*";
 static char *const names[] = {name, glob};
 
-static void survey(const struct server *server)
+static void listing(const struct server *server)
 {
 	use_survey(server, NULL, 0, true);
 }
@@ -333,10 +350,11 @@ static const struct {
 	{'w', renew},
 	{'g', release},
 	{'f', force},
-	{'s', survey},
+	{'s', listing},
 	{'n', survey_name},
 	{'l', look},
 	{'e', examine},
+	{'G', run_set_guarded},
 };
 
 #define ACTS (sizeof(acts) / sizeof(acts[0]))

@@ -1,12 +1,13 @@
 /* A configuration file, as it is read, and as options make use of it. */
-#include "config_file.h"
+#include "cli/config_file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "failure.h"
+#include "base/failure.h"
+#include "cli/options.h"
+#include "cli/options_read.h"
 #include "fuzz.h"
-#include "options.h"
 
 static bool take(const struct config_entry *entry, void *context, struct failure *failure)
 {

@@ -1,5 +1,5 @@
 /* A duration: what is read is in range, and what is written can be read. */
-#include "duration.h"
+#include "base/duration.h"
 
 #include "fuzz.h"
 

@@ -1,10 +1,10 @@
 /* A NAME, a PREFIX and the ID of --once: what passes as one has keys that lead back to it, all in
  * one slot. And a record that stands in the server, which anybody may have written. */
-#include "name.h"
+#include "lock/name.h"
 
 #include "fuzz.h"
 #include "redis/keys.h"
-#include "redis/record.h"
+#include "redis/script/owner_record.h"
 
 static void check_keys(const char *prefix, const char *name)
 {
@@ -25,11 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = fuzz_text(data, size);
 	char *second = strchr(text, '\n');
 	char once[KEYS_ONCE_SIZE];
-	struct record record;
+	struct owner_record record;
 	size_t length;
 
-	if (record_read(&record, text))
-		MUST(memchr(record.party.label, '\0', sizeof(record.party.label)) != NULL);
+	if (owner_record_read(&record, text))
+		MUST(memchr(record.owner.label, '\0', sizeof(record.owner.label)) != NULL);
 	(void)keys_lock_name(text, "meta", "lock:", &length);
 	if (second != NULL)
 		*second++ = '\0';

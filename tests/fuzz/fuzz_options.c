@@ -1,13 +1,15 @@
 /* A command line, an argument a line: options, operands, the server, all that is read of them. */
-#include "options.h"
+#include "cli/options_read.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "failure.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/tls_program.h"
 #include "fuzz.h"
-#include "tls_program.h"
 
 #define MOST 40
 

@@ -3,7 +3,7 @@
  * is what it says on one connection after the other (world.h).
  */
 #include "fuzz.h"
-#include "server.h"
+#include "net/server.h"
 #include "use.h"
 #include "world.h"
 

@@ -1,9 +1,9 @@
 /* A server's URL: whatever comes of it, no message shows its password, nor does what is left of it
  * in argv. */
-#include "failure.h"
+#include "base/failure.h"
 #include "fuzz.h"
-#include "server.h"
-#include "url.h"
+#include "net/server.h"
+#include "net/url.h"
 
 /* Long enough that it does not stand anywhere by chance. */
 static const char secret[] = "Q7secretQ7";

@@ -5,9 +5,9 @@
  * leads.
  */
 #include "acts.h"
-#include "failure.h"
+#include "base/failure.h"
 #include "fuzz.h"
-#include "server.h"
+#include "net/server.h"
 #include "world.h"
 
 static const struct {

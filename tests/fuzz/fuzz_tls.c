@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "acts.h"
-#include "failure.h"
+#include "base/failure.h"
 #include "fuzz.h"
-#include "redis/tls_terms.h"
-#include "server.h"
+#include "net/server.h"
+#include "net/tls_context.h"
 #include "tls_peer.h"
 #include "world.h"
 
@@ -147,7 +147,7 @@ static void read_files(const uint8_t *data, size_t size)
 			*fields[i] = loose[i].path;
 	}
 	MUST(size < SIZE_MOST);
-	context = tls_terms_make(&server, &failure);
+	context = tls_context_make(&server, &failure);
 	MUST(context || (failure.code == EXIT_CONFIG && failure.text[0] != '\0'));
 	if (context) {
 		char *host = fuzz_text(data, size);
@@ -155,7 +155,7 @@ static void read_files(const uint8_t *data, size_t size)
 
 		MUST(ssl != NULL);
 		if (host[0] != '\0')
-			tls_terms_set_host(ssl, host);
+			tls_context_set_host(ssl, host);
 		SSL_free(ssl);
 		free(host);
 	}

@@ -2,20 +2,20 @@
 
 #include <jansson.h>
 
-#include "findings.h"
+#include "base/utf8.h"
 #include "fuzz.h"
-#include "holder.h"
-#include "lock.h"
-#include "openmetrics.h"
-#include "output.h"
-#include "table.h"
-#include "text.h"
-#include "views.h"
+#include "lock/holder.h"
+#include "lock/lock.h"
+#include "lock/lock_list.h"
+#include "show/check_report.h"
+#include "show/openmetrics.h"
+#include "show/status_json.h"
+#include "show/table.h"
 
 void show_text(const char *text)
 {
-	for (const char *at = text; *at != '\0'; at += text_character(at))
-		MUST(text_character(at) > 0 && !text_is_treacherous(at));
+	for (const char *at = text; *at != '\0'; at += utf8_character(at))
+		MUST(utf8_character(at) > 0 && !utf8_is_unsafe(at));
 }
 
 void show_holder(const struct lock_answer *answer)
@@ -74,13 +74,13 @@ static void end_json(void)
 	free(text);
 }
 
-void show_views(struct views *views)
+void show_views(struct lock_list *views)
 {
 	static const struct table_form forms[] = {
 		{.line_start = ""}, {.columns = 40, .lines = 3, .line_start = ""}};
 	struct failure failure;
 
-	MUST(views_sort(views, &failure));
+	MUST(lock_list_sort(views, &failure));
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		begin();
 		table_print(views->list, views->count, &forms[i]);
@@ -90,19 +90,19 @@ void show_views(struct views *views)
 	openmetrics_print(views->list, views->count);
 	end_lines();
 	begin();
-	MUST(output_json(views->list, views->count, &failure));
+	MUST(status_json_print(views->list, views->count, &failure));
 	end_json();
 }
 
-void show_findings(const struct findings *findings, const struct server *server)
+void show_findings(const struct check_report *findings, const struct server *server)
 {
 	struct failure failure;
 
 	begin();
-	findings_table(findings, false);
-	findings_table(findings, true);
+	check_report_table(findings, false);
+	check_report_table(findings, true);
 	end_lines();
 	begin();
-	MUST(findings_json(findings, server, &failure));
+	MUST(check_report_json(findings, server, &failure));
 	end_json();
 }

@@ -3,10 +3,10 @@
 #ifndef SHOW_H
 #define SHOW_H
 
-struct findings;
+struct check_report;
 struct lock_answer;
 struct server;
-struct views;
+struct lock_list;
 
 /* Fit for a terminal: UTF-8 without what it must not get. */
 void show_text(const char *text);
@@ -15,9 +15,9 @@ void show_text(const char *text);
 void show_holder(const struct lock_answer *answer);
 
 /* `dlock status`: tables, JSON, OpenMetrics. Sorts them. */
-void show_views(struct views *views);
+void show_views(struct lock_list *views);
 
 /* `dlock check`: table, JSON. */
-void show_findings(const struct findings *findings, const struct server *server);
+void show_findings(const struct check_report *findings, const struct server *server);
 
 #endif

@@ -24,7 +24,7 @@ static struct {
 	uint32_t chance;
 } own;
 
-struct session {
+struct link {
 	SSL *ssl;      /* owned, and with it the two */
 	BIO *in, *out; /* what came, what is to go */
 	size_t sent;
@@ -159,93 +159,92 @@ void tls_peer_play(const struct tls_peer *peer)
 
 static void *begin(int fd)
 {
-	struct session *session = calloc(1, sizeof(*session));
+	struct link *link = calloc(1, sizeof(*link));
 
 	(void)fd;
-	MUST(session != NULL);
-	session->in = BIO_new(BIO_s_mem());
-	session->out = BIO_new(BIO_s_mem());
-	session->ssl = SSL_new(own.context);
-	MUST(session->in && session->out && session->ssl);
-	SSL_set_bio(session->ssl, session->in, session->out);
-	SSL_set_accept_state(session->ssl);
-	return session;
+	MUST(link != NULL);
+	link->in = BIO_new(BIO_s_mem());
+	link->out = BIO_new(BIO_s_mem());
+	link->ssl = SSL_new(own.context);
+	MUST(link->in && link->out && link->ssl);
+	SSL_set_bio(link->ssl, link->in, link->out);
+	SSL_set_accept_state(link->ssl);
+	return link;
 }
 
 static void end(void *self)
 {
-	struct session *session = self;
+	struct link *link = self;
 
-	SSL_free(session->ssl);
-	free(session);
+	SSL_free(link->ssl);
+	free(link);
 }
 
-static void put(struct session *session, int fd, uint8_t *bytes, size_t size)
+static void put(struct link *link, int fd, uint8_t *bytes, size_t size)
 {
-	size_t spoilt = own.peer.spoil_at - session->sent; /* far away where it was before */
+	size_t spoilt = own.peer.spoil_at - link->sent; /* far away where it was before */
 	bool ends = spoilt < size && own.peer.spoil_with == 0;
 
 	if (spoilt < size)
 		bytes[spoilt] ^= own.peer.spoil_with;
-	session->sent += size;
+	link->sent += size;
 	(void)!send(fd, bytes, ends ? spoilt : size, MSG_NOSIGNAL);
 	if (ends)
 		shutdown(fd, SHUT_WR);
 }
 
-static void pass_on(struct session *session, int fd)
+static void pass_on(struct link *link, int fd)
 {
 	uint8_t bytes[4096];
 	int size;
 
-	while ((size = BIO_read(session->out, bytes, sizeof(bytes))) > 0)
-		put(session, fd, bytes, (size_t)size);
+	while ((size = BIO_read(link->out, bytes, sizeof(bytes))) > 0)
+		put(link, fd, bytes, (size_t)size);
 }
 
 static bool turn(void *self, int fd)
 {
-	struct session *session = self;
+	struct link *link = self;
 	char bytes[4096];
 	ssize_t size;
 
 	while ((size = recv(fd, bytes, sizeof(bytes), 0)) > 0) {
 		MUST(memmem(bytes, (size_t)size, "EVAL", 4) == NULL);
-		MUST(BIO_write(session->in, bytes, (int)size) == size);
+		MUST(BIO_write(link->in, bytes, (int)size) == size);
 	}
 	ERR_clear_error();
 	if (own.peer.version == 0) {
-		session->over = true;
-	} else if (!session->over) {
-		int result = SSL_accept(session->ssl);
+		link->over = true;
+	} else if (!link->over) {
+		int result = SSL_accept(link->ssl);
 
-		session->shaken = result == 1;
-		session->over =
-			result == 1 || SSL_get_error(session->ssl, result) != SSL_ERROR_WANT_READ;
-	} else if (session->shaken) {
-		while (SSL_read(session->ssl, bytes, sizeof(bytes)) > 0)
+		link->shaken = result == 1;
+		link->over = result == 1 || SSL_get_error(link->ssl, result) != SSL_ERROR_WANT_READ;
+	} else if (link->shaken) {
+		while (SSL_read(link->ssl, bytes, sizeof(bytes)) > 0)
 			MUST(!own.peer.distrusted);
 	}
-	pass_on(session, fd);
-	return session->over;
+	pass_on(link, fd);
+	return link->over;
 }
 
 static void say(void *self, int fd, const uint8_t *bytes, size_t size)
 {
-	struct session *session = self;
+	struct link *link = self;
 
 	ERR_clear_error();
-	if (session->shaken && !session->plainly)
-		SSL_write(session->ssl, bytes, (int)size);
+	if (link->shaken && !link->plainly)
+		SSL_write(link->ssl, bytes, (int)size);
 	else
 		(void)!send(fd, bytes, size, MSG_NOSIGNAL);
-	session->plainly = false;
-	pass_on(session, fd);
+	link->plainly = false;
+	pass_on(link, fd);
 }
 
 static void act(void *self, int fd, uint8_t what)
 {
-	struct session *session = self;
-	SSL *ssl = session->ssl;
+	struct link *link = self;
+	SSL *ssl = link->ssl;
 
 	ERR_clear_error();
 	switch (own.peer.version ? what : 0) {
@@ -267,15 +266,15 @@ static void act(void *self, int fd, uint8_t what)
 		SSL_shutdown(ssl);
 		break;
 	case 'g':
-		session->plainly = true;
+		link->plainly = true;
 		return;
 	default:
 		say(self, fd, &what, 1);
 		return;
 	}
-	if (session->shaken && what != 'c')
+	if (link->shaken && what != 'c')
 		SSL_do_handshake(ssl);
-	pass_on(session, fd);
+	pass_on(link, fd);
 }
 
 const struct world_voice tls_peer_voice = {begin, turn, say, act, end};

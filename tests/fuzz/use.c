@@ -1,14 +1,15 @@
 #include "use.h"
 
-#include "findings.h"
 #include "fuzz.h"
+#include "lock/lock_check.h"
+#include "lock/lock_list.h"
 #include "show.h"
-#include "views.h"
+#include "show/check_report.h"
 #include "world.h"
 
 #define ROUNDS 8
 
-static const struct lock_parting parting = {.success = true};
+static const struct release_terms release_terms = {.success = true};
 
 /* --- What must be so ------------------------------------------------------------------------ */
 
@@ -68,13 +69,15 @@ bool use_acquire(struct lock *lock, struct lock_answer *answer)
 		enum lock_result result = lock_ask(lock, world_patience(), &failure);
 
 		check_result(result, &failure);
+		if (result == LOCK_LOST)
+			continue;
 		if (result != LOCK_GRANTED)
 			return false;
 		lock_answer(lock, world_patience(), answer);
 		check_answer(answer);
 		if (answer->result != LOCK_BUSY)
 			return answer->result == LOCK_GRANTED;
-		result = lock_listen(lock, world_patience(), &failure);
+		result = lock_wait(lock, world_patience(), &failure);
 		check_result(result, &failure);
 		if (result != LOCK_GRANTED)
 			return false;
@@ -92,10 +95,10 @@ void use_renew(struct lock *lock, struct lock_answer *answer)
 
 void use_give(struct lock *lock, bool halves, struct lock_answer *answer)
 {
-	if (halves && lock_part(lock, &parting, world_patience()))
-		lock_hear(lock, &parting, world_patience(), answer);
+	if (halves && lock_release_send(lock, &release_terms, world_patience()))
+		lock_release_finish(lock, &release_terms, world_patience(), answer);
 	else
-		lock_release(lock, &parting, world_patience(), answer);
+		lock_release(lock, &release_terms, world_patience(), answer);
 	check_answer(answer);
 	settle(lock, answer);
 }
@@ -164,7 +167,7 @@ void use_force(struct lock *lock, struct lock_answer *answer)
 
 /* --- All locks ------------------------------------------------------------------------------ */
 
-static void check_party(const struct lock_view_party *view)
+static void check_party(const struct lock_view_owner *view)
 {
 	MUST(view->mode >= LOCK_EXCLUSIVE && view->mode <= LOCK_PERMITS && view->ttl_ms >= -1);
 }
@@ -177,56 +180,55 @@ static void take(const struct lock_view *view, void *context)
 		check_party(&view->holders[i]);
 	for (size_t i = 0; i < view->waiter_count; i++)
 		check_party(&view->waiters[i]);
-	views_take(view, context);
+	lock_list_take(view, context);
 }
 
 void use_survey(const struct server *server, char *const *names, size_t name_count, bool idle_too)
 {
 	struct failure failure = {0};
-	struct views views = {0};
+	struct lock_list views = {0};
 
-	if (lock_survey(server, "lock:", names, name_count, idle_too, take, &views,
+	if (lock_list_once(server, "lock:", names, name_count, idle_too, take, &views,
 		    world_patience(), &failure))
 		show_views(&views);
 	else
 		check_failure(&failure);
-	views_free(&views);
+	lock_list_free(&views);
 }
 
 void use_look(const struct server *server, char *const *names, size_t name_count)
 {
 	struct failure failure = {0};
-	struct lock_lookout *lookout =
-		lock_lookout_open(server, "lock:", names, name_count, &failure);
+	struct lock_lister *lookout = lock_list_open(server, "lock:", names, name_count, &failure);
 
 	MUST(lookout != NULL);
 	for (int round = 0; round < 2; round++) {
-		struct views views = {0};
+		struct lock_list views = {0};
 
-		if (lock_look(lookout, take, &views, world_patience(), &failure))
+		if (lock_list_again(lookout, take, &views, world_patience(), &failure))
 			show_views(&views);
 		else
 			check_failure(&failure);
-		views_free(&views);
+		lock_list_free(&views);
 	}
-	lock_lookout_close(lookout);
+	lock_list_close(lookout);
 }
 
 static void take_finding(const struct lock_finding *finding, void *context)
 {
 	MUST(finding->server != NULL && finding->subject != NULL && finding->found[0] != '\0');
 	MUST((finding->verdict == LOCK_FIT) == (finding->code == EXIT_DONE));
-	findings_take(finding, context);
+	check_report_take(finding, context);
 }
 
 void use_examine(const struct server *server, const struct lock_request *request)
 {
 	struct failure failure = {0};
-	struct findings findings = {0};
+	struct check_report findings = {0};
 
-	if (!lock_examine(server, request, take_finding, &findings, &failure))
+	if (!lock_check_server(server, request, take_finding, &findings, &failure))
 		check_failure(&failure);
 	MUST(findings.count > 0);
 	show_findings(&findings, server);
-	findings_free(&findings);
+	check_report_free(&findings);
 }

@@ -2,7 +2,7 @@
 #ifndef USE_H
 #define USE_H
 
-#include "lock.h"
+#include "lock/lock.h"
 
 /* Opens it; NULL: that was refused, which is checked. lock_close() with it. */
 struct lock *use_open(const struct server *server, const struct lock_request *request);

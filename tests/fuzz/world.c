@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "failure.h"
+#include "base/failure.h"
 #include "fuzz.h"
-#include "redis/dial.h"
-#include "server.h"
+#include "net/server.h"
+#include "net/socket.h"
 
 #define BEGIN      (1000 * NANOS_PER_SEC)
 #define SPAN       (60 * NANOS_PER_SEC)
@@ -181,9 +181,10 @@ static int count_open(void)
 	return count;
 }
 
-struct patience world_patience(void)
+struct deadline world_patience(void)
 {
-	return (struct patience){world.now + SPAN, world.cancelled ? -1 : world.cancel};
+	return (struct deadline){
+		.until = world.now + SPAN, .cancel_fd = world.cancelled ? -1 : world.cancel};
 }
 
 void world_begin(const uint8_t *data, size_t size, const struct world_voice *voice)
@@ -223,7 +224,7 @@ uint32_t __wrap_arc4random_uniform(uint32_t below);
 int __real_poll(struct pollfd *fds, nfds_t count, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int ms);
 int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t size);
-enum patience_end __wrap_patience_wait(struct patience patience, int fd, short events);
+enum deadline_end __wrap_deadline_wait(struct deadline *deadline, int fd, short events);
 
 nanos __wrap_clock_now(void)
 {
@@ -285,22 +286,22 @@ int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t size)
 	return __wrap_poll(fds, count, ms);
 }
 
-enum patience_end __wrap_patience_wait(struct patience patience, int fd, short events)
+enum deadline_end __wrap_deadline_wait(struct deadline *deadline, int fd, short events)
 {
 	struct pollfd fds[] = {
-		{.fd = fd, .events = events}, {.fd = patience.cancel_fd, .events = POLLIN}};
+		{.fd = fd, .events = events}, {.fd = deadline->cancel_fd, .events = POLLIN}};
 
-	MUST(patience.until != NANOS_NEVER);
-	if (wait_until(fds, 2, patience.until) == 0)
-		return PATIENCE_OVER;
-	return fds[0].revents ? PATIENCE_READY : PATIENCE_CANCELLED;
+	MUST(deadline->until != NANOS_NEVER);
+	if (wait_until(fds, 2, deadline->until) == 0)
+		return DEADLINE_OVER;
+	return fds[0].revents ? DEADLINE_READY : DEADLINE_CANCELLED;
 }
 
 /* --- Connections ---------------------------------------------------------------------------- */
 
-enum wire __wrap_dial(int *fd, const struct endpoint *endpoint, const char *peer,
-	struct lookup **lookup, struct patience patience, struct failure *failure);
-enum wire __wrap_dial_begin(int *fd, const struct endpoint *endpoint, const char *peer,
+enum io_result __wrap_socket_open(int *fd, const struct endpoint *endpoint, const char *peer,
+	struct lookup **lookup, struct deadline deadline, struct failure *failure);
+enum io_result __wrap_socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
 	struct lookup **lookup, size_t which, size_t *count, struct failure *failure);
 
 /* What the next one says; NULL: there is none. */
@@ -339,27 +340,27 @@ static int begin_far_end(struct far_end *far)
 	return ends[0];
 }
 
-static enum wire fail_gone(const char *peer, struct failure *failure)
+static enum io_result fail_gone(const char *peer, struct failure *failure)
 {
 	failure_set(failure, EXIT_UNREACHABLE, "%s is gone", peer);
-	return WIRE_CLOSED;
+	return IO_CLOSED;
 }
 
-enum wire __wrap_dial(int *fd, const struct endpoint *endpoint, const char *peer,
-	struct lookup **lookup, struct patience patience, struct failure *failure)
+enum io_result __wrap_socket_open(int *fd, const struct endpoint *endpoint, const char *peer,
+	struct lookup **lookup, struct deadline deadline, struct failure *failure)
 {
 	struct far_end *far = next_far_end();
 
 	MUST(endpoint->host[0] != '\0' && endpoint->port >= 0 && endpoint->port <= 65535);
 	(void)lookup;
-	(void)patience;
+	(void)deadline;
 	if (!far)
 		return fail_gone(peer, failure);
 	*fd = begin_far_end(far);
-	return WIRE_OK;
+	return IO_OK;
 }
 
-enum wire __wrap_dial_begin(int *fd, const struct endpoint *endpoint, const char *peer,
+enum io_result __wrap_socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
 	struct lookup **lookup, size_t which, size_t *count, struct failure *failure)
 {
 	struct far_end *far = next_far_end();
@@ -371,7 +372,7 @@ enum wire __wrap_dial_begin(int *fd, const struct endpoint *endpoint, const char
 	if (!far)
 		return fail_gone(peer, failure);
 	*fd = begin_far_end(far);
-	return WIRE_OK;
+	return IO_OK;
 }
 
 /* --- Threads -------------------------------------------------------------------------------- */

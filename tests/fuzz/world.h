@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "patience.h"
+#include "base/deadline.h"
 
 /*
  * What a server says on one connection ends with 0xff, and it closes; what follows is said on the
@@ -44,6 +44,6 @@ void world_begin(const uint8_t *data, size_t size, const struct world_voice *voi
 void world_end(void);
 
 /* A minute from now on, or until Ctrl-C is pressed for the first time. */
-struct patience world_patience(void);
+struct deadline world_patience(void);
 
 #endif

@@ -1,11 +1,12 @@
 /* What the environment and the configuration add to the command line, and which of them wins. */
-#include "options.h"
+#include "base/clock.h"
 
 #include <sys/stat.h>
 
-#include "failure.h"
+#include "base/failure.h"
+#include "cli/options.h"
+#include "net/server.h"
 #include "read_options.h"
-#include "server.h"
 #include "tap.h"
 
 static void write_file(const char *path, const char *text, mode_t mode)

@@ -1,5 +1,5 @@
 /* Durations: what is read, what is refused, and how spans are shown. */
-#include "duration.h"
+#include "base/duration.h"
 
 #include <inttypes.h>
 

@@ -1,9 +1,9 @@
 /* What may be a NAME and a PREFIX, and which characters a terminal gets to see. */
-#include "name.h"
+#include "lock/name.h"
 
+#include "base/utf8.h"
+#include "base/utf8_width.h"
 #include "tap.h"
-#include "text.h"
-#include "width.h"
 
 #define EMPTY     "is empty"
 #define LONG      "is longer than 512 bytes"
@@ -179,8 +179,9 @@ int main(void)
 
 		snprintf(text, sizeof(text), "%s", cleaned[i].text);
 		snprintf(what, sizeof(what), "cleaned text %zu", i);
-		same(text_clean(text), cleaned[i].wanted, what);
-		ok(width_of_text(text) == cleaned[i].width, "its width is %zu", cleaned[i].width);
+		same(utf8_clean(text), cleaned[i].wanted, what);
+		ok(utf8_width_of_text(text) == cleaned[i].width, "its width is %zu",
+			cleaned[i].width);
 	}
 	return tap_end();
 }

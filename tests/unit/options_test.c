@@ -1,15 +1,17 @@
 /* The command line as a struct options, and the table behind it. */
-#include "options.h"
+#include "cli/options_read.h"
 
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
 
-#include "commands.h"
-#include "failure.h"
-#include "options_table.h"
+#include "base/clock.h"
+#include "base/failure.h"
+#include "cli/commands.h"
+#include "cli/option_table.h"
+#include "cli/options.h"
+#include "net/server.h"
 #include "read_options.h"
-#include "server.h"
 #include "tap.h"
 
 /* --- What is refused ----------------------------------------------------------------------- */
@@ -51,6 +53,17 @@ static const struct {
 	{{"-z", "x", "true"}, "unknown option '-z'"},
 	{{"-nz", "x", "true"}, "unknown option '-z'"},
 	{{"--frobnicate", "x", "true"}, "'--frobnicate'"},
+	{{"--timout", "x", "true"}, "unknown option '--timout'; did you mean --timeout?"},
+	{{"--timout=secret", "x", "true"}, "unknown option '--timout'; did you mean --timeout?"},
+	{{"--tlt", "5", "x", "true"}, "did you mean --ttl?"},
+	{{"--prioirty", "5", "x", "true"}, "did you mean --priority?"},
+	{{"--waitreplica", "1", "x", "true"}, "did you mean --wait-replicas?"},
+	{{"--unlokc", "x"}, "unknown option '--unlokc'"},
+	{{"--intervall", "1s", "x", "true"}, "unknown option '--intervall'"},
+	{{"status", "--intervall", "1s"}, "did you mean --interval?"},
+	{{"--jsno", "status"}, "did you mean --json?"},
+	{{"--grcae", "--timout", "x", "true"}, "unknown option '--grcae'; did you mean --grace?"},
+	{{"hold", "--pdi", "5", "x"}, "did you mean --pid?"},
 	{{"--frobnicate=secret", "x", "true"}, "'--frobnicate'"},
 	{{"--p", "x", "true"}, "ambiguous option '--p'"},
 	{{"--password-file", "/x", "x", "true"}, "'--password-file'"},
@@ -173,6 +186,8 @@ static void test_defaults(void)
 	ok(options.server->password == NULL, "which has no password");
 	ok(options.wait == OPTIONS_WAIT_FOREVER, "waits for ever");
 	ok(options.ttl == 60 * NANOS_PER_SEC, "a TTL of 60s");
+	ok(options.settle == 3 * NANOS_PER_SEC && !options.settle_given,
+		"a server settles for 3s, which nobody asked for");
 	ok(options.grace == 10 * NANOS_PER_SEC, "a grace of 10s");
 	ok(options.stop_signal == SIGTERM, "the stop signal");
 	ok(options.on_lost == ON_LOST_STOP, "stops when the lock is lost");

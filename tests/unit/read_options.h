@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "failure.h"
-#include "options.h"
+#include "base/failure.h"
+#include "cli/options_read.h"
 #include "tap.h"
 
 #define MOST 12

@@ -1,9 +1,9 @@
 /* URLs of servers: what they mean, what is refused, and that no password is ever shown. */
-#include "server.h"
+#include "net/server.h"
 
 #include <stdlib.h>
 
-#include "failure.h"
+#include "base/failure.h"
 #include "tap.h"
 
 #define SECRET "s3cret"

@@ -3,8 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "process_tree.h"
-#include "survivors.h"
+#include "lock/handoff.h"
+#include "process/process_tree.h"
+#include "supervise/survivors.h"
 #include "tap.h"
 
 /* A child that is called so and lives until it is killed. */
@@ -48,7 +49,7 @@ int main(void)
 	holder = child(HOLDER_PROGRAM);
 	holders = survivors_leave_within(&tree);
 	ok(holders > 0, "keepers of hold end soon");
-	handover = child(HANDOVER_PROGRAM);
+	handover = child(HANDOFF_PROGRAM);
 	handovers = survivors_leave_within(&tree);
 	ok(handovers > holders, "both: as long as the slower");
 	end(holder);

@@ -1,0 +1,58 @@
+#include "base/deadline.h"
+
+#include <poll.h>
+
+#define LATE (50 * NANOS_PER_MS) /* a process that runs notices sooner that time is up */
+
+bool deadline_is_over(struct deadline *deadline)
+{
+	nanos now;
+
+	if (deadline->until == NANOS_NEVER)
+		return false;
+	now = clock_now();
+	if (now < deadline->until)
+		return false;
+	if (deadline->least == 0 || now - deadline->until < LATE)
+		return true;
+	deadline->until = now + deadline->least;
+	deadline->least = 0;
+	return false;
+}
+
+enum deadline_end deadline_wait(struct deadline *deadline, int fd, short events)
+{
+	struct pollfd fds[2] = {
+		{.fd = fd, .events = events},
+		{.fd = deadline->cancel_fd, .events = POLLIN},
+	};
+
+	for (;;) {
+		/* A negative descriptor is passed over by poll(2); so is EINTR here: whoever wants
+		 * to end the wait by a signal makes it a readable descriptor. */
+		bool over = deadline_is_over(deadline);
+		int ready = poll(fds, 2, over ? 0 : clock_poll_ms(deadline->until));
+		if (ready > 0 && fds[0].revents != 0)
+			return DEADLINE_READY;
+		if (ready > 0)
+			return DEADLINE_CANCELLED;
+		if (over)
+			return DEADLINE_OVER;
+	}
+}
+
+bool deadline_pause(struct deadline deadline, nanos span)
+{
+	deadline = deadline_within(deadline, span);
+	deadline.least = 0;
+	return deadline_wait(&deadline, -1, 0) != DEADLINE_CANCELLED;
+}
+
+struct deadline deadline_within(struct deadline deadline, nanos span)
+{
+	nanos end = clock_after(clock_now(), span);
+
+	if (end < deadline.until)
+		deadline.until = end;
+	return deadline;
+}

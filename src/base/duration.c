@@ -1,0 +1,129 @@
+#include "base/duration.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NANOS_PER_MINUTE (60 * NANOS_PER_SEC)
+#define NANOS_PER_HOUR   (60 * NANOS_PER_MINUTE)
+#define NANOS_PER_DAY    (24 * NANOS_PER_HOUR)
+
+#define DURATION_MOST (36525 * NANOS_PER_DAY) /* 100 years */
+
+/* Largest first. Nothing needs finer than
+ * milliseconds; that every unit is a whole number of them keeps the arithmetic exact. */
+static const struct unit {
+	const char *name;
+	nanos span;
+} units[] = {
+	{"d", NANOS_PER_DAY},
+	{"h", NANOS_PER_HOUR},
+	{"m", NANOS_PER_MINUTE},
+	{"s", NANOS_PER_SEC},
+	{"ms", NANOS_PER_MS},
+};
+
+#define UNIT_COUNT   (sizeof(units) / sizeof(units[0]))
+#define UNIT_SECONDS 3
+
+#define FRACTION_ONE INT64_C(1000000000) /* a fraction is counted in billionths */
+
+/* A decimal number: 12, 1.5, .5, 5. */
+struct number {
+	int64_t whole;
+	int64_t fraction; /* in 1/FRACTION_ONE; further digits are dropped */
+};
+
+static bool is_digit(char byte)
+{
+	return byte >= '0' && byte <= '9';
+}
+
+/* Returns what follows the number at text; NULL when there is none, or one that is too large. */
+static const char *read_number(const char *text, struct number *number)
+{
+	bool digits = false;
+
+	*number = (struct number){0};
+	for (; is_digit(*text); text++) {
+		digits = true;
+		number->whole = number->whole * 10 + (*text - '0');
+		if (number->whole > DURATION_MOST / NANOS_PER_MS)
+			return NULL;
+	}
+	if (*text == '.') {
+		text++;
+		for (int64_t weight = FRACTION_ONE / 10; is_digit(*text); text++, weight /= 10) {
+			digits = true;
+			number->fraction += (*text - '0') * weight;
+		}
+	}
+	return digits ? text : NULL;
+}
+
+/* The unit that the letters at text spell, which end there or at the next number; else NULL. */
+static const struct unit *find_unit(const char *text, size_t *length)
+{
+	*length = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+	for (size_t i = 0; i < UNIT_COUNT; i++) {
+		if (strlen(units[i].name) == *length && strncmp(text, units[i].name, *length) == 0)
+			return &units[i];
+	}
+	return NULL;
+}
+
+/* *total + number units, if that is within bounds. */
+static bool add(nanos *total, const struct number *number, const struct unit *unit)
+{
+	nanos fraction =
+		unit->span / NANOS_PER_MS * number->fraction / (FRACTION_ONE / NANOS_PER_MS);
+
+	if (number->whole > (DURATION_MOST - *total) / unit->span)
+		return false;
+	*total += number->whole * unit->span + fraction;
+	return *total <= DURATION_MOST;
+}
+
+bool duration_parse(const char *text, nanos *out)
+{
+	struct number number;
+	nanos total = 0;
+	bool first = true;
+
+	do {
+		const struct unit *unit = &units[UNIT_SECONDS];
+		size_t length = 0;
+
+		text = read_number(text, &number);
+		if (text == NULL)
+			return false;
+		if (*text != '\0' || !first)
+			unit = find_unit(text, &length);
+		if (unit == NULL || !add(&total, &number, unit))
+			return false;
+		text += length;
+		first = false;
+	} while (*text != '\0');
+	*out = total;
+	return true;
+}
+
+const char *duration_format(nanos span, char buf[static DURATION_TEXT])
+{
+	size_t unit = 0;
+	int length;
+
+	if (span <= 0) {
+		snprintf(buf, DURATION_TEXT, "0s");
+		return buf;
+	}
+	while (unit < UNIT_COUNT - 1 && span < units[unit].span)
+		unit++;
+	length = snprintf(
+		buf, DURATION_TEXT, "%" PRId64 "%s", span / units[unit].span, units[unit].name);
+	span %= units[unit].span;
+	if (unit < UNIT_SECONDS && span >= units[unit + 1].span)
+		snprintf(buf + length, DURATION_TEXT - (size_t)length, "%" PRId64 "%s",
+			span / units[unit + 1].span, units[unit + 1].name);
+	return buf;
+}

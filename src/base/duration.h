@@ -1,0 +1,21 @@
+/* Durations as people write them: "1m30s", "2.5", "250ms". Pure. */
+#ifndef DLOCK_BASE_DURATION_H
+#define DLOCK_BASE_DURATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/clock.h"
+
+#define DURATION_TEXT 32 /* enough for duration_format */
+
+/* Reads decimal numbers with ms, s, m, h or d, joined at will; a single number without a unit is
+ * seconds, as flock(1) reads it. False when empty, negative, malformed or beyond 100 years; *out
+ * is then untouched. */
+bool duration_parse(const char *text, nanos *out);
+
+/* Writes a span for people, two units at most, into buf: "2m13s", "45s", "3d4h", "120ms" below a
+ * second. Returns buf. */
+const char *duration_format(nanos span, char buf[static DURATION_TEXT]);
+
+#endif

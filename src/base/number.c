@@ -1,0 +1,32 @@
+#include "base/number.h"
+
+char *number_write_unsigned(char *at, uint64_t number)
+{
+	char digits[NUMBER_SIZE];
+	int count = 0;
+
+	do {
+		digits[count++] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number > 0);
+	while (count > 0)
+		*at++ = digits[--count];
+	*at = '\0';
+	return at;
+}
+
+char *number_write(char *at, int64_t number)
+{
+	if (number >= 0)
+		return number_write_unsigned(at, (uint64_t)number);
+	*at++ = '-';
+	return number_write_unsigned(at, -(uint64_t)number);
+}
+
+char *number_write_hex(char *at, uint64_t number)
+{
+	for (int shift = 60; shift >= 0; shift -= 4)
+		*at++ = "0123456789abcdef"[number >> shift & 15];
+	*at = '\0';
+	return at;
+}

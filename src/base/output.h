@@ -1,0 +1,12 @@
+/* What is printed to stdout, and whether it got there. */
+#ifndef DLOCK_BASE_OUTPUT_H
+#define DLOCK_BASE_OUTPUT_H
+
+#include <stdbool.h>
+
+struct failure;
+
+/* Ends what was printed: false with failure EXIT_SYSTEM when stdout did not take all of it. */
+bool output_finish(struct failure *failure);
+
+#endif

@@ -1,0 +1,23 @@
+/* Text that may come from anybody: UTF-8 (RFC 3629), and what a terminal must not get. Pure. */
+#ifndef DLOCK_BASE_UTF8_H
+#define DLOCK_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The length in bytes of the character at text, 1 to 4; 0 when it is not well-formed, or the end.
+ */
+size_t utf8_character(const char *text);
+
+/* Whether the well-formed character at text is a control character: C0, DEL or C1. */
+bool utf8_is_control(const char *text);
+
+/* Whether a terminal must not get the well-formed character at text: it is a control character, or
+ * one that shows other text in another order or on another line. */
+bool utf8_is_unsafe(const char *text);
+
+/* Makes text fit for a terminal, in place: each treacherous character, and each byte that is no
+ * UTF-8, becomes a '?'. Returns text. */
+char *utf8_clean(char *text);
+
+#endif

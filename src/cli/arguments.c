@@ -1,0 +1,274 @@
+#include "cli/arguments.h"
+
+#include <bsd/stdlib.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/failure.h"
+#include "cli/commands.h"
+#include "cli/option_table.h"
+
+#define LETTERS_MOST 128 /* "+:" and each letter with up to two ':' */
+#define LONGS_MOST   128 /* long names */
+#define ROW_BASE     256 /* getopt's values from here on are rows, below they are letters */
+#define NAME_MOST    32  /* longer than any long name */
+
+/* The table in the form that getopt_long() wants. */
+struct grammar {
+	char letters[LETTERS_MOST];
+	struct option longs[LONGS_MOST];
+};
+
+/* Whether the command line knows the row: as an option, or as one of flock's that it refuses. */
+static bool is_on_command_line(const struct option_row *row)
+{
+	return row->commands != 0 || row->instead != NULL;
+}
+
+static void grammar_open(struct grammar *grammar)
+{
+	char *letter = grammar->letters;
+	struct option *next = grammar->longs;
+
+	/* '+': options end at the first operand. ':': what is missing is told apart. */
+	letter = stpcpy(letter, "+:");
+	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
+		int takes = row->argument != NULL ? required_argument : no_argument;
+
+		if (!is_on_command_line(row))
+			continue;
+		if (row->instead != NULL)
+			takes = optional_argument; /* whatever follows, the answer is the same */
+		for (const char *own = row->letters; own != NULL && *own != '\0'; own++) {
+			*letter++ = *own;
+			letter = stpcpy(letter, takes == required_argument ? ":" : "");
+		}
+		for (const char *const *name = row->names; *name != NULL; name++)
+			*next++ = (struct option){
+				*name, takes, NULL, ROW_BASE + (int)(row - option_rows)};
+	}
+	*next = (struct option){0};
+}
+
+static const struct option_row *grammar_row(int value)
+{
+	return value < ROW_BASE ? option_by_letter(value) : &option_rows[value - ROW_BASE];
+}
+
+static bool add(struct arguments *arguments, const struct option_row *row, char *text)
+{
+	struct argument *options =
+		reallocarray(arguments->options, arguments->option_count + 1, sizeof(*options));
+
+	if (options == NULL)
+		return false;
+	arguments->options = options;
+	options[arguments->option_count++] = (struct argument){row, text};
+	return true;
+}
+
+static size_t least_of(size_t a, size_t b, size_t c)
+{
+	size_t least = a < b ? a : b;
+
+	return least < c ? least : c;
+}
+
+/* How many letters must be added, left out, replaced, or swapped with the next one, to make one
+ * word of the other. Both are shorter than NAME_MOST. */
+static size_t count_typos(const char *one, size_t one_length, const char *other)
+{
+	size_t other_length = strlen(other);
+	size_t rows[NAME_MOST][NAME_MOST];
+
+	for (size_t j = 0; j <= other_length; j++)
+		rows[0][j] = j;
+	for (size_t i = 1; i <= one_length; i++) {
+		rows[i][0] = i;
+		for (size_t j = 1; j <= other_length; j++) {
+			bool same = one[i - 1] == other[j - 1];
+			bool swapped = i > 1 && j > 1 && one[i - 1] == other[j - 2] &&
+				       one[i - 2] == other[j - 1];
+
+			rows[i][j] = least_of(rows[i - 1][j] + 1, rows[i][j - 1] + 1,
+				rows[i - 1][j - 1] + (same ? 0 : 1));
+			if (swapped && rows[i - 2][j - 2] + 1 < rows[i][j])
+				rows[i][j] = rows[i - 2][j - 2] + 1;
+		}
+	}
+	return rows[one_length][other_length];
+}
+
+/* The long name that was probably meant: one of the command's options, with one typo for each
+ * three letters at most, or one in all. NULL: none is that near. */
+static const char *nearest_name(const struct command *command, const char *typed, size_t length)
+{
+	size_t most = length < 3 ? 1 : length / 3;
+	const char *nearest = NULL;
+
+	if (length >= NAME_MOST)
+		return NULL;
+	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
+		if ((row->commands & command->bit) == 0)
+			continue;
+		for (const char *const *name = row->names; *name != NULL; name++) {
+			size_t typos = count_typos(typed, length, *name);
+
+			if (typos > most || (nearest != NULL && typos == most))
+				continue;
+			nearest = *name;
+			most = typos;
+		}
+	}
+	return nearest;
+}
+
+/* Whether getopt_long() could not decide between several options. */
+static bool is_beginning(const struct grammar *grammar, const char *typed, size_t length)
+{
+	for (const struct option *option = grammar->longs; option->name != NULL; option++) {
+		if (strncmp(option->name, typed, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* argument begins with "--". Nothing after a '=' is quoted: it may be a password. */
+static bool refuse_unknown(const struct grammar *grammar, const struct command *command,
+	const char *argument, struct failure *failure)
+{
+	const char *typed = argument + 2;
+	size_t length = strcspn(typed, "=");
+	const char *nearest;
+
+	if (is_beginning(grammar, typed, length))
+		return failure_set(failure, EXIT_USAGE,
+			"ambiguous option '--%.*s': several begin like this", (int)length, typed);
+	nearest = nearest_name(command, typed, length);
+	return failure_set(failure, EXIT_USAGE, "unknown option '--%.*s'%s%s%s", (int)length, typed,
+		nearest != NULL ? "; did you mean --" : "", nearest != NULL ? nearest : "",
+		nearest != NULL ? "?" : "");
+}
+
+/* What getopt_long() has stumbled over, with a row or a letter that it names: '?' or ':'. */
+static bool stumble(int value, struct failure *failure)
+{
+	const struct option_row *row = grammar_row(optopt);
+
+	if (row == NULL || !is_on_command_line(row))
+		return failure_set(failure, EXIT_USAGE, "unknown option '-%c'", optopt);
+	if (value == ':')
+		return failure_set(failure, EXIT_USAGE, "--%s lacks its argument", row->names[0]);
+	return failure_set(failure, EXIT_USAGE, "--%s takes no argument", row->names[0]);
+}
+
+/* One that flock(1) has: says how the same is done here. */
+static bool refuse(const struct option_row *row, struct failure *failure)
+{
+	if (row->letters == NULL)
+		return failure_set(failure, EXIT_USAGE, "--%s: %s", row->names[0], row->instead);
+	return failure_set(
+		failure, EXIT_USAGE, "-%s, --%s: %s", row->letters, row->names[0], row->instead);
+}
+
+/* The command whose options these are: its word may follow them; without one it is run. */
+static const struct command *command_of(const struct arguments *arguments)
+{
+	const struct command *command = arguments->command;
+
+	if (command == NULL && arguments->operand_count > 0)
+		command = command_find(arguments->operands[0]);
+	return command != NULL ? command : &commands[0];
+}
+
+/* Reads the options up to the operands. argv[0] is passed over. After the first that is wrong the
+ * others are read all the same: where the failure is to be reported is among them, and so may be
+ * the word of the command. */
+static bool scan(struct arguments *arguments, const struct grammar *grammar, const char *letters,
+	int argc, char **argv, struct failure *failure)
+{
+	const char *unknown = NULL;
+	bool good = true;
+	int value;
+
+	opterr = 0;
+	optind = 0; /* glibc: begin afresh */
+	while ((value = getopt_long(argc, argv, letters, grammar->longs, NULL)) != -1) {
+		const struct option_row *row;
+
+		if (value == '?' && optopt == 0) {
+			unknown = good ? argv[optind - 1] : unknown;
+			good = false;
+			continue;
+		}
+		if (value == '?' || value == ':') {
+			good = good && stumble(value, failure);
+			continue;
+		}
+		row = grammar_row(value);
+		if (row->instead != NULL) {
+			good = good && refuse(row, failure);
+			continue;
+		}
+		if (row->show != NULL && good) {
+			arguments->done = true;
+			return row->show(arguments->command, failure);
+		}
+		if (!add(arguments, row, optarg))
+			return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	}
+	arguments->operands = argv + optind;
+	arguments->operand_count = (size_t)(argc - optind);
+	if (unknown != NULL)
+		return refuse_unknown(grammar, command_of(arguments), unknown, failure);
+	return good;
+}
+
+/* Every option must be one of the command's. */
+static bool check(const struct arguments *arguments, struct failure *failure)
+{
+	for (size_t i = 0; i < arguments->option_count; i++) {
+		const struct option_row *row = arguments->options[i].row;
+
+		if ((row->commands & arguments->command->bit) == 0)
+			return failure_set(failure, EXIT_USAGE, "--%s is no option of dlock %s",
+				row->names[0], arguments->command->word);
+	}
+	return true;
+}
+
+bool arguments_read(struct arguments *arguments, int argc, char **argv, struct failure *failure)
+{
+	struct grammar grammar;
+	const char *word;
+
+	*arguments = (struct arguments){0};
+	grammar_open(&grammar);
+	if (!scan(arguments, &grammar, grammar.letters, argc, argv, failure))
+		return false;
+	if (arguments->done)
+		return true;
+	word = arguments->operand_count > 0 ? arguments->operands[0] : NULL;
+	arguments->command = word == NULL ? NULL : command_find(word);
+	if (arguments->command != NULL) {
+		if (!scan(arguments, &grammar,
+			    grammar.letters + (arguments->command->stops ? 0 : 1),
+			    (int)arguments->operand_count, arguments->operands, failure))
+			return false;
+	} else if (word != NULL && command_is_reserved(word)) {
+		return failure_set(failure, EXIT_USAGE,
+			"'%s' is kept for a command; for a lock NAME like that there is dlock "
+			"run %s",
+			word, word);
+	} else {
+		arguments->command = &commands[0];
+	}
+	return arguments->done || check(arguments, failure);
+}
+
+void arguments_close(struct arguments *arguments)
+{
+	free(arguments->options);
+	*arguments = (struct arguments){0};
+}

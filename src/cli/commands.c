@@ -1,0 +1,100 @@
+#include "cli/commands.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "cli/operands.h"
+
+const struct command commands[] = {
+	{
+		.word = "run",
+		.bit = COMMAND_RUN,
+		.usage = "NAME [--] COMMAND [ARG]...",
+		.summary = "run COMMAND under the lock NAME",
+		.stops = true,
+		.take = operands_take_run,
+		.run = cmd_run,
+	},
+	{
+		.word = "status",
+		.bit = COMMAND_STATUS,
+		.usage = "[NAME|GLOB]...",
+		.summary = "show who holds, who waits, for how long",
+		.take = operands_take_status,
+		.run = cmd_status,
+	},
+	{
+		.word = "hold",
+		.bit = COMMAND_HOLD,
+		.usage = "NAME",
+		.summary = "hold the lock NAME for the rest of a shell script",
+		.take = operands_take_hold,
+		.run = cmd_hold,
+	},
+	{
+		.word = "acquire",
+		.bit = COMMAND_ACQUIRE,
+		.usage = "NAME",
+		.summary = "take the lock NAME, detached, and print its token",
+		.take = operands_take_acquire,
+		.run = cmd_acquire,
+	},
+	{
+		.word = "renew",
+		.bit = COMMAND_RENEW,
+		.usage = "NAME TOKEN",
+		.summary = "give a detached lock more time",
+		.take = operands_take_renew,
+		.run = cmd_renew,
+	},
+	{
+		.word = "release",
+		.bit = COMMAND_RELEASE,
+		.usage = "NAME [TOKEN|--force]",
+		.summary = "give a detached lock back, or the script's own, or break any",
+		.take = operands_take_release,
+		.run = cmd_release,
+	},
+	{
+		.word = "guard",
+		.bit = COMMAND_GUARD,
+		.usage = "STATEFILE [--] COMMAND [ARG]...",
+		.summary = "run COMMAND unless STATEFILE has seen a newer fencing token",
+		.stops = true,
+		.take = operands_take_guard,
+		.run = cmd_guard,
+	},
+	{
+		.word = "check",
+		.bit = COMMAND_CHECK,
+		.usage = "",
+		.summary = "say whether the server is fit to hold locks",
+		.take = operands_take_none,
+		.run = cmd_check,
+	},
+	{.word = NULL},
+};
+
+const struct command *command_find(const char *word)
+{
+	for (const struct command *command = commands; command->word != NULL; command++) {
+		if (strcmp(word, command->word) == 0)
+			return command;
+	}
+	return NULL;
+}
+
+bool command_is_reserved(const char *word)
+{
+	/* clang-format off */
+	static const char *const reserved[] = {
+		"help", "version", "list", "watch", "break", "config", "completion",
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		if (strcmp(word, reserved[i]) == 0)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,187 @@
+#include "cli/config_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+
+#define LINE_MOST 4000
+
+struct reading {
+	FILE *file;
+	char *line;  /* with room for LINE_MOST + 2 */
+	char *value; /* in it, where it is too long for inih */
+	bool failed;
+	struct config_entry entry;
+	config_taker take;
+	void *context;
+	struct failure *failure;
+};
+
+static bool fault(struct reading *reading, const char *what)
+{
+	reading->failed = true;
+	failure_set(reading->failure, EXIT_CONFIG, "%s:%d: %s", reading->entry.path,
+		reading->entry.line, what);
+	return false;
+}
+
+static bool fault_length(struct reading *reading, int most)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "a line of more than %d bytes", most);
+	return fault(reading, what);
+}
+
+/* Into reading->line, without the blanks at its beginning, which inih would take for a value that
+ * goes on. No memory is asked for: what is no configuration may have no end, nor a line of it.
+ * False: there is none, or a fault. */
+static bool read_line(struct reading *reading)
+{
+	int length = 0;
+	int byte;
+
+	reading->entry.line++;
+	while ((byte = getc_unlocked(reading->file)) != EOF && byte != '\n') {
+		if (byte == '\0')
+			return fault(reading, "a NUL byte");
+		if (length == 0 && (byte == ' ' || byte == '\t'))
+			continue;
+		if (length > LINE_MOST)
+			return fault_length(reading, LINE_MOST);
+		reading->line[length++] = (char)byte;
+	}
+	if (byte == EOF && ferror(reading->file))
+		return fault(reading, strerror(errno));
+	if (byte == EOF && length == 0)
+		return false;
+	if (length > 0 && reading->line[length - 1] == '\r')
+		length--;
+	reading->line[length] = '\0';
+	return length <= LINE_MOST || fault_length(reading, LINE_MOST);
+}
+
+/* inih's fgets(). It counts the lines, which inih does not tell its handler unless it was built so.
+ * A line that fills the buffer inih takes for a part of a longer one, so of a longer one it gets
+ * the key alone: the servers of a quorum do not fit into 200 bytes. */
+static char *hand_over(char *buffer, int size, void *context)
+{
+	struct reading *reading = context;
+	const char *line = reading->line;
+	size_t most = (size_t)size - 2;
+	size_t key;
+
+	reading->value = NULL;
+	if (reading->failed || !read_line(reading))
+		return NULL;
+	if (strlen(line) <= most)
+		return strcpy(buffer, line);
+	if (*line == '#' || *line == ';')
+		return strcpy(buffer, "");
+	key = strcspn(line, "=:");
+	if (*line == '[' || line[key] == '\0' || key >= most)
+		return fault_length(reading, (int)most), NULL;
+	reading->value = reading->line + key + 1;
+	memcpy(buffer, line, key + 1);
+	buffer[key + 1] = '\0';
+	return buffer;
+}
+
+static bool is_blank(char byte)
+{
+	return byte != '\0' && strchr(" \t\n\v\f\r", byte) != NULL;
+}
+
+/* As inih does it: from a blank and a ; on there is a comment, blanks at the ends do not count. */
+static const char *trim(char *value)
+{
+	char *start = value, *end;
+
+	while (is_blank(*start))
+		start++;
+	end = start;
+	for (char *at = value; *at != '\0'; at++) {
+		if (*at == ';' && at > value && is_blank(at[-1]))
+			break;
+		if (!is_blank(*at))
+			end = at + 1;
+	}
+	*end = '\0';
+	return start;
+}
+
+static int take_entry(void *context, const char *section, const char *key, const char *value)
+{
+	struct reading *reading = context;
+
+	reading->entry.section = section;
+	reading->entry.key = key;
+	reading->entry.value = reading->value == NULL ? value : trim(reading->value);
+	if (!reading->failed)
+		reading->failed =
+			!reading->take(&reading->entry, reading->context, reading->failure);
+	return 1;
+}
+
+static bool read_entries(struct reading *reading)
+{
+	char line[LINE_MOST + 2];
+	int bad_line;
+
+	reading->line = line;
+	bad_line = ini_parse_stream(hand_over, reading, take_entry, reading);
+	if (!reading->failed && bad_line != 0) {
+		reading->entry.line = bad_line;
+		fault(reading, "neither [section] nor key = value");
+	}
+	return !reading->failed;
+}
+
+/* The files that are always read are not waited for: a FIFO there would be. */
+static bool is_waited_for(int fd, bool must_exist)
+{
+	struct stat status;
+
+	return !must_exist && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+static enum exit_code code_of(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM ? EXIT_SYSTEM : EXIT_CONFIG;
+}
+
+bool config_file_read(const char *path, bool must_exist, bool pardoned, config_taker take,
+	void *context, struct failure *failure)
+{
+	struct reading reading = {
+		.entry.path = path, .take = take, .context = context, .failure = failure};
+	bool done;
+	/* Most runs end here, without any of stdio. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | (must_exist ? 0 : O_NONBLOCK));
+
+	if (fd < 0) {
+		if (!must_exist && (errno == ENOENT || errno == ENOTDIR))
+			return true;
+		if (pardoned && errno == EACCES)
+			return true;
+		return failure_set(failure, code_of(errno), "%s: %m", path);
+	}
+	if (is_waited_for(fd, must_exist)) {
+		close(fd);
+		return failure_set(failure, EXIT_CONFIG, "%s: a FIFO", path);
+	}
+	reading.file = fdopen(fd, "r");
+	if (reading.file == NULL) {
+		close(fd);
+		return failure_set(failure, EXIT_SYSTEM, "%s: %m", path);
+	}
+	done = read_entries(&reading);
+	fclose(reading.file);
+	return done;
+}

@@ -1,0 +1,17 @@
+/* --help and --version, made from the tables of commands and options. */
+#ifndef DLOCK_CLI_HELP_H
+#define DLOCK_CLI_HELP_H
+
+#include <stdbool.h>
+
+struct command;
+struct failure;
+
+/* Prints the help of a command; NULL: of dlock as a whole. False with failure EXIT_SYSTEM when
+ * stdout does not take it. */
+bool help_show(const struct command *command, struct failure *failure);
+
+/* Prints "dlock VERSION"; else as help_show(). */
+bool help_show_version(const struct command *command, struct failure *failure);
+
+#endif

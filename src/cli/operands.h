@@ -1,0 +1,40 @@
+/* What stands after the options: each command's own way to read it (struct command's take). */
+#ifndef DLOCK_CLI_OPERANDS_H
+#define DLOCK_CLI_OPERANDS_H
+
+#include <stdbool.h>
+
+struct failure;
+struct options;
+
+/* NAME, then COMMAND [ARG]... or -c STRING, which may also have stood before. Sets name, argv and,
+ * where no other was given, the label. False with failure EXIT_USAGE, or EXIT_SYSTEM. */
+bool operands_take_run(struct options *options, struct failure *failure);
+
+/* NAME, and nothing else. Sets name and, where no other was given, the label. False as above. */
+bool operands_take_acquire(struct options *options, struct failure *failure);
+
+/* NAME TOKEN; `-` is a TOKEN on standard input, which is read. Sets name and token. False as above.
+ */
+bool operands_take_renew(struct options *options, struct failure *failure);
+
+/* NAME, and nothing else. Sets name. False as above. */
+bool operands_take_hold(struct options *options, struct failure *failure);
+
+/* As of renew; or NAME alone, without a token. */
+bool operands_take_release(struct options *options, struct failure *failure);
+
+/* STATEFILE, then COMMAND [ARG]...; the fencing token too, from DLOCK_FENCE where --fence was not
+ * given. Sets state_file, argv and fence. False with failure EXIT_USAGE. */
+bool operands_take_guard(struct options *options, struct failure *failure);
+
+/* Nothing. False with failure EXIT_USAGE. */
+bool operands_take_none(struct options *options, struct failure *failure);
+
+/* Any number of NAME or GLOB. False with failure EXIT_USAGE. */
+bool operands_take_status(struct options *options, struct failure *failure);
+
+/* Whether an operand of status is a GLOB rather than a NAME. */
+bool operands_is_glob(const char *operand);
+
+#endif

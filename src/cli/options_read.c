@@ -1,0 +1,345 @@
+#include "cli/options_read.h"
+
+#include <bsd/string.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/failure.h"
+#include "base/message.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/config_file.h"
+#include "cli/config_warning.h"
+#include "cli/option_table.h"
+#include "cli/options.h"
+#include "cli/password.h"
+#include "cli/tls_program.h"
+#include "net/server.h"
+
+#define SYSCONFDIR  "/etc"
+#define SYSTEM_FILE SYSCONFDIR "/dlock.conf"
+#define GRACE_MOST  (10 * NANOS_PER_SEC)
+#define PLACE_SIZE  256 /* "FILE:LINE: "; a longer one is cut */
+
+#ifndef SYSCONFDIR
+#endif
+
+/* Where a value comes from: a later one beats an earlier one. */
+enum origin { FROM_PRESET, FROM_FILE, FROM_ENVIRONMENT, FROM_ARGUMENTS };
+
+struct reading {
+	struct options *options;
+	struct failure *failure;
+	struct arguments arguments;
+	enum origin grace_from, ttl_from, server_from, settle_from;
+	struct config_warning notice;
+	char place[PLACE_SIZE]; /* the line of a file that last set one of the two */
+	bool profile_found;
+};
+
+/* --- From lowest to highest ---------------------------------------------------------------- */
+
+static bool set_presets(struct reading *reading)
+{
+	struct options *options = reading->options;
+
+	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
+		if (row->preset != NULL && !row->set(row, row->preset, options, reading->failure))
+			return false;
+	}
+	return true;
+}
+
+/* Notes where the two come from that have to agree with each other; false for all others. */
+static bool record_origin(struct reading *reading, const struct option_row *row, enum origin origin)
+{
+	if (row->field == offsetof(struct options, settle))
+		reading->settle_from = origin;
+	if (row->field == offsetof(struct options, grace))
+		reading->grace_from = origin;
+	else if (row->field == offsetof(struct options, ttl))
+		reading->ttl_from = origin;
+	else
+		return false;
+	return true;
+}
+
+/* One key of a file. What belongs to another profile is checked all the same. */
+static bool take_entry(const struct config_entry *entry, void *context, struct failure *failure)
+{
+	struct reading *reading = context;
+	const char *profile = reading->options->profile;
+	bool chosen = profile != NULL && strcmp(entry->section, profile) == 0;
+	const struct option_row *row = option_by_name(entry->key);
+	struct options unused = {0};
+	char *value;
+	bool done;
+
+	if (row == NULL || !row->configurable)
+		return failure_set(failure, EXIT_CONFIG, "%s:%d: unknown key '%.100s'", entry->path,
+			entry->line, entry->key);
+	value = options_keep(reading->options, strdup(entry->value));
+	if (value == NULL)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	reading->profile_found |= chosen;
+	chosen |= *entry->section == '\0';
+	if (row->field == offsetof(struct options, server))
+		config_warning_server(&reading->notice, reading->options, entry, value, chosen);
+	if (chosen && record_origin(reading, row, FROM_FILE))
+		snprintf(reading->place, sizeof(reading->place), "%s:%d: ", entry->path,
+			entry->line);
+	done = row->set(row, value, chosen ? reading->options : &unused, failure);
+	options_close(&unused);
+	return done || failure_set(failure, EXIT_CONFIG, "%s:%d: %s: %s", entry->path, entry->line,
+			       row->names[0], failure->text);
+}
+
+/* The user's own file may lie where dlock, run as somebody else, is not let in. */
+static bool read_user_file(struct reading *reading)
+{
+	const char *base = getenv("XDG_CONFIG_HOME");
+	const char *home = getenv("HOME");
+	const char *below = "/dlock.conf";
+	char path[PATH_MAX];
+
+	if (base == NULL || *base != '/') {
+		base = home;
+		below = "/.config/dlock.conf";
+	}
+	/* A folder whose name is too long to open has no file in it either. */
+	if (base == NULL || *base != '/' || strlcpy(path, base, sizeof(path)) >= sizeof(path) ||
+		strlcat(path, below, sizeof(path)) >= sizeof(path))
+		return true;
+	reading->notice.user_file = options_keep(reading->options, strdup(path));
+	return config_file_read(path, false, true, take_entry, reading, reading->failure);
+}
+
+static bool read_files(struct reading *reading)
+{
+	const struct options *options = reading->options;
+	bool done;
+
+	if (options->config != NULL)
+		done = config_file_read(
+			options->config, true, false, take_entry, reading, reading->failure);
+	else
+		done = config_file_read(
+			       SYSTEM_FILE, false, false, take_entry, reading, reading->failure) &&
+		       read_user_file(reading);
+	if (done && options->profile != NULL && !reading->profile_found)
+		return failure_set(reading->failure, EXIT_CONFIG,
+			"--profile: the configuration has no section [%.100s] with keys in it",
+			options->profile);
+	return done;
+}
+
+static bool is_given(const struct arguments *arguments, const struct option_row *row)
+{
+	for (size_t i = 0; i < arguments->option_count; i++) {
+		if (arguments->options[i].row == row)
+			return true;
+	}
+	return false;
+}
+
+static bool read_environment(struct reading *reading)
+{
+	const struct option_row *row = option_by_name("server");
+	const char *value = getenv("DLOCK_SERVER");
+
+	if ((row->commands & reading->options->command->bit) == 0)
+		return true;
+	if (value == NULL || *value == '\0' || is_given(&reading->arguments, row))
+		return true;
+	reading->server_from = FROM_ENVIRONMENT;
+	return row->set(row, value, reading->options, reading->failure) ||
+	       failure_set(reading->failure, reading->failure->code, "DLOCK_SERVER: %s",
+		       reading->failure->text);
+}
+
+static bool take_argument(struct reading *reading, const struct argument *argument)
+{
+	const struct option_row *row = argument->row;
+	struct failure *failure = reading->failure;
+	bool done = row->set(row, argument->text, reading->options, failure);
+
+	record_origin(reading, row, FROM_ARGUMENTS);
+	if (row->field == offsetof(struct options, server))
+		reading->server_from = FROM_ARGUMENTS;
+	return done ||
+	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
+}
+
+/* Who is told, even where it is that something is wrong here. */
+static bool is_audience(const struct option_row *row)
+{
+	return row->field == offsetof(struct options, report) ||
+	       row->field == offsetof(struct options, report_fd) ||
+	       row->field == offsetof(struct options, syslog);
+}
+
+static void take_audience(struct reading *reading)
+{
+	struct failure unheard;
+
+	for (size_t i = 0; i < reading->arguments.option_count; i++) {
+		const struct argument *argument = &reading->arguments.options[i];
+
+		if (is_audience(argument->row))
+			argument->row->set(
+				argument->row, argument->text, reading->options, &unheard);
+	}
+}
+
+/* What counts before the files are read: which files, how much to say of them, and where to. */
+static bool is_early(const struct option_row *row)
+{
+	return row->field == offsetof(struct options, config) ||
+	       row->field == offsetof(struct options, profile) ||
+	       row->field == offsetof(struct options, verbosity) || is_audience(row);
+}
+
+static bool take_early_arguments(struct reading *reading)
+{
+	for (size_t i = 0; i < reading->arguments.option_count; i++) {
+		const struct argument *argument = &reading->arguments.options[i];
+
+		if (is_early(argument->row) && !take_argument(reading, argument))
+			return false;
+	}
+	return true;
+}
+
+/* All of them, the early ones again: -q and -v count from the preset, whatever a file says. */
+static bool take_arguments(struct reading *reading)
+{
+	const struct arguments *arguments = &reading->arguments;
+
+	if (is_given(arguments, option_by_letter('q')) ||
+		is_given(arguments, option_by_letter('v')))
+		reading->options->verbosity = MESSAGE_WARNING;
+	for (size_t i = 0; i < arguments->option_count; i++) {
+		if (!take_argument(reading, &arguments->options[i]))
+			return false;
+	}
+	reading->options->ttl_given = reading->ttl_from == FROM_ARGUMENTS;
+	reading->options->settle_given = reading->settle_from != FROM_PRESET;
+	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
+		return failure_set(reading->failure, EXIT_USAGE,
+			"--once-for says how long a success is kept for --once ID, which is not "
+			"given");
+	return true;
+}
+
+/* --- What follows from it ------------------------------------------------------------------ */
+
+/* Between the stop signal and SIGKILL there must be time for both before the lock runs out, and
+ * for a renewal that fails before that. */
+static bool settle_grace(struct reading *reading)
+{
+	struct options *options = reading->options;
+	nanos most = options->ttl / 3 < GRACE_MOST ? options->ttl / 3 : GRACE_MOST;
+	bool in_file = reading->grace_from != FROM_ARGUMENTS && reading->ttl_from != FROM_ARGUMENTS;
+
+	if (options->command->bit & (COMMAND_ACQUIRE | COMMAND_RENEW))
+		return true; /* there is nothing to stop */
+	if (reading->grace_from == FROM_PRESET)
+		options->grace = most;
+	if (options->grace <= most)
+		return true;
+	return failure_set(reading->failure, in_file ? EXIT_CONFIG : EXIT_USAGE,
+		"%sa grace of %" PRId64 "ms is more than %" PRId64
+		"ms, the smaller of 10s and a third of the TTL",
+		in_file ? reading->place : "", options->grace / NANOS_PER_MS, most / NANOS_PER_MS);
+}
+
+/* There is no server to fall back on: a cron job that has lost its environment must not lock
+ * against the wrong one. */
+static bool settle_server(struct reading *reading)
+{
+	struct options *options = reading->options;
+	unsigned takers = option_by_name("server")->commands;
+
+	if ((takers & options->command->bit) == 0)
+		return true;
+	if (options->command->bit == COMMAND_RELEASE && options->token == NULL && !options->force)
+		return true; /* a keeper is asked, no server */
+	if (options->server == NULL)
+		return failure_set(reading->failure, EXIT_CONFIG,
+			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
+			"%s",
+			options->config != NULL ? options->config : SYSTEM_FILE);
+	if (reading->server_from < FROM_ENVIRONMENT)
+		config_warning_choice(&reading->notice, options, SYSTEM_FILE);
+	if (options->server->password != NULL)
+		return true;
+	options->server->password = password_find(options->password_file, reading->failure);
+	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
+}
+
+/* A token or a password may lie where it can be read only once. */
+static bool take_rest(struct reading *reading)
+{
+	struct options *options = reading->options;
+
+	if (tls_program_is_needed(options))
+		return true;
+	return options->command->take(options, reading->failure) && settle_grace(reading) &&
+	       settle_server(reading);
+}
+
+static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
+{
+	struct options *options = reading->options;
+	struct arguments *arguments = &reading->arguments;
+
+	if (!arguments_read(arguments, argc, argv, reading->failure)) {
+		take_audience(reading);
+		return false;
+	}
+	*done = arguments->done;
+	if (*done)
+		return true;
+	options->command = arguments->command;
+	options->operands = arguments->operands;
+	options->operand_count = arguments->operand_count;
+	return set_presets(reading) && take_early_arguments(reading) && read_files(reading) &&
+	       read_environment(reading) && take_arguments(reading) && take_rest(reading);
+}
+
+/* Passwords out of what ps shows; unless another program is still to read them. */
+static void scrub(const struct reading *reading, bool good)
+{
+	const struct arguments *arguments = &reading->arguments;
+
+	if (good && tls_program_is_needed(reading->options))
+		return;
+	for (size_t i = 0; i < arguments->option_count; i++) {
+		const struct argument *argument = &arguments->options[i];
+
+		if (argument->row->field == offsetof(struct options, server) && argument->text)
+			server_scrub(argument->text);
+	}
+}
+
+bool options_read(
+	struct options *options, int argc, char **argv, bool *done, struct failure *failure)
+{
+	struct reading reading = {.options = options, .failure = failure};
+	bool good;
+
+	*options = (struct options){.started = clock_now(),
+		.wait = OPTIONS_WAIT_FOREVER,
+		.verbosity = MESSAGE_WARNING,
+		.report_fd = -1};
+	*failure = (struct failure){.code = EXIT_DONE};
+	*done = false;
+	good = read_all(&reading, argc, argv, done);
+	scrub(&reading, good);
+	arguments_close(&reading.arguments);
+	return good;
+}

@@ -1,0 +1,21 @@
+/*
+ * The command line as data. One table (option_table.c) of all options feeds this parser, --help,
+ * the configuration file, the completions and the test that holds the manual against it.
+ */
+#ifndef DLOCK_CLI_OPTIONS_READ_H
+#define DLOCK_CLI_OPTIONS_READ_H
+
+#include <stdbool.h>
+
+struct failure;
+struct options;
+
+/* Reads argv, environment and configuration. On -h and -V prints to stdout and sets *done. False
+ * with failure (EXIT_USAGE, EXIT_CONFIG, EXIT_SYSTEM); what was read till then counts. A password
+ * in argv is overwritten in place, so that the copy in options->server is the only one left. Where
+ * tls_program_is_needed() it is not, and neither operands nor a password are read: the other
+ * program is to do that. */
+bool options_read(
+	struct options *options, int argc, char **argv, bool *done, struct failure *failure);
+
+#endif

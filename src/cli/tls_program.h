@@ -1,0 +1,26 @@
+/*
+ * dlock and dlock-tls are the same sources: the one is quick to start and speaks no TLS, the other
+ * is linked with OpenSSL, which alone takes longer to load than a run of dlock takes. So users
+ * start dlock, and where the server wants TLS it becomes the other, before it has done anything but
+ * read.
+ */
+#ifndef DLOCK_CLI_TLS_PROGRAM_H
+#define DLOCK_CLI_TLS_PROGRAM_H
+
+#include <stdbool.h>
+
+struct failure;
+struct options;
+
+/* Whether the chosen server needs the other program. */
+bool tls_program_is_needed(const struct options *options);
+
+/* Executes it, with the same arguments, environment, signals and descriptors. Returns only with
+ * failure, false: when there is none, when it cannot be executed, or when the configuration cannot
+ * be read a second time. */
+bool tls_program_become(char **argv, const struct options *options, struct failure *failure);
+
+/* Whether TLS can be had, from this program or the other. */
+bool tls_program_is_there(void);
+
+#endif

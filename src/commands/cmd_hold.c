@@ -1,0 +1,103 @@
+/* dlock hold NAME: the lock NAME for the rest of a shell script. */
+#include "cli/commands.h"
+
+#include "base/message.h"
+#include "cli/options.h"
+#include "commands/take_lock.h"
+#include "hold/hold.h"
+#include "lock/lock.h"
+#include "lock/nesting.h"
+#include "net/server.h"
+#include "process/caller_state.h"
+#include "process/exit_status.h"
+#include "process/process.h"
+#include "process/surroundings.h"
+#include "supervise/front.h"
+#include "supervise/outcome.h"
+
+static bool find_caller(
+	const struct options *options, struct caller *caller, struct failure *failure)
+{
+	return options->pid > 0 ? caller_open(caller, options->pid, failure)
+				: caller_find(caller, failure);
+}
+
+/* The caller is who holds it: what runs below him finds itself inside. Of the options only those
+ * about the lock count, also where a configuration has others. */
+static void prepare(const struct options *options, const struct nesting *nesting,
+	const struct caller *caller, struct lock_request *request)
+{
+	static char program[PROCESS_PROGRAM];
+	struct options own = *options;
+
+	process_program(caller->pid, program);
+	if (!own.label)
+		own.label = program;
+	own.cooldown = 0;
+	own.once = NULL;
+	take_lock_prepare(&own, nesting, request);
+	request->hold = true;
+	request->self.pid = caller->pid;
+	request->self.start = caller->start;
+}
+
+static void hold(const struct options *options, struct outcome *outcome)
+{
+	struct caller_state caller_state;
+	struct hold hold = {.caller_state = &caller_state,
+		.prefix = options->prefix,
+		.name = options->name,
+		.print = options->print};
+	struct nesting nesting;
+	struct lock_request request;
+	struct failure failure;
+	struct lock *lock = NULL;
+
+	caller_state_take(&caller_state);
+	if (options->server->password)
+		caller_state_keep_secret(&caller_state);
+	nesting_open(&nesting);
+	if (surroundings_suffice(&caller_state, &failure) &&
+		find_caller(options, &hold.caller, &failure)) {
+		prepare(options, &nesting, &hold.caller, &request);
+		lock = lock_open(options->server, &request, &failure);
+	}
+	if (!lock) {
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	take_lock_announce(options->server);
+	front_run(
+		&(struct front_task){
+			.lock = lock,
+			.nesting = &nesting,
+			.self = &request.self,
+			.terms = {.ttl = options->ttl,
+				.grace = options->grace,
+				.at_least = options->at_least},
+			.caller_state = &caller_state,
+			.hold = &hold,
+			.name = options->name,
+			.started = options->started,
+			.wait = options->wait,
+			.stop_signal = options->stop_signal,
+			.warn_when_lost = options->on_lost == ON_LOST_WARN,
+		},
+		outcome);
+	lock_close(lock);
+}
+
+int cmd_hold(const struct options *options)
+{
+	static struct outcome outcome;
+
+	if (options->print && !take_lock_can_print()) {
+		message_say(MESSAGE_ERROR, "--print: standard output is not open for writing");
+		return EXIT_SYSTEM;
+	}
+	hold(options, &outcome);
+	take_lock_say(&outcome, options);
+	if (outcome.end_signal != 0)
+		exit_status_by_signal(outcome.end_signal);
+	return outcome_exit(&outcome, options->conflict_exit);
+}

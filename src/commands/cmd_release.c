@@ -1,0 +1,75 @@
+/* dlock release NAME TOKEN: gives a detached lock back; with --force breaks any; with neither ends
+ * the dlock hold around it. */
+#include "cli/commands.h"
+
+#include <unistd.h>
+
+#include "base/exitcode.h"
+#include "base/message.h"
+#include "cli/options.h"
+#include "commands/detached.h"
+#include "hold/release_socket.h"
+#include "lock/handoff.h"
+#include "lock/holder.h"
+#include "lock/lock.h"
+#include "process/process.h"
+
+#define DEPTH_MOST 64
+
+/* Asks the keepers of our ancestors in turn, the nearest first, and returns the exit code when the
+ * lock has been given back; says so in one line where nobody around us holds it. */
+static int release_hold(const struct options *options)
+{
+	uint64_t space = process_namespace();
+	pid_t pid = getppid();
+	struct process process;
+
+	for (int depth = 0; depth < DEPTH_MOST && process_read(pid, &process); depth++) {
+		struct release_address named = {
+			pid, process.start, space, options->prefix, options->name};
+		int answer = release_socket_request(&named);
+
+		if (answer >= 0)
+			return answer; /* the keeper has said what there was to say */
+		if (answer == -2) {
+			message_say(MESSAGE_ERROR, "its keeper did not answer: it was killed, "
+						   "stands still, or is another user's");
+			return EXIT_INTERNAL;
+		}
+		pid = process.parent;
+	}
+	message_say(
+		MESSAGE_ERROR, "no dlock hold around this process holds it; else give its TOKEN");
+	return EXIT_BUSY;
+}
+
+static void release(struct lock *lock, const struct options *options, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	(void)options;
+	lock_release(lock, NULL, deadline, answer);
+	handoff_see_to(lock, answer);
+}
+
+static void say_broken(const struct lock_answer *held, void *context)
+{
+	char text[HOLDER_TEXT];
+
+	(void)context;
+	message_say(MESSAGE_WARNING, "broken: %s", holder_describe(held, 0, text));
+}
+
+static void force(struct lock *lock, const struct options *options, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	(void)options;
+	lock_force(lock, say_broken, NULL, deadline, answer);
+	handoff_see_to(lock, answer);
+}
+
+int cmd_release(const struct options *options)
+{
+	if (!options->token && !options->force)
+		return release_hold(options);
+	return detached_step(options, options->force ? force : release);
+}

@@ -1,0 +1,93 @@
+/* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
+#include "cli/commands.h"
+
+#include "base/message.h"
+#include "cli/options.h"
+#include "commands/report.h"
+#include "commands/take_lock.h"
+#include "lock/lock.h"
+#include "lock/lock_set.h"
+#include "lock/nesting.h"
+#include "net/server.h"
+#include "process/caller_state.h"
+#include "process/exit_status.h"
+#include "process/program.h"
+#include "process/surroundings.h"
+#include "supervise/front.h"
+#include "supervise/outcome.h"
+
+static struct lock *open_lock(
+	const struct options *options, const struct lock_request *request, struct failure *failure)
+{
+	if (options->also_count == 0)
+		return lock_open(options->server, request, failure);
+	return lock_set_open(options->server, request, options->also, options->also_count, failure);
+}
+
+/* From the first look at COMMAND to its end. */
+static void run(const struct options *options, struct outcome *outcome)
+{
+	/* Large: on the stack each page of theirs would be probed, which costs a fault. */
+	static struct nesting nesting;
+	static struct program program;
+	struct lock_request request;
+	struct caller_state caller_state;
+	struct failure failure;
+	struct lock *lock;
+
+	caller_state_take(&caller_state);
+	if (options->server->password)
+		caller_state_keep_secret(&caller_state);
+	nesting_open(&nesting);
+	take_lock_prepare(options, &nesting, &request);
+	lock = open_lock(options, &request, &failure); /* connects meanwhile, where it can */
+	if (!lock || !surroundings_suffice(&caller_state, &failure) ||
+		!program_find(&program, options->argv, &failure)) {
+		outcome_fail(outcome, &failure);
+		if (lock)
+			lock_close(lock);
+		return;
+	}
+	take_lock_announce(options->server);
+
+	front_run(
+		&(struct front_task){
+			.lock = lock,
+			.nesting = &nesting,
+			.self = &request.self,
+			.terms = {.ttl = options->ttl,
+				.grace = options->grace,
+				.at_least = options->at_least,
+				.max_run = options->max_run},
+			.program = &program,
+			.caller_state = &caller_state,
+			.name = options->name,
+			.started = options->started,
+			.wait = options->wait,
+			.stop_signal = options->stop_signal,
+			.close_early = options->close,
+			.warn_when_lost = options->on_lost == ON_LOST_WARN,
+		},
+		outcome);
+	lock_close(lock);
+	if (outcome->kind == OUTCOME_UNREACHABLE && options->if_unreachable == IF_UNREACHABLE_SKIP)
+		outcome->kind = OUTCOME_SKIPPED;
+}
+
+int cmd_run(const struct options *options)
+{
+	static struct outcome outcome;
+	struct failure failure;
+	struct report report;
+
+	if (!report_open(&report, options, &failure)) {
+		message_say(MESSAGE_ERROR, "%s", failure.text);
+		return (int)failure.code;
+	}
+	run(options, &outcome);
+	take_lock_say(&outcome, options);
+	report_write(&report, &outcome);
+	if (outcome.end_signal != 0)
+		exit_status_by_signal(outcome.end_signal);
+	return outcome_exit(&outcome, options->conflict_exit);
+}

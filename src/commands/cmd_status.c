@@ -1,0 +1,105 @@
+/* dlock status: who holds, who waits, for how long. */
+#include "cli/commands.h"
+
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "base/message.h"
+#include "base/output.h"
+#include "cli/operands.h"
+#include "cli/options.h"
+#include "cli/password.h"
+#include "commands/status_live.h"
+#include "lock/lock_list.h"
+#include "net/server.h"
+#include "show/openmetrics.h"
+#include "show/status_json.h"
+#include "show/table.h"
+
+#define STATUS_PATIENCE (5 * NANOS_PER_SEC)
+
+static bool take_list(
+	struct lock_list *views, const struct options *options, struct failure *failure)
+{
+	struct deadline deadline = {
+		.until = clock_after(options->started, STATUS_PATIENCE),
+		.cancel_fd = -1,
+		.least = DEADLINE_LEAST,
+	};
+	/* hiredis sends without MSG_NOSIGNAL; a reader of our table that goes away is another
+	 * matter. */
+	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
+	bool done = lock_list_once(options->server, options->prefix, options->operands,
+		options->operand_count, options->openmetrics, lock_list_take, views, deadline,
+		failure);
+
+	signal(SIGPIPE, on_pipe);
+	return done && lock_list_sort(views, failure);
+}
+
+/* Whether what is asked is: is this one lock held? */
+static bool asks_for_one(const struct options *options)
+{
+	return options->operand_count == 1 && !operands_is_glob(options->operands[0]);
+}
+
+static bool is_held(const struct lock_list *views)
+{
+	return views->count > 0 && (views->list[0].foreign || views->list[0].holder_count > 0);
+}
+
+static void say_dissent(const struct lock_list *views)
+{
+	for (size_t i = 0; i < views->count; i++)
+		if (views->list[i].dissent != NULL)
+			message_say(MESSAGE_WARNING, "%s: %s", views->list[i].name,
+				views->list[i].dissent);
+}
+
+/* As wide as the terminal, if it is one. */
+static void show_table(const struct lock_list *views)
+{
+	struct winsize size;
+	struct table_form form = {.line_start = ""};
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+		form.columns = size.ws_col;
+	table_print(views->list, views->count, &form);
+}
+
+static bool show(
+	const struct lock_list *views, const struct options *options, struct failure *failure)
+{
+	if (asks_for_one(options) && !message_shows(MESSAGE_WARNING))
+		return true;
+	if (options->openmetrics)
+		openmetrics_print(views->list, views->count);
+	else if (!options->json)
+		show_table(views);
+	else if (!status_json_print(views->list, views->count, failure))
+		return false;
+	return output_finish(failure);
+}
+
+int cmd_status(const struct options *options)
+{
+	struct lock_list views = {0};
+	struct failure failure;
+	int code;
+
+	password_guard(options->server);
+	if (options->watch)
+		return status_watch(options);
+	message_say(MESSAGE_INFO, "asking %s", options->server->text);
+	if (take_list(&views, options, &failure) && show(&views, options, &failure)) {
+		code = asks_for_one(options) && !is_held(&views) ? EXIT_BUSY : EXIT_DONE;
+		say_dissent(&views);
+	} else {
+		code = (int)failure.code;
+		message_say(MESSAGE_ERROR, "%s", failure.text);
+	}
+	lock_list_free(&views);
+	return code;
+}

@@ -1,0 +1,48 @@
+/*
+ * The STATEFILE of `dlock guard`: what a resource remembers of fencing tokens, the greatest it has
+ * let in. Under an flock from open to close, so that of all guards one at a time looks and acts.
+ *
+ * One record of a fixed width, the token twice: "%19d %19d\n". It is written in place by one
+ * pwrite, at offset 0 and so within one sector: the old record or the new one survives a power cut.
+ * Should a device tear it all the same, the two halves differ, wherever the cut is, and a
+ * record with two tokens is garbage, never a smaller token. Other programs read the first word.
+ *
+ * The file is never replaced: whoever waits for the flock waits on the same inode,
+ * and its owner, mode and labels are the operator's. An empty file has no token yet, so one can
+ * be made beforehand, with another mode.
+ */
+#ifndef DLOCK_COMMANDS_FENCE_FILE_H
+#define DLOCK_COMMANDS_FENCE_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct failure;
+
+struct fence_file {
+	const char *path; /* borrowed */
+	int fd;           /* close-on-exec, and above those that shell scripts use by number */
+	int64_t token;    /* on record; 0: none yet */
+};
+
+/*
+ * Opens it, or creates it empty as the umask has it, waits for the flock, and reads the record.
+ * Blocks for as long as another holds the flock; a signal with a handler does not end that. False,
+ * with nothing left open: EXIT_USAGE when it is no regular file (a symbolic link is none and not
+ * followed: in a folder that others write to, it would lead where they like) or holds something
+ * else; EXIT_SYSTEM when the system refuses.
+ */
+bool fence_file_open(struct fence_file *file, const char *path, struct failure *failure);
+
+/*
+ * Puts `token`, from 1 on, on record and returns when it will survive a power cut; it does so too
+ * when it was there before, as whoever wrote it may have died before that. False: EXIT_STALE when
+ * a greater one is on record; EXIT_SYSTEM when it could not be written, the old one is then still
+ * there, or could not be synced, then either may be.
+ */
+bool fence_file_record(struct fence_file *file, int64_t token, struct failure *failure);
+
+/* Gives the flock back, though processes that inherited the descriptor live on. */
+void fence_file_close(struct fence_file *file);
+
+#endif

@@ -1,0 +1,125 @@
+#include "commands/take_lock.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/message.h"
+#include "cli/options.h"
+#include "lock/holder.h"
+#include "lock/lock.h"
+#include "lock/nesting.h"
+#include "net/server.h"
+#include "supervise/outcome.h"
+#include "supervise/wait_line.h"
+
+void take_lock_prepare(
+	const struct options *options, const struct nesting *nesting, struct lock_request *request)
+{
+	*request = (struct lock_request){
+		.name = options->name,
+		.prefix = options->prefix,
+		.mode = options->sharers == OPTIONS_EXCLUSIVE ? LOCK_EXCLUSIVE
+			: options->sharers == OPTIONS_SHARED  ? LOCK_SHARED
+							      : LOCK_PERMITS,
+		.permits = options->sharers,
+		.ttl_ms = options->ttl / NANOS_PER_MS,
+		.at_least_ms = options->at_least / NANOS_PER_MS,
+		.cooldown_ms = options->cooldown / NANOS_PER_MS,
+		.once = options->once,
+		.once_for_ms = options->once_for / NANOS_PER_MS,
+		.settle_ms = options->settle / NANOS_PER_MS,
+		.settle_asked = options->settle_given,
+		.queues = options->wait != 0,
+		.replicas = options->replicas,
+		.replicas_ms = options->replicas_in / NANOS_PER_MS,
+		.priority = options->priority,
+		.watched = wait_line_is_wanted(),
+		.outer = nesting->tokens,
+		.held = nesting->held,
+	};
+	owner_self(&request->self, options->label);
+}
+
+bool take_lock_can_print(void)
+{
+	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+}
+
+void take_lock_announce(const struct server *server)
+{
+	size_t count = server->endpoint_count;
+
+	message_say(MESSAGE_INFO, "asking %s", server->text);
+	/* Of four servers one may fail, as of three, and there are more to fail. */
+	if (server->scheme == SERVER_QUORUM && count % 2 == 0)
+		message_say(MESSAGE_WARNING,
+			"of the quorum's %zu servers only %zu may fail, as of %zu; list an odd "
+			"number",
+			count, (count - 1) / 2, count - 1);
+}
+
+static void say_holder(const struct lock_answer *answer, const char *what)
+{
+	char text[HOLDER_TEXT];
+
+	message_say(MESSAGE_WARNING, "%s: %s", what, holder_describe(answer, 0, text));
+}
+
+static void say_run(const struct outcome *outcome)
+{
+	char waited[DURATION_TEXT], held[DURATION_TEXT];
+
+	if (message_shows(MESSAGE_INFO))
+		message_say(MESSAGE_INFO, "waited %s, held for %s, fencing token %" PRIu64,
+			duration_format(outcome->waited, waited),
+			duration_format(outcome->held, held), outcome->answer.fence);
+}
+
+static void say_grant(const struct outcome *outcome)
+{
+	char waited[DURATION_TEXT];
+
+	if (message_shows(MESSAGE_INFO))
+		message_say(MESSAGE_INFO, "waited %s, fencing token %" PRIu64,
+			duration_format(outcome->waited, waited), outcome->answer.fence);
+}
+
+void take_lock_say(const struct outcome *outcome, const struct options *options)
+{
+	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
+
+	switch (outcome->kind) {
+	case OUTCOME_BUSY:
+		say_holder(&outcome->answer, "busy");
+		break;
+	case OUTCOME_TIMEOUT:
+		strcpy(text, "busy after ");
+		strcat(text, duration_format(options->wait, waited));
+		say_holder(&outcome->answer, text);
+		break;
+	case OUTCOME_ALREADY:
+		message_say(MESSAGE_INFO, "not run: it succeeded %s ago",
+			duration_format(outcome->answer.done_ms * NANOS_PER_MS, waited));
+		break;
+	case OUTCOME_SKIPPED:
+		message_say(MESSAGE_WARNING, "not run (--if-unreachable skip): %s",
+			outcome->failure.text);
+		break;
+	case OUTCOME_RAN:
+		say_run(outcome);
+		break;
+	case OUTCOME_ACQUIRED:
+	case OUTCOME_HELD:
+		say_grant(outcome);
+		break;
+	default: /* all else was said when it happened */
+		if (outcome->failure.code != EXIT_DONE)
+			message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
+		break;
+	}
+}

@@ -1,0 +1,245 @@
+#include "hold/caller.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "base/unstuck.h"
+#include "process/process.h"
+
+#define LINK_SIZE   64  /* a longer one is no pipe */
+#define DEPTH_MOST  64  /* subshells within each other */
+#define ASLEEP_LONG 300 /* looks, 1 ms apart */
+#define LOOKS_MOST  2000
+
+/* What /proc says of a descriptor: "pipe:[INODE]". Not stat(2), which a file system may keep. */
+static bool look_at(pid_t pid, const char *fd, char what[static LINK_SIZE])
+{
+	char path[64];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, fd);
+	length = readlink(path, what, LINK_SIZE - 1);
+	what[length < 0 ? 0 : length] = '\0';
+	return strncmp(what, "pipe:", 5) == 0;
+}
+
+static bool has(pid_t pid, const char *fd, const char *pipe)
+{
+	char what[LINK_SIZE];
+
+	return look_at(pid, fd, what) && strcmp(what, pipe) == 0;
+}
+
+/* Whether the process has the pipe open for reading, other than as its standard input: so the last
+ * part of a pipeline has it, where the shell itself runs that (zsh, lastpipe). */
+static bool reads(pid_t pid, const char *pipe)
+{
+	const struct dirent *entry;
+	struct stat link;
+	char path[48];
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir)) != NULL)
+		/* The link's own mode tells what the descriptor was opened for (proc(5)). */
+		found = strcmp(entry->d_name, "0") != 0 && has(pid, entry->d_name, pipe) &&
+			fstatat(dirfd(dir), entry->d_name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
+			(link.st_mode & S_IRUSR) != 0;
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+static bool is_reading(pid_t pid, const char *pipe)
+{
+	int fd = process_reads_from(pid);
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", fd);
+	return fd > 0 && has(pid, text, pipe);
+}
+
+/* A shell that is just building a pipeline has the pipe as well, and lets go of it presently; and
+ * it may sleep meanwhile, until the next part is there (zsh). So it has to be seen reading, or,
+ * where we may not look, or it waits for somebody else who reads, asleep with it for long. */
+static bool waits_for(pid_t shell, const char *pipe)
+{
+	struct process process;
+	int asleep = 0;
+
+	for (int i = 0; i < LOOKS_MOST && asleep < ASLEEP_LONG && reads(shell, pipe); i++) {
+		if (is_reading(shell, pipe))
+			return true;
+		asleep = process_read(shell, &process) && process.state == 'S' ? asleep + 1 : 0;
+		poll(NULL, 0, 1);
+	}
+	return reads(shell, pipe);
+}
+
+/* The process above all subshells that print to the pipe, of which `parent` is one; 0: it is none.
+ */
+static pid_t find_above(pid_t parent, const char *pipe)
+{
+	struct process process;
+	pid_t pid = parent;
+
+	for (int depth = 0; depth < DEPTH_MOST && has(pid, "1", pipe); depth++) {
+		if (!process_read(pid, &process) || !process.is_copy)
+			break;
+		pid = process.parent;
+	}
+	return pid != parent ? pid : 0;
+}
+
+/*
+ * The shell that reads what `parent` prints, where that is one of its subshells; 0: nobody, or
+ * somebody else. Not merely whose stdout is another one: under cron or in CI that is cron or the
+ * runner, who are not to be stopped when the lock is lost.
+ */
+static pid_t find_reader(pid_t parent)
+{
+	char pipe[LINK_SIZE];
+	pid_t pid;
+
+	if (!look_at(parent, "1", pipe))
+		return 0;
+	pid = find_above(parent, pipe);
+	return pid > 0 && waits_for(pid, pipe) ? pid : 0;
+}
+
+static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure)
+{
+	struct process process;
+
+	caller->pid = pid;
+	caller->stderr_fd = -1;
+	caller->fd = pidfd_open(pid, 0);
+	if (caller->fd < 0 && errno != ESRCH && errno != EINVAL)
+		return failure_set(failure, EXIT_SYSTEM, "cannot watch over process %d: %s",
+			(int)pid, strerror(errno));
+	/* pidfd first: what was read after it, while it lives, is of the same process. */
+	if (caller->fd < 0 || !process_read(pid, &process) || caller_is_gone(caller))
+		return failure_set(failure, EXIT_USAGE,
+			"there is no process %d, which was to hold the lock", (int)pid);
+	caller->start = process.start;
+	/* The first process of a container ignores what comes from inside it, SIGKILL too; and when
+	 * it ends there is nobody left to give the lock back. */
+	if (pid == 1 || pidfd_send_signal(caller->fd, 0, NULL, 0) < 0)
+		return failure_set(failure, EXIT_USAGE,
+			"process %d could not be stopped when the lock is lost", (int)pid);
+	return true;
+}
+
+bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
+{
+	return open_pidfd(caller, pid, failure);
+}
+
+static bool is_above(pid_t pid, pid_t parent)
+{
+	char pipe[LINK_SIZE];
+
+	return look_at(parent, "1", pipe) && find_above(parent, pipe) == pid;
+}
+
+/* Not who adopted us: our caller then is nobody. Nor a dlock, of which we would be the COMMAND: it
+ * waits for what we leave behind. */
+static bool may_be_caller(pid_t pid)
+{
+	char program[PROCESS_PROGRAM], own[PROCESS_PROGRAM];
+	struct process process;
+
+	process_program(pid, program);
+	process_program(getpid(), own);
+	return process_read(pid, &process) && process.session == getsid(0) &&
+	       strcmp(program, own) != 0;
+}
+
+bool caller_find(struct caller *caller, struct failure *failure)
+{
+	pid_t parent = getppid();
+	pid_t reader = find_reader(parent);
+	pid_t pid = reader != 0 ? reader : parent;
+
+	if (may_be_caller(pid)) {
+		if (!open_pidfd(caller, pid, failure))
+			return false;
+		/* Our living parent has been there all the while, and so has he who is above it. */
+		if (getppid() == parent && (reader == 0 || is_above(reader, parent)))
+			return true;
+	}
+	return failure_set(failure, EXIT_USAGE,
+		"cannot tell which process is to hold the lock: name it by --pid");
+}
+
+bool caller_is_gone(const struct caller *caller)
+{
+	struct pollfd end = {.fd = caller->fd, .events = POLLIN};
+
+	return poll(&end, 1, 0) > 0;
+}
+
+/* A file's offset is to be the caller's own, or it would write over our line; and a socket cannot
+ * be opened anew: of these the caller's descriptor is copied (Linux 5.6), where we might trace it.
+ * All else is opened anew, so that it never makes us wait. */
+static int open_stderr(const struct caller *caller)
+{
+	int fd = pidfd_getfd(caller->fd, STDERR_FILENO, 0);
+	struct stat status;
+	char path[48];
+
+	if (fd >= 0 && fstat(fd, &status) == 0 &&
+		(S_ISREG(status.st_mode) || S_ISSOCK(status.st_mode)))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
+	fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && caller_is_gone(caller)) { /* so it may be that of a later process */
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+void caller_keep_stderr(struct caller *caller)
+{
+	caller->stderr_fd = open_stderr(caller);
+}
+
+void caller_drop_stderr(struct caller *caller)
+{
+	if (caller->stderr_fd >= 0)
+		close(caller->stderr_fd);
+	caller->stderr_fd = -1;
+}
+
+static bool tell(int fd, const char *line, size_t length)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode))
+		return unstuck_send(fd, line, length);
+	return write(fd, line, length) == (ssize_t)length;
+}
+
+bool caller_report(const struct caller *caller, const char *line, size_t length)
+{
+	int fd = caller->stderr_fd >= 0 ? caller->stderr_fd : open_stderr(caller);
+	bool told = fd >= 0 && tell(fd, line, length);
+
+	if (fd >= 0 && fd != caller->stderr_fd)
+		close(fd);
+	return told;
+}

@@ -1,0 +1,43 @@
+/*
+ * The process for which `dlock hold` holds a lock: neither our child nor our descendant, so it is
+ * watched by pidfd, and may end or be killed at any moment.
+ */
+#ifndef DLOCK_HOLD_CALLER_H
+#define DLOCK_HOLD_CALLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct failure;
+
+struct caller {
+	pid_t pid;
+	uint64_t start; /* as struct process has it */
+	int fd;         /* its pidfd; lives as long as this process */
+	int stderr_fd;  /* its standard error, kept open while it is stopped; else -1 */
+};
+
+/*
+ * Finds the shell that called us: our parent; but where that is a subshell of $( ) or <( ), which
+ * ends with the substitution, the shell that reads what it prints. One of another session is none:
+ * our parent has ended, and who adopted us does not know of us; nor is another dlock. False with
+ * EXIT_USAGE, or EXIT_SYSTEM.
+ */
+bool caller_find(struct caller *caller, struct failure *failure);
+
+/* The process that --pid names. False as above. */
+bool caller_open(struct caller *caller, pid_t pid, struct failure *failure);
+
+bool caller_is_gone(const struct caller *caller);
+
+/* Between these two it can be told something even though it ends meanwhile. */
+void caller_keep_stderr(struct caller *caller);
+void caller_drop_stderr(struct caller *caller);
+
+/* Writes to what is its standard error at this moment, without keeping that open. False: it is
+ * gone, has none, or nobody reads it. Any thread. */
+bool caller_report(const struct caller *caller, const char *line, size_t length);
+
+#endif

@@ -1,0 +1,168 @@
+#include "hold/release_socket.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+
+/* From the first try to connect to the answer; the keeper itself tries for 2 s. */
+#define ANSWER_WITHIN (10 * NANOS_PER_SEC)
+
+#define FNV_BASIS UINT64_C(14695981039346656037)
+#define FNV_PRIME UINT64_C(1099511628211)
+
+/* FNV-1a (draft-eastlake-fnv): any user can list the sockets' names, so the lock's is not in it. */
+static uint64_t hash(uint64_t sum, const char *text)
+{
+	do
+		sum = (sum ^ (unsigned char)*text) * FNV_PRIME;
+	while (*text++ != '\0');
+	return sum;
+}
+
+static socklen_t make_address(const struct release_address *named, struct sockaddr_un *address)
+{
+	uint64_t sum = hash(hash(FNV_BASIS, named->prefix), named->name);
+	int length;
+
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX}; /* a NUL first: abstract */
+	length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+		"dlock/%" PRIu64 "/%d/%" PRIu64 "/%016" PRIx64, named->space, (int)named->pid,
+		named->start, sum);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int open_socket(int flags)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+}
+
+static bool is_trusted(int fd)
+{
+	struct ucred other;
+	socklen_t size = sizeof(other);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 &&
+	       (other.uid == geteuid() || other.uid == 0);
+}
+
+bool release_socket_open(struct release_socket *keeper, const struct release_address *named)
+{
+	struct sockaddr_un address;
+	socklen_t length = make_address(named, &address);
+	int fd;
+	int error;
+
+	if (named->space == 0) {
+		errno = ENOENT;
+		return false;
+	}
+	fd = open_socket(SOCK_NONBLOCK);
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 &&
+		listen(fd, RELEASE_SOCKET_REQUESTERS) == 0) {
+		keeper->fd = fd;
+		return true;
+	}
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	errno = error;
+	return false;
+}
+
+static void let_in(struct release_socket *keeper, int most)
+{
+	int ringer;
+
+	while (keeper->fd >= 0 && keeper->count < most &&
+		(ringer = accept4(keeper->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		if (is_trusted(ringer))
+			keeper->requesters[keeper->count++] = ringer;
+		else
+			close(ringer);
+	}
+}
+
+bool release_socket_accept(struct release_socket *keeper)
+{
+	let_in(keeper, RELEASE_SOCKET_REQUESTERS);
+	return keeper->count > 0;
+}
+
+void release_socket_close(struct release_socket *keeper)
+{
+	if (keeper->fd < 0)
+		return;
+	/* From here on nobody gets through, and who has is still there to be accepted. */
+	shutdown(keeper->fd, SHUT_RDWR);
+	let_in(keeper, sizeof(keeper->requesters) / sizeof(keeper->requesters[0]));
+	close(keeper->fd);
+	keeper->fd = -1;
+}
+
+void release_socket_answer(struct release_socket *keeper, int exit_code)
+{
+	uint8_t answer = (uint8_t)exit_code;
+
+	for (; keeper->count > 0; keeper->count--)
+		(void)!send(keeper->requesters[keeper->count - 1], &answer, sizeof(answer),
+			MSG_NOSIGNAL);
+}
+
+/* SO_SNDTIMEO limits connect(2) on a unix socket, which blocks while the backlog is full; poll(2)
+ * cannot wait for room there. With a time limit connect(2) fails by EINTR when we are stopped and
+ * continued (signal(7)). */
+static bool connect_until(int fd, const struct release_address *named, nanos until)
+{
+	struct sockaddr_un address;
+	socklen_t length = make_address(named, &address);
+	nanos left;
+
+	while ((left = until - clock_now()) > 0) {
+		struct timeval limit;
+
+		left += NANOS_PER_US; /* 0 would be no limit */
+		limit = (struct timeval){left / NANOS_PER_SEC, left % NANOS_PER_SEC / NANOS_PER_US};
+
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		if (connect(fd, (struct sockaddr *)&address, length) == 0)
+			return true;
+		if (errno != EINTR)
+			return false;
+	}
+	errno = EAGAIN;
+	return false;
+}
+
+static int read_answer(int fd, nanos until)
+{
+	struct deadline deadline = {.until = until, .cancel_fd = -1};
+	uint8_t answer;
+
+	if (deadline_wait(&deadline, fd, POLLIN) != DEADLINE_READY)
+		return -2;
+	return recv(fd, &answer, sizeof(answer), MSG_DONTWAIT) == sizeof(answer) ? answer : -2;
+}
+
+int release_socket_request(const struct release_address *named)
+{
+	nanos until = clock_now() + ANSWER_WITHIN;
+	int fd = named->space == 0 ? -1 : open_socket(0);
+	int answer = -1;
+
+	if (fd < 0)
+		return -1;
+	if (!connect_until(fd, named, until))
+		answer = errno == EAGAIN ? -2 : -1;
+	else if (is_trusted(fd))
+		answer = read_answer(fd, until);
+	close(fd);
+	return answer;
+}

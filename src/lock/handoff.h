@@ -1,0 +1,26 @@
+/* The acknowledged handover (scripts.md 4, flaw 1): a message can go into a dead socket. */
+#ifndef DLOCK_LOCK_HANDOFF_H
+#define DLOCK_LOCK_HANDOFF_H
+
+#include "base/clock.h"
+#include "lock/lock.h"
+
+struct lock;
+
+#define HANDOFF_PROGRAM "dlock handover" /* and who sees to a handover: see handoff_leave_behind   \
+					  */
+
+/* Whoever's request handed the lock on looks again after a round trip, then after 2, 4 … 100 ms,
+ * until the receivers have claimed it; what nobody took goes to the next. Returns at once where
+ * nothing was handed on; `limit` (a span) after the last change at the latest: the receivers' own
+ * timers go on from there. */
+void handoff_verify(struct lock *lock, struct lock_answer *answer, nanos limit);
+
+/* The same in a process of its own that keeps nothing of the caller's open, for when ours has to
+ * end. Where there is no process to be had the receivers' own timers must do. */
+void handoff_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit);
+
+/* The first for a moment, then the second: nobody is kept waiting for a handover. */
+void handoff_see_to(struct lock *lock, struct lock_answer *answer);
+
+#endif

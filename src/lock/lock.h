@@ -1,0 +1,235 @@
+/*
+ * A named lock with a TTL on some lock service, spoken to as one party that wants or holds it.
+ *
+ * A struct lock belongs to one thread at a time and holds its connections. fork() copies it: parent
+ * and child must then not both use the same connection (lock_adopt_answer, lock_reset). No call
+ * blocks longer than its patience. Nothing is said on stderr: failures travel in struct failure.
+ */
+#ifndef DLOCK_LOCK_LOCK_H
+#define DLOCK_LOCK_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "base/failure.h"
+#include "lock/owner.h"
+
+struct lock;
+struct server;
+
+#define LOCK_TOKEN_SIZE  120 /* host:pid:128 random bits in hex, and the NUL */
+#define LOCK_SERVER_SIZE 288
+#define LOCK_HANDED_MOST 64
+#define LOCK_INSIDE_MOST 16
+
+enum lock_mode { LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_PERMITS };
+
+/* What is wanted. Borrowed strings must outlive the lock. */
+struct lock_request {
+	const char *name;
+	const char *prefix;
+	enum lock_mode mode;
+	int permits; /* with LOCK_PERMITS */
+	int64_t ttl_ms;
+	int64_t at_least_ms; /* keep it that long from its grant, even where nobody renews it */
+	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
+	const char *once;    /* so does one on record under this ID; NULL: none */
+	int64_t once_for_ms; /* for how long ours is put on record under it */
+	int64_t settle_ms;   /* take nothing from a server that has been up for less than that, */
+	bool settle_asked;   /* nor from one that does not say for how long; else that one passes */
+	bool detached;       /* nobody stays with it: it lives for its TTL, and to renew or release
+			      * it takes no more than its token (below), whose lock, mode and TTL
+			      * the server then knows */
+	bool queues;         /* busy: take a place in the queue (else -n) */
+	int replicas;        /* a grant counts when so many have it; 0: do not ask */
+	int64_t replicas_ms; /* within that */
+	int priority;        /* a point counts as a minute of waiting */
+	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
+	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
+			      * change between requests; NULL: none */
+	const char *held;    /* the same tokens, each with the NAME that it holds: lines "TOKEN
+			      * NAME"; may change as well; NULL: none */
+	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
+	bool hold;           /* self is not the asker, but a process that is to hold the lock: one
+			      * that does so already needs no second dlock for it (covered) */
+	struct owner self;   /* who asks */
+};
+
+enum lock_result {
+	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
+	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
+	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
+	LOCK_WITHIN,    /* acquire: one of request.outer holds it, and inside that one it is ours as
+			 * well, to be renewed and given back like any other */
+	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
+			 */
+	LOCK_RELEASED,  /* release: given back */
+	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
+			 * or no grant is known here, and there was nothing to take back */
+	LOCK_LOST,    /* renew, release: proven that somebody else has, or had, it, or it was ended;
+		       * acquire: this attempt was ended meanwhile, asking again makes another */
+	LOCK_TIMEOUT, /* patience ran out */
+	LOCK_CANCELLED,    /* cancel_fd became readable */
+	LOCK_FAILED,       /* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
+			    * back; see failure */
+};
+
+/* Plain data: it crosses from the keeper to the front in shared memory. */
+struct lock_answer {
+	enum lock_result result;
+	struct failure failure; /* LOCK_FAILED */
+	bool flawed; /* renew and release, though they succeeded: failure says what would have been
+		      * a reason to refuse the lock, had it been known then; told once */
+
+	char server[LOCK_SERVER_SIZE]; /* who gave it, where the URL does not say; "": it does */
+
+	/* LOCK_GRANTED, LOCK_SET_AGAIN */
+	nanos asked_at; /* before the request that was granted left: validity counts from here */
+	uint64_t fence; /* LOCK_BUSY: the last that the server gave; 0: none */
+	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
+	int64_t since_us;    /* the grant, by the server's clock */
+	nanos granted_at;    /* when its answer came */
+	bool unsettled;      /* the server did not say for how long it has been up */
+
+	/* LOCK_WITHIN: as above, but fence and generation are those of the lock around ours, which
+	 * holder_token has (of a shared lock perhaps those of a later sharer) */
+	bool whole;      /* that one is exclusive, whatever we asked for */
+	bool covered;    /* request.hold: the process holds it already; nothing was taken */
+	int64_t done_ms; /* LOCK_ALREADY: how long ago that success was */
+
+	/* LOCK_BUSY */
+	const char *name; /* of several locks the one that is busy; borrowed; NULL: the only one */
+	nanos look_at;    /* when the lock may come free by expiry */
+	int rank;         /* how many are ahead in the queue; -1: not queued */
+	bool foreign;     /* held by another Redis client */
+	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
+					     */
+	bool known;                         /* holder, held_ms are filled in */
+	struct owner holder;
+	int64_t held_ms;
+	int64_t free_in_ms;  /* the holder's expiry; -1: it has none */
+	int64_t settling_ms; /* nothing but request.settle_ms is in the way, for so long; 0 */
+	int64_t up_ms;       /* then: for how long the server has been up */
+	uint64_t ticket;     /* our place in the queue; 0: none */
+
+	/* LOCK_RELEASED: the lock stays with those who have it inside ours. Their pids on this
+	 * host; the first of them, if there are many. */
+	int inside_count;
+	pid_t inside[LOCK_INSIDE_MOST];
+	bool around; /* it stays with the one inside which it was ours */
+
+	/* Tokens that this request handed the lock to: see lock_verify. */
+	int handed_count;
+	char handed[LOCK_HANDED_MOST][LOCK_TOKEN_SIZE];
+};
+
+/* With what a lock is given back. */
+struct release_terms {
+	int64_t keep_ms;   /* > 0: instead let it expire then (--at-least) */
+	bool success;      /* COMMAND ended well: to be put on record, unless the lock was lost */
+	nanos valid_until; /* the end of the lease; in the past: no proof that it was ours so far */
+};
+
+/* Prepares a lock; nothing is sent yet. NULL with failure. */
+struct lock *lock_open(
+	const struct server *server, const struct lock_request *request, struct failure *failure);
+void lock_close(struct lock *lock);
+
+/* Connects where that is needed and sends the request to acquire, without waiting for its answer:
+ * LOCK_GRANTED here means "on its way". Else LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED; of several
+ * locks LOCK_LOST as well: one that was held was lost, all were given back, ask again. */
+enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
+
+/* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker
+ * may call lock_answer himself, instead of having a child for whom there is nothing to do. Never
+ * waits; may say false though it is so. */
+bool lock_is_busy(const struct lock *lock);
+
+/* Waits for the answer to lock_ask; meanwhile repeats it in full where the server does not know
+ * the script, and after a pause where it cannot answer just now (LOADING, a failover). The process
+ * that calls it may be a child of the one that asked; the asker then calls lock_adopt_answer, or
+ * lock_release, before anything else. */
+void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+
+/* The asker takes over what its child learnt by lock_answer: the connection is clean again, the
+ * place in the queue, the holder's expiry and the end of the settle time are known. */
+void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer);
+
+/* After LOCK_BUSY with request.queues: waits until asking again makes sense, by message, and by
+ * the holder's expiry when we are first; without a place in the queue: until answer.settling_ms are
+ * over. Keeps the place in the queue alive meanwhile, through
+ * reconnects too. LOCK_GRANTED: ask now. LOCK_TIMEOUT, LOCK_CANCELLED: it may be called again and
+ * goes on where it was. LOCK_FAILED: not to be mended by reconnecting. */
+enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
+
+/* Extends the lease by a TTL from now on: LOCK_GRANTED, LOCK_SET_AGAIN, LOCK_LOST, LOCK_TIMEOUT,
+ * LOCK_CANCELLED, or LOCK_FAILED. One bounded try; reconnects where the connection is gone.
+ * By the token of a detached lock: LOCK_GRANTED, or LOCK_LOST with a failure that says why, and
+ * nothing was changed; request.ttl_ms 0 is the TTL that it was acquired with. */
+void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+
+/* Gives the lock, a request under way and the place in the queue back, whichever there is, and
+ * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. parting may be NULL:
+ * nothing of it. One bounded try after another until patience ends. By the token of a detached
+ * lock: LOCK_RELEASED, or LOCK_LOST as for lock_renew; a server that refuses from the start is not
+ * tried again. */
+void lock_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+
+/*
+ * The two halves of a release, for a child that has the lock and its asker who waits for its end:
+ * so that the child can end while the server works. lock_release_send sends the release over the
+ * connection that both have by fork; false where that cannot be (it was replaced since): nothing
+ * was sent. Then lock_release_finish, in the asker, after lock_adopt_answer of the grant, hears the
+ * answer, and does all that lock_release would where it does not come. The parting is the same in
+ * both.
+ */
+bool lock_release_send(
+	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
+void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+
+/* Breaks the lock, whoever holds it, another Redis client too: it is free then, or its next
+ * waiter's, and nobody who held it can set it again. LOCK_RELEASED: tell has been called for each
+ * of those who held it, with an answer that holder_describe() can put into words. LOCK_GONE: it was
+ * free. Else as above; sent only once, so without an answer nobody knows whether it was broken. */
+void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer);
+
+/* Whether those whom answer->handed names have taken what they were handed; what nobody took is
+ * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as
+ * above. */
+enum lock_result lock_verify(
+	struct lock *lock, struct lock_answer *answer, struct deadline deadline);
+
+/* Forgets connections that another process has used; the next call opens fresh ones. */
+void lock_reset(struct lock *lock);
+
+/* A descriptor that becomes readable when a connection drops while no request is under way; -1:
+ * none. */
+int lock_watch_fd(const struct lock *lock);
+
+const char *lock_token(const struct lock *lock);
+
+/* Of several locks as one (lock_set.h) some are had while the others are still asked for. Whether
+ * another process has to know of it before the next request: one that was forked now would know all
+ * tokens which that is made with, and none that was forked before does. True once for each time
+ * that they change. */
+bool lock_needs_guardian(struct lock *lock);
+
+/* For a process that was forked before the request: from now on lock_release gives back what may
+ * have been asked for since by the token of then. */
+void lock_assume_asked(struct lock *lock);
+
+/* Asks by another token from now on: by a fresh one, if it is NULL. Nothing may be left in the
+ * server by the old one. False with failure. Not of a quorum. */
+bool lock_take_token(struct lock *lock, const char *token, struct failure *failure);
+
+/* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by
+ * blanks; NULL: it is a single lock. Owned by the lock. */
+const char *lock_fences(struct lock *lock);
+
+#endif

@@ -1,0 +1,33 @@
+/* Whether a server is fit to hold locks: what `dlock check` asks. */
+#ifndef DLOCK_LOCK_LOCK_CHECK_H
+#define DLOCK_LOCK_LOCK_CHECK_H
+
+#include <stdbool.h>
+
+#include "base/failure.h"
+
+struct lock_request;
+struct server;
+
+/* What `dlock check` finds out. */
+enum lock_verdict { LOCK_FIT, LOCK_DOUBTFUL, LOCK_UNFIT };
+
+struct lock_finding {
+	const char *server;  /* which one, as messages may show it */
+	const char *subject; /* one word: always the same for the same question */
+	enum lock_verdict verdict;
+	enum exit_code code; /* EXIT_DONE; doubtful, or one of several that need not all be fit:
+			      * EXIT_BUSY; else why no lock is safe there */
+	const char *found;   /* half a sentence */
+	const char *advice;  /* what to do; NULL: nothing */
+};
+
+/* Whether the server, or each of several, is fit to hold locks such as request describes (prefix,
+ * TTL, settle, who asks; its name does not matter). Takes and gives back locks under a name of its
+ * own. What cannot be reached, or does not do, is a finding; false with failure: nothing could be
+ * looked at. Each finding is borrowed for the time of the call. */
+bool lock_check_server(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);
+
+#endif

@@ -1,0 +1,135 @@
+#include "lock/lock_list.h"
+
+#include <bsd/stdlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/failure.h"
+#include "lock/service.h"
+#include "lock/services.h"
+
+static void free_view(struct lock_view *view)
+{
+	free((char *)view->name);
+	free((char *)view->key);
+	free((struct lock_view_owner *)view->holders);
+	free((struct lock_view_owner *)view->waiters);
+	free((char *)view->dissent);
+}
+
+static struct lock_view_owner *copy_parties(const struct lock_view_owner *owners, size_t count)
+{
+	struct lock_view_owner *copy = calloc(count == 0 ? 1 : count, sizeof(*copy));
+
+	if (copy != NULL && count > 0)
+		memcpy(copy, owners, count * sizeof(*copy));
+	return copy;
+}
+
+void lock_list_take(const struct lock_view *view, void *context)
+{
+	struct lock_list *views = context;
+	struct lock_view *list = reallocarray(views->list, views->count + 1, sizeof(*list));
+	struct lock_view copy = *view;
+
+	if (list == NULL) {
+		views->out_of_memory = true;
+		return;
+	}
+	views->list = list;
+	copy.name = strdup(view->name);
+	copy.key = strdup(view->key);
+	copy.holders = copy_parties(view->holders, view->holder_count);
+	copy.waiters = copy_parties(view->waiters, view->waiter_count);
+	copy.dissent = view->dissent == NULL ? NULL : strdup(view->dissent);
+	if (copy.name == NULL || copy.key == NULL || copy.holders == NULL || copy.waiters == NULL ||
+		(view->dissent != NULL && copy.dissent == NULL)) {
+		views->out_of_memory = true;
+		free_view(&copy);
+		return;
+	}
+	list[views->count++] = copy;
+}
+
+static int compare_names(const void *one, const void *other)
+{
+	return strcmp(
+		((const struct lock_view *)one)->name, ((const struct lock_view *)other)->name);
+}
+
+bool lock_list_sort(struct lock_list *views, struct failure *failure)
+{
+	if (views->out_of_memory)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (views->count > 0)
+		qsort(views->list, views->count, sizeof(*views->list), compare_names);
+	return true;
+}
+
+void lock_list_free(struct lock_list *views)
+{
+	for (size_t i = 0; i < views->count; i++)
+		free_view(&views->list[i]);
+	free(views->list);
+	*views = (struct lock_list){0};
+}
+
+bool lock_list_once(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct deadline deadline, struct failure *failure)
+{
+	const struct lock_service *service = services_find(server, failure);
+
+	return service && service->list(server, prefix, patterns, pattern_count, idle_too, show,
+				  context, deadline, failure);
+}
+
+struct lock_lister {
+	const struct lock_service *service;
+	const struct server *server;
+	const char *prefix;
+	char *const *patterns;
+	size_t pattern_count;
+	void *state; /* owned, the service's; NULL: it keeps none */
+};
+
+struct lock_lister *lock_list_open(const struct server *server, const char *prefix,
+	char *const *patterns, size_t pattern_count, struct failure *failure)
+{
+	const struct lock_service *service = services_find(server, failure);
+	struct lock_lister *lookout = service ? malloc(sizeof(*lookout)) : NULL;
+
+	if (!lookout) {
+		if (service)
+			failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	*lookout = (struct lock_lister){service, server, prefix, patterns, pattern_count, NULL};
+	if (!service->list_open)
+		return lookout;
+	lookout->state = service->list_open(server, prefix, patterns, pattern_count, failure);
+	if (lookout->state)
+		return lookout;
+	free(lookout);
+	return NULL;
+}
+
+bool lock_list_again(struct lock_lister *lookout,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct deadline deadline, struct failure *failure)
+{
+	const struct lock_service *service = lookout->service;
+
+	if (lookout->state)
+		return service->list_again(lookout->state, show, context, deadline, failure);
+	return service->list(lookout->server, lookout->prefix, lookout->patterns,
+		lookout->pattern_count, false, show, context, deadline, failure);
+}
+
+void lock_list_close(struct lock_lister *lookout)
+{
+	if (lookout->state)
+		lookout->service->list_close(lookout->state);
+	free(lookout);
+}

@@ -1,0 +1,80 @@
+/* Which locks a server has, and who holds and waits for them; kept as copies of our own. */
+#ifndef DLOCK_LOCK_LOCK_LIST_H
+#define DLOCK_LOCK_LOCK_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lock/lock.h"
+#include "lock/owner.h"
+
+struct server;
+
+/* Begins as zeros. */
+struct lock_list {
+	struct lock_view *list; /* owned */
+	size_t count;
+	bool out_of_memory;
+};
+
+/* What `dlock status` shows of one lock. All borrowed, for the time of the callback. */
+struct lock_view_owner {
+	struct owner owner;
+	enum lock_mode mode;
+	int priority;
+	int64_t ms;       /* a holder: held; a waiter: waited */
+	int64_t ttl_ms;   /* a holder's lease; -1: none */
+	int64_t since_us; /* a holder's grant, server's wall clock */
+	bool detached;
+};
+
+/* Since the server has known the lock; it forgets one that nobody used for a month. */
+struct lock_counters {
+	int64_t acquisitions, contentions, timeouts, losses;
+	int64_t waited_us, held_us;
+};
+
+struct lock_view {
+	const char *name;
+	const char *key;
+	enum lock_mode mode;
+	bool foreign;
+	uint64_t fence; /* 0: none known */
+	int64_t ttl_ms; /* -1: no expiry (only a foreign lock) */
+	const struct lock_view_owner *holders, *waiters;
+	size_t holder_count, waiter_count;
+	struct lock_counters counters;
+	const char *dissent; /* of a quorum: which servers say otherwise, and what; NULL: none */
+};
+
+/* For lock_list_once() and lock_list_again(): context is a struct lock_list. */
+void lock_list_take(const struct lock_view *view, void *context);
+
+/* By name. False with failure EXIT_SYSTEM when not all could be kept. */
+bool lock_list_sort(struct lock_list *views, struct failure *failure);
+
+/* They are as at the beginning then. */
+void lock_list_free(struct lock_list *views);
+
+/* Shows every lock under the prefix that matches one of the patterns (Redis globs; a pattern
+ * without *?[ is one NAME, looked up directly; none: all), in no particular order, each once.
+ * Locks that are held or waited for, with idle_too those as well that the server only remembers.
+ * Patience is for each of the server's answers: there may be any number of locks. False with
+ * failure. */
+bool lock_list_once(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct deadline deadline, struct failure *failure);
+
+/* The same more than once, over the same connection where the service can keep one: what is asked
+ * is borrowed until lock_list_close(). After a failure the next look connects anew. */
+struct lock_lister;
+struct lock_lister *lock_list_open(const struct server *server, const char *prefix,
+	char *const *patterns, size_t pattern_count, struct failure *failure);
+bool lock_list_again(struct lock_lister *lookout,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct deadline deadline, struct failure *failure);
+void lock_list_close(struct lock_lister *lookout);
+
+#endif

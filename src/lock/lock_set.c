@@ -1,0 +1,561 @@
+/*
+ * All but the last are taken in the process that asks; only the request for the last may be
+ * answered in a child (lock_answer), and with it the child gets what is held. Where one before the
+ * last is not to be had, its answer is put by, and lock_answer repeats it.
+ */
+#include "lock/lock_set.h"
+
+#include <bsd/string.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/service.h"
+#include "net/server.h"
+
+#define SET_HELD    16384                /* what does not fit is left out */
+#define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for giving all back when one was lost meanwhile */
+#define RETRY_PAUSE (300 * NANOS_PER_MS)
+
+struct member {
+	struct lock *lock; /* owned */
+	const char *name;
+	bool asked;  /* something may be left in the server */
+	bool within; /* inside an outer dlock, which has it by another token */
+	nanos asked_at;
+	struct lock_answer answer; /* the last; while it is held, that of the grant */
+	char token[LOCK_TOKEN_SIZE];
+	uint64_t fence;
+};
+
+struct lock_set {
+	struct lock lock; /* first: struct lock_service's functions get this */
+	nanos renew_every;
+	nanos retry_at; /* after a renewal that failed */
+	size_t count;
+	size_t next;  /* the first that is not held: asked, or waited for */
+	size_t named; /* request.name's */
+	bool lost;  /* one was, or an attempt was ended: all are to be given back, and taken anew */
+	bool fresh; /* nobody but us has the tokens yet */
+	bool put_by;            /* members[next].answer is the answer to lock_ask */
+	char *fences;           /* owned */
+	const char *outer_held; /* borrowed: request.held */
+	char held[SET_HELD];    /* the same, and our own: the members' request.held */
+	struct member members[];
+};
+
+/* Takes over a grant from member->answer. */
+static void member_record_grant(struct member *member)
+{
+	const struct lock_answer *answer = &member->answer;
+
+	member->within = answer->result == LOCK_WITHIN;
+	member->fence = answer->fence;
+	member->asked_at = answer->asked_at;
+	strlcpy(member->token, member->within ? answer->holder_token : lock_token(member->lock),
+		sizeof(member->token));
+}
+
+/* From when those that are held count; NANOS_NEVER: none is held. */
+static nanos set_oldest(const struct lock_set *set)
+{
+	nanos oldest = NANOS_NEVER;
+
+	for (size_t i = 0; i < set->next; i++)
+		if (set->members[i].asked_at < oldest)
+			oldest = set->members[i].asked_at;
+	return oldest;
+}
+
+/* When those that are held are to be renewed; NANOS_NEVER: none is. */
+static nanos set_refresh_due(const struct lock_set *set)
+{
+	nanos due = clock_after(set_oldest(set), set->renew_every);
+
+	return due < set->retry_at ? set->retry_at : due;
+}
+
+/* The result that counts of two: what is worse. */
+static enum lock_result worse(enum lock_result a, enum lock_result b)
+{
+	static const enum lock_result order[] = {
+		LOCK_LOST, LOCK_CANCELLED, LOCK_FAILED, LOCK_TIMEOUT, LOCK_GONE, LOCK_SET_AGAIN};
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		if (a == order[i] || b == order[i])
+			return order[i];
+	return a;
+}
+
+/* The one that was taken last first, so that nobody who waits for several is woken for nothing. */
+static enum lock_result give_back(struct lock_set *set, const struct release_terms *release_terms,
+	struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result = LOCK_RELEASED;
+
+	for (size_t i = set->count; i-- > 0;) {
+		struct member *member = &set->members[i];
+		struct release_terms own =
+			release_terms ? *release_terms : (struct release_terms){0};
+
+		if (!member->asked)
+			continue;
+		/* The success is that of NAME. */
+		if (release_terms && i != set->named)
+			own.success = false;
+		lock_release(member->lock, release_terms ? &own : NULL, deadline, &member->answer);
+		if (member->answer.result == LOCK_FAILED)
+			*failure = member->answer.failure;
+		result = worse(result, member->answer.result);
+	}
+	set->next = 0;
+	return result;
+}
+
+/* Renews what is held, where that is due; sets set->lost where one of them was lost. */
+static void set_refresh(struct lock_set *set, struct deadline deadline)
+{
+	static struct lock_answer answer; /* large */
+
+	if (clock_now() < set_refresh_due(set))
+		return;
+	set->retry_at = clock_now() + RETRY_PAUSE;
+	for (size_t i = 0; i < set->next; i++) {
+		struct member *member = &set->members[i];
+
+		lock_renew(member->lock, deadline, &answer);
+		if (answer.result == LOCK_GRANTED || answer.result == LOCK_SET_AGAIN)
+			member->asked_at = answer.asked_at;
+		if (answer.result == LOCK_LOST) {
+			set->lost = true;
+			return;
+		}
+	}
+}
+
+/* Whether the server has said of each that nothing of ours is left. */
+static bool is_given_back(const struct lock_set *set)
+{
+	for (size_t i = 0; i < set->count; i++)
+		switch (set->members[i].answer.result) {
+		case LOCK_RELEASED:
+		case LOCK_GONE:
+		case LOCK_LOST:
+			break;
+		default:
+			if (set->members[i].asked)
+				return false;
+		}
+	return true;
+}
+
+/* The first is opened with a fresh one, too; the others have that of the first (lock_set_open). */
+static bool take_fresh_token(struct lock_set *set, struct failure *failure)
+{
+	const char *token = NULL;
+
+	for (size_t i = 0; i < set->count; i++) {
+		if (!lock_take_token(set->members[i].lock, token, failure))
+			return false;
+		set->members[i].asked = false;
+		token = lock_token(set->members[0].lock);
+	}
+	set->fresh = true;
+	return true;
+}
+
+/* Gives all back and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
+ * Else why that is to be tried again first, with failure. */
+static enum lock_result set_begin_anew(
+	struct lock_set *set, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result;
+
+	set->lost = true;
+	result = give_back(set, NULL, deadline_within(deadline, UNDO_LIMIT), failure);
+	if (!is_given_back(set))
+		return result == LOCK_LOST ? LOCK_TIMEOUT : result;
+	if (!take_fresh_token(set, failure))
+		return LOCK_FAILED;
+	set->lost = false;
+	return LOCK_LOST;
+}
+
+/* struct lock_service's */
+static void set_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+	enum lock_result result = LOCK_GRANTED;
+	struct failure failure = {0};
+
+	for (size_t i = 0; i < set->count && result != LOCK_LOST && result != LOCK_CANCELLED; i++) {
+		struct member *member = &set->members[i];
+
+		lock_renew(member->lock, deadline, answer);
+		if (answer->result == LOCK_GRANTED || answer->result == LOCK_SET_AGAIN)
+			member->asked_at = answer->asked_at;
+		if (answer->result == LOCK_FAILED)
+			failure = answer->failure;
+		result = worse(result, answer->result);
+	}
+	answer->result = result;
+	answer->failure = failure;
+	answer->asked_at = set_oldest(set);
+	answer->fence = set->members[set->named].fence;
+}
+
+static int count_handed(const struct lock_set *set)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		if (set->members[i].asked)
+			count += set->members[i].answer.handed_count;
+	return count;
+}
+
+static void set_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	const struct member *named = &set->members[set->named];
+
+	memset(answer, 0, offsetof(struct lock_answer, handed));
+	answer->result = give_back(set, release_terms, deadline, &answer->failure);
+	answer->handed_count = count_handed(set);
+	answer->inside_count = named->answer.inside_count;
+	memcpy(answer->inside, named->answer.inside, sizeof(answer->inside));
+}
+
+/* Each has its own list, of which the caller knows only how many are in them all. */
+static enum lock_result set_verify(
+	struct lock *lock, struct lock_answer *answer, struct deadline deadline)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+	enum lock_result result = LOCK_RELEASED;
+
+	for (size_t i = 0; i < set->count; i++) {
+		struct member *member = &set->members[i];
+
+		if (member->asked && member->answer.handed_count > 0)
+			result =
+				worse(result, lock_verify(member->lock, &member->answer, deadline));
+	}
+	answer->handed_count = count_handed(set);
+	return result;
+}
+
+static struct member *last_of(struct lock_set *set)
+{
+	return &set->members[set->count - 1];
+}
+
+/* --- Taking ----------------------------------------------------------------------------------- */
+
+/* Whoever waits for the next one waits under those that are held. */
+static void record_held(struct lock_set *set)
+{
+	size_t used = strlcpy(set->held, set->outer_held ? set->outer_held : "", SET_HELD);
+
+	for (size_t i = 0; i < set->next && used < SET_HELD; i++)
+		if (!set->members[i].within) /* else it is among the outer ones */
+			used += (size_t)snprintf(set->held + used, SET_HELD - used, "%s %s\n",
+				lock_token(set->members[i].lock), set->members[i].name);
+}
+
+static enum lock_result ask_member(struct lock_set *set, struct deadline deadline)
+{
+	struct member *member = &set->members[set->next];
+
+	record_held(set);
+	member->asked = true;
+	member->within = false;
+	return lock_ask(member->lock, deadline, &member->answer.failure);
+}
+
+/* Of a member before the last: asks, and waits for the answer. */
+static enum lock_result take_member(struct lock_set *set, struct deadline deadline)
+{
+	struct member *member = &set->members[set->next];
+	enum lock_result result = ask_member(set, deadline);
+
+	if (result != LOCK_GRANTED)
+		return member->answer.result = result;
+	lock_answer(member->lock, deadline, &member->answer);
+	return member->answer.result;
+}
+
+/* Once something is held, or somebody waits in a queue, the caller has something to take back: so
+ * he is to learn of it as an answer. */
+static enum lock_result put_by(struct lock_set *set, struct failure *failure)
+{
+	struct lock_answer *answer = &set->members[set->next].answer;
+
+	if (set->next == 0 && answer->result != LOCK_BUSY) {
+		*failure = answer->failure;
+		return answer->result;
+	}
+	set->put_by = true;
+	return LOCK_GRANTED;
+}
+
+static enum lock_result set_ask(
+	struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+	enum lock_result result;
+
+	set->put_by = false;
+	set_refresh(set, deadline);
+	if (set->lost)
+		return set_begin_anew(set, deadline, failure);
+	for (; set->next + 1 < set->count; set->next++) {
+		struct member *member = &set->members[set->next];
+
+		result = take_member(set, deadline);
+		if (result == LOCK_LOST) /* that attempt was ended, the next is another */
+			return set_begin_anew(set, deadline, failure);
+		if (result != LOCK_GRANTED && result != LOCK_WITHIN)
+			return put_by(set, failure);
+		member_record_grant(member);
+	}
+	result = ask_member(set, deadline);
+	if (result == LOCK_GRANTED)
+		return result;
+	last_of(set)->answer.result = result;
+	return put_by(set, failure);
+}
+
+/* The answer for them all, from that of the last. */
+static void complete(struct lock_set *set, struct lock_answer *answer)
+{
+	const struct member *named = &set->members[set->named];
+
+	set->next = set->count;
+	answer->asked_at = set_oldest(set);
+	answer->fence = named->fence;
+	answer->result = LOCK_WITHIN;
+	for (size_t i = 0; i < set->count; i++)
+		if (!set->members[i].within)
+			answer->result = LOCK_GRANTED;
+	if (answer->result == LOCK_WITHIN)
+		strlcpy(answer->holder_token, named->token, sizeof(answer->holder_token));
+}
+
+static void set_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+	struct member *member = &set->members[set->next];
+
+	if (!set->put_by)
+		lock_answer(member->lock, deadline, &member->answer);
+	*answer = member->answer;
+	answer->name = member->name;
+	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN)
+		return;
+	member_record_grant(member);
+	complete(set, answer);
+}
+
+static void set_adopt_answer(struct lock *lock, const struct lock_answer *answer)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+	struct member *last = last_of(set);
+
+	if (set->put_by) {
+		set->put_by = false;
+		return;
+	}
+	if (answer->result == LOCK_TIMEOUT) {
+		/* Granted too late, perhaps, and given back with all the others. */
+		for (size_t i = 0; i < set->count; i++)
+			lock_adopt_answer(set->members[i].lock, answer);
+		set->next = 0;
+		return;
+	}
+	last->answer = *answer;
+	lock_adopt_answer(last->lock, answer);
+	if (answer->result == LOCK_LOST)
+		set->lost = true;
+	if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+		set->next = set->count;
+}
+
+static enum lock_result set_wait(
+	struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	for (;;) {
+		struct member *member = &set->members[set->next];
+		struct deadline limit = deadline;
+		nanos due = set_refresh_due(set);
+		enum lock_result result;
+
+		if (due < limit.until)
+			limit.until = due;
+		result = lock_wait(member->lock, limit, failure);
+		if (result != LOCK_TIMEOUT || clock_now() >= deadline.until)
+			return result;
+		set_refresh(set, deadline);
+		if (set->lost)
+			return LOCK_GRANTED;
+	}
+}
+
+/* --- The rest --------------------------------------------------------------------------------- */
+
+static void set_reset(struct lock *lock)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	for (size_t i = 0; i < set->count; i++)
+		lock_reset(set->members[i].lock);
+}
+
+static bool set_needs_guardian(struct lock *lock)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+	bool fresh = set->fresh;
+
+	set->fresh = false;
+	return fresh && set->count > 1;
+}
+
+static void set_assume_asked(struct lock *lock)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	for (size_t i = 0; i < set->count; i++) {
+		set->members[i].asked = true;
+		lock_assume_asked(set->members[i].lock);
+	}
+}
+
+/* All go to one server: when it goes, they drop together. */
+static int set_watch_fd(const struct lock *lock)
+{
+	return lock_watch_fd(((const struct lock_set *)lock)->members[0].lock);
+}
+
+static const char *set_token(const struct lock *lock)
+{
+	const struct lock_set *set = (const struct lock_set *)lock;
+	const struct member *named = &set->members[set->named];
+
+	return named->within ? named->token : lock_token(named->lock);
+}
+
+static const char *set_fences(struct lock *lock)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+	size_t size = 1, used = 0;
+
+	for (size_t i = 0; i < set->count; i++)
+		size += strlen(set->members[i].name) + 24;
+	free(set->fences);
+	set->fences = malloc(size);
+	if (!set->fences)
+		return "";
+	for (size_t i = 0; i < set->count; i++)
+		used += (size_t)snprintf(set->fences + used, size - used, "%s%s=%" PRIu64,
+			i ? " " : "", set->members[i].name, set->members[i].fence);
+	return set->fences;
+}
+
+static void set_close(struct lock *lock)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	for (size_t i = 0; i < set->count; i++)
+		if (set->members[i].lock)
+			lock_close(set->members[i].lock);
+	free(set->fences);
+	free(set);
+}
+
+static const struct lock_service set_service = {
+	.close = set_close,
+	.ask = set_ask,
+	.answer = set_answer,
+	.adopt_answer = set_adopt_answer,
+	.wait = set_wait,
+	.renew = set_renew,
+	.release = set_release,
+	.verify = set_verify,
+	.reset = set_reset,
+	.watch_fd = set_watch_fd,
+	.token = set_token,
+	.needs_guardian = set_needs_guardian,
+	.assume_asked = set_assume_asked,
+	.fences = set_fences,
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct member *)a)->name, ((const struct member *)b)->name);
+}
+
+static void remove_doubles(struct lock_set *set)
+{
+	size_t kept = 1;
+
+	for (size_t i = 1; i < set->count; i++)
+		if (strcmp(set->members[i].name, set->members[kept - 1].name) != 0)
+			set->members[kept++].name = set->members[i].name;
+	set->count = kept;
+}
+
+static bool open_members(struct lock_set *set, const struct server *server,
+	const struct lock_request *request, struct failure *failure)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		struct lock_request own = *request;
+		struct member *member = &set->members[i];
+
+		own.name = member->name;
+		own.held = set->held;
+		if (strcmp(member->name, request->name) != 0) {
+			own.cooldown_ms = 0;
+			own.once = NULL;
+		}
+		/* One token for all: DLOCK_TOKEN is one, and whoever runs under it has them all. */
+		own.token = i > 0 ? lock_token(set->members[0].lock) : request->token;
+		member->lock = lock_open(server, &own, failure);
+		if (!member->lock)
+			return false;
+		if (strcmp(member->name, request->name) == 0)
+			set->named = i;
+	}
+	return true;
+}
+
+struct lock *lock_set_open(const struct server *server, const struct lock_request *request,
+	const char *const *also, size_t also_count, struct failure *failure)
+{
+	struct lock_set *set = calloc(1, sizeof(*set) + (also_count + 1) * sizeof(struct member));
+
+	if (!set) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	set->lock.service = &set_service;
+	set->renew_every = request->ttl_ms * NANOS_PER_MS / 3;
+	set->outer_held = request->held;
+	set->fresh = true;
+	set->count = also_count + 1;
+	set->members[0].name = request->name;
+	for (size_t i = 0; i < also_count; i++)
+		set->members[i + 1].name = also[i];
+	qsort(set->members, set->count, sizeof(struct member), compare_names);
+	remove_doubles(set);
+	if (server->scheme == SERVER_QUORUM)
+		failure_set(failure, EXIT_USAGE,
+			"--also needs one server: a quorum has no order of waiting");
+	else if (open_members(set, server, request, failure))
+		return &set->lock;
+	set_close(&set->lock);
+	return NULL;
+}

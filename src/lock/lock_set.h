@@ -1,0 +1,23 @@
+/*
+ * Several locks as one: all or none. They are taken one after the other, in one canonical order (by
+ * the bytes of their NAMEs), so that whoever takes some of them together never waits in a circle;
+ * those that are held are renewed while the next is waited for. To its users it is a struct lock
+ * like any other (lock.h).
+ */
+#ifndef DLOCK_LOCK_LOCK_SET_H
+#define DLOCK_LOCK_LOCK_SET_H
+
+#include <stddef.h>
+
+#include "base/failure.h"
+
+struct lock;
+struct lock_request;
+struct server;
+
+/* Prepares the lock of request and those of `also`, of which request.name may be one, and which may
+ * name one twice. Names and request are borrowed as lock_open does. NULL with failure. */
+struct lock *lock_set_open(const struct server *server, const struct lock_request *request,
+	const char *const *also, size_t also_count, struct failure *failure);
+
+#endif

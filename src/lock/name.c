@@ -1,0 +1,84 @@
+#include "lock/name.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+#define PREFIX_MAX_BYTES 128
+
+/* NULL, or why text is not UTF-8 without control characters. */
+static const char *characters_fault(const char *text)
+{
+	size_t length;
+
+	for (; *text != '\0'; text += length) {
+		length = utf8_character(text);
+		if (length == 0)
+			return "is not UTF-8";
+		if (utf8_is_control(text))
+			return "holds a control character";
+	}
+	return NULL;
+}
+
+static bool begins_with_companion_word(const char *text)
+{
+	static const char *const words[] = {
+		"meta", "holders", "queue", "who", "wake", "waits", "inner", "once"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t length = strlen(words[i]);
+
+		if (strncmp(text, words[i], length) == 0 &&
+			(text[length] == '\0' || text[length] == ':'))
+			return true;
+	}
+	return false;
+}
+
+bool name_is_companion(const char *name)
+{
+	for (const char *tag = strstr(name, "}:"); tag != NULL; tag = strstr(tag + 2, "}:")) {
+		if (begins_with_companion_word(tag + 2))
+			return true;
+	}
+	return false;
+}
+
+const char *name_fault(const char *name)
+{
+	if (*name == '\0')
+		return "is empty";
+	if (strlen(name) > NAME_MAX_BYTES)
+		return "is longer than 512 bytes";
+	if (strstr(name, "://") != NULL)
+		return "looks like a server's URL";
+	if (name_is_companion(name))
+		return "ends like a companion key of dlock";
+	return characters_fault(name);
+}
+
+const char *name_id_fault(const char *id)
+{
+	if (*id == '\0')
+		return "is empty";
+	if (strlen(id) > NAME_ID_BYTES)
+		return "is longer than 256 bytes";
+	return characters_fault(id);
+}
+
+const char *name_prefix_fault(const char *prefix)
+{
+	const char *open = prefix;
+
+	if (strlen(prefix) > PREFIX_MAX_BYTES)
+		return "is longer than 128 bytes";
+	while ((open = strchr(open, '{')) != NULL) {
+		const char *close = strchr(open, '}');
+
+		if (close == NULL || close == open + 1)
+			return "holds a '{' that begins no hash tag";
+		open = close;
+	}
+	return characters_fault(prefix);
+}

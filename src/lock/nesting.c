@@ -1,0 +1,157 @@
+#include "lock/nesting.h"
+
+#include <bsd/string.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lock/lock.h"
+#include "process/process.h"
+
+#define DEPTH_MOST 64 /* ancestors; a process tree that is deeper has gone wild */
+
+static bool add(struct nesting *nesting, const char *token)
+{
+	size_t length = strlen(token);
+	size_t used = strlen(nesting->tokens);
+
+	if (length == 0 || length >= LOCK_TOKEN_SIZE || strpbrk(token, " \t\n") ||
+		strstr(nesting->tokens, token) || used + length + 2 > NESTING_TEXT)
+		return false;
+	if (used > 0)
+		strlcat(nesting->tokens, " ", NESTING_TEXT);
+	strlcat(nesting->tokens, token, NESTING_TEXT);
+	return true;
+}
+
+static void add_held(struct nesting *nesting, const char *token, const char *name, size_t length)
+{
+	size_t used = strlen(nesting->held);
+
+	if (used + strlen(token) + length + 3 <= NESTING_HELD)
+		snprintf(nesting->held + used, NESTING_HELD - used, "%s %.*s\n", token, (int)length,
+			name);
+}
+
+/* NAME=FENCE ... of several locks. A NAME may hold blanks; "=DIGITS " ends it. */
+static void add_fences(struct nesting *nesting, const char *token, const char *fences)
+{
+	const char *name = fences;
+
+	for (const char *at = strchr(fences, '='); at; at = strchr(at + 1, '=')) {
+		size_t digits = strspn(at + 1, "0123456789");
+		char end = at[1 + digits];
+
+		if (digits == 0 || (end != ' ' && end != '\0'))
+			continue;
+		add_held(nesting, token, name, (size_t)(at - name));
+		name = at + 1 + digits + (end == ' ');
+	}
+}
+
+/* What a dlock told its COMMAND. */
+struct told {
+	char *token, *name, *fences;
+};
+
+static bool add_told(struct nesting *nesting, const struct told *told)
+{
+	if (!told->token || !add(nesting, told->token))
+		return false;
+	if (told->fences)
+		add_fences(nesting, told->token, told->fences);
+	else if (told->name)
+		add_held(nesting, told->token, told->name, strlen(told->name));
+	return true;
+}
+
+/* Keeps what the entry says of a variable. */
+static void hear(char **value, const char *entry, const char *variable)
+{
+	size_t length = strlen(variable);
+
+	if (strncmp(entry, variable, length) == 0 && entry[length] == '=') {
+		free(*value);
+		*value = strdup(entry + length + 1);
+	}
+}
+
+/* What the process was started with; nothing where we may not read it. */
+static bool add_environment(struct nesting *nesting, pid_t pid)
+{
+	struct told told = {0};
+	char path[48];
+	char *entry = NULL;
+	size_t size = 0;
+	bool added;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (getdelim(&entry, &size, '\0', file) > 0) {
+		hear(&told.token, entry, "DLOCK_TOKEN");
+		hear(&told.name, entry, "DLOCK_NAME");
+		hear(&told.fences, entry, "DLOCK_FENCES");
+	}
+	added = add_told(nesting, &told);
+	free(told.token);
+	free(told.name);
+	free(told.fences);
+	free(entry);
+	fclose(file);
+	return added;
+}
+
+static bool look(struct nesting *nesting, const struct owner *holder, const char *holder_token)
+{
+	struct process process;
+	pid_t pid = getppid();
+	bool added = false;
+
+	nesting->looked = true;
+	for (int depth = 0; pid > 0 && depth < DEPTH_MOST; depth++) {
+		if (!process_read(pid, &process))
+			break;
+		added |= add_environment(nesting, pid);
+		if (holder && pid == holder->pid && process.start == holder->start)
+			added |= add(nesting, holder_token);
+		pid = process.parent;
+	}
+	return added;
+}
+
+void nesting_open(struct nesting *nesting)
+{
+	struct told told = {getenv("DLOCK_TOKEN"), getenv("DLOCK_NAME"), getenv("DLOCK_FENCES")};
+
+	nesting->looked = false;
+	nesting->tokens[0] = nesting->held[0] = '\0';
+	if (add_told(nesting, &told))
+		look(nesting, NULL, NULL);
+}
+
+bool nesting_learn(
+	struct nesting *nesting, const struct owner *self, const struct lock_answer *answer)
+{
+	bool near = answer->known && owner_is_near(&answer->holder, self);
+
+	if (nesting->looked && !near)
+		return false;
+	return look(nesting, near ? &answer->holder : NULL, answer->holder_token);
+}
+
+uint64_t nesting_fence(const char *name, const char *token, uint64_t otherwise)
+{
+	const char *own_token = getenv("DLOCK_TOKEN");
+	const char *own_name = getenv("DLOCK_NAME");
+	const char *fence = getenv("DLOCK_FENCE");
+
+	if (own_token && own_name && fence && strcmp(own_token, token) == 0 &&
+		strcmp(own_name, name) == 0 && isdigit((unsigned char)*fence))
+		return strtoull(fence, NULL, 10);
+	return otherwise;
+}

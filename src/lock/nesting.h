@@ -1,0 +1,39 @@
+/*
+ * The dlocks that this process runs under, by the tokens of their locks: from DLOCK_TOKEN, from the
+ * environments that our ancestors were started with (ours may have been cleared, and of nested
+ * dlocks it names only the innermost), and from a holder that is an ancestor itself.
+ */
+#ifndef DLOCK_LOCK_NESTING_H
+#define DLOCK_LOCK_NESTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lock/lock.h"
+
+struct lock_answer;
+struct owner;
+
+#define NESTING_TEXT 2048 /* some 16 tokens; more are left out, the outermost */
+#define NESTING_HELD 8192
+
+struct nesting {
+	bool looked;               /* at the ancestors */
+	char tokens[NESTING_TEXT]; /* separated by blanks, the innermost first */
+	char held[NESTING_HELD];   /* lines "TOKEN NAME" of those whose NAMEs are known */
+};
+
+/* Looks at the ancestors if DLOCK_TOKEN says that there is a dlock among them: else this is free.
+ */
+void nesting_open(struct nesting *nesting);
+
+/* The lock is busy, as answer says: looks at the ancestors, now at the latest. Once. True when
+ * there are tokens that were not known before. */
+bool nesting_learn(
+	struct nesting *nesting, const struct owner *self, const struct lock_answer *answer);
+
+/* The fence of the lock NAME that an outer dlock holds by token, as it told COMMAND; `otherwise`
+ * where the environment does not say. */
+uint64_t nesting_fence(const char *name, const char *token, uint64_t otherwise);
+
+#endif

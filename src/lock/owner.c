@@ -1,0 +1,167 @@
+#include "lock/owner.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/number.h"
+#include "base/utf8.h"
+#include "process/process.h"
+
+#define START_FIELD 22 /* of /proc/PID/stat, from 1: in clock ticks after boot */
+
+/* Copies as much as fits in whole characters, made printable. */
+static void set(char *to, size_t size, const char *from, size_t length)
+{
+	char text[OWNER_TEXT];
+	size_t end = 0;
+
+	if (length >= sizeof(text))
+		length = sizeof(text) - 1;
+	memcpy(text, from, length);
+	text[length] = '\0';
+	utf8_clean(text);
+	while (text[end] != '\0' && end + utf8_character(text + end) < size)
+		end += utf8_character(text + end);
+	memcpy(to, text, end);
+	to[end] = '\0';
+}
+
+/* What a small file holds, up to the first newline; "" when it cannot be read. */
+static void read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[length < 0 ? 0 : length] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+}
+
+/* 0 when it cannot be read. The second field, the program's name, may hold blanks and brackets. */
+static uint64_t read_start(void)
+{
+	char text[1024];
+	const char *at;
+
+	read_file("/proc/self/stat", text, sizeof(text));
+	at = strrchr(text, ')');
+	for (int field = 2; at && field < START_FIELD; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* The name that /etc/passwd has for a user, else the number: getpwuid(3) would load the modules of
+ * nsswitch.conf, which takes a millisecond, and may ask a directory server. */
+static void read_user(uid_t uid, char *text, size_t size)
+{
+	FILE *file = fopen("/etc/passwd", "re");
+	const struct passwd *entry = NULL;
+
+	while (file && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
+		continue;
+	if (entry)
+		strlcpy(text, entry->pw_name, size);
+	else
+		snprintf(text, size, "%u", (unsigned)uid);
+	if (file)
+		fclose(file);
+}
+
+static void find_user(char *text, size_t size)
+{
+	const char *user = getenv("LOGNAME");
+
+	if (!user || !*user)
+		user = getenv("USER");
+	if (user && *user)
+		strlcpy(text, user, size);
+	else if (geteuid() == 0)
+		strlcpy(text, "root", size); /* in a container, say, where neither is set */
+	else
+		read_user(geteuid(), text, size);
+}
+
+void owner_self(struct owner *owner, const char *label)
+{
+	char text[256];
+
+	*owner = (struct owner){
+		.pid = getpid(), .start = read_start(), .space = process_namespace()};
+	if (gethostname(text, sizeof(text)) != 0)
+		text[0] = '\0';
+	text[sizeof(text) - 1] = '\0';
+	set(owner->host, sizeof(owner->host), text, strlen(text));
+	read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+	set(owner->boot, sizeof(owner->boot), text, strlen(text));
+	find_user(text, sizeof(text));
+	set(owner->user, sizeof(owner->user), text, strlen(text));
+	set(owner->label, sizeof(owner->label), label, strlen(label));
+}
+
+bool owner_is_near(const struct owner *one, const struct owner *other)
+{
+	return one->space != 0 && one->space == other->space &&
+	       strcmp(one->host, other->host) == 0 && strcmp(one->boot, other->boot) == 0;
+}
+
+const char *owner_write(const struct owner *owner, char text[static OWNER_TEXT])
+{
+	char *at = text;
+
+	at = stpcpy(stpcpy(at, "host="), owner->host);
+	at = stpcpy(stpcpy(at, "\tboot="), owner->boot);
+	at = number_write(stpcpy(at, "\tpid="), owner->pid);
+	at = number_write_unsigned(stpcpy(at, "\tstart="), owner->start);
+	at = number_write_unsigned(stpcpy(at, "\tpidns="), owner->space);
+	at = stpcpy(stpcpy(at, "\tuser="), owner->user);
+	stpcpy(stpcpy(at, "\tlabel="), owner->label);
+	return text;
+}
+
+static void take(
+	struct owner *owner, const char *key, size_t key_length, const char *value, size_t length)
+{
+	const struct {
+		const char *key;
+		char *to;
+		size_t size;
+	} texts[] = {
+		{"host", owner->host, sizeof(owner->host)},
+		{"boot", owner->boot, sizeof(owner->boot)},
+		{"user", owner->user, sizeof(owner->user)},
+		{"label", owner->label, sizeof(owner->label)},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (strlen(texts[i].key) == key_length &&
+			memcmp(texts[i].key, key, key_length) == 0)
+			set(texts[i].to, texts[i].size, value, length);
+	}
+	if (key_length == 3 && memcmp(key, "pid", 3) == 0)
+		owner->pid = (pid_t)strtol(value, NULL, 10);
+	if (key_length == 5 && memcmp(key, "start", 5) == 0)
+		owner->start = strtoull(value, NULL, 10);
+	if (key_length == 5 && memcmp(key, "pidns", 5) == 0)
+		owner->space = strtoull(value, NULL, 10);
+}
+
+void owner_read(struct owner *owner, const char *text)
+{
+	*owner = (struct owner){0};
+	while (*text) {
+		size_t length = strcspn(text, "\t");
+		const char *equals = memchr(text, '=', length);
+
+		if (equals)
+			take(owner, text, (size_t)(equals - text), equals + 1,
+				length - (size_t)(equals + 1 - text));
+		text += length + (text[length] == '\t');
+	}
+}

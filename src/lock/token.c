@@ -1,0 +1,56 @@
+#include "lock/token.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+
+#define LINE_SIZE 512
+
+const char *token_fault(const char *token)
+{
+	if (*token == '\0')
+		return "is empty";
+	for (const char *at = token; *at != '\0'; at++)
+		if (isspace((unsigned char)*at) || iscntrl((unsigned char)*at))
+			return "holds a blank: it is the first of the two words that acquire "
+			       "prints";
+	return strlen(token) < LOCK_TOKEN_SIZE ? NULL : "is too long";
+}
+
+/* As much of the first line as fits; -1 with errno. */
+static ssize_t read_line(int fd, char line[static LINE_SIZE])
+{
+	size_t length = 0;
+
+	while (length < LINE_SIZE - 1) {
+		ssize_t got = read(fd, line + length, LINE_SIZE - 1 - length);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		length += (size_t)got;
+		if (got == 0 || memchr(line, '\n', length))
+			break;
+	}
+	line[length] = '\0';
+	return (ssize_t)length;
+}
+
+bool token_read(int fd, char token[static LOCK_TOKEN_SIZE], struct failure *failure)
+{
+	char line[LINE_SIZE];
+	const char *fault;
+
+	if (read_line(fd, line) < 0)
+		return failure_set(failure, EXIT_SYSTEM, "cannot read the token: %m");
+	line[strcspn(line, " \t\r\n")] = '\0';
+	fault = token_fault(line);
+	if (fault)
+		return failure_set(failure, EXIT_USAGE, "the TOKEN on standard input %s", fault);
+	strcpy(token, line);
+	return true;
+}

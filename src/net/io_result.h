@@ -1,0 +1,14 @@
+/* How a step of talking to a Redis server ends. */
+#ifndef DLOCK_NET_IO_RESULT_H
+#define DLOCK_NET_IO_RESULT_H
+
+enum io_result {
+	IO_OK,
+	IO_TIMEOUT,   /* patience ran out */
+	IO_CANCELLED, /* cancel_fd became readable */
+	IO_CLOSED,    /* the connection broke: see failure; another may do */
+	IO_AGAIN,     /* the server cannot just now: see failure; asked again, it may */
+	IO_FAILED,    /* see failure */
+};
+
+#endif

@@ -1,0 +1,184 @@
+#include "net/resolve.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <nss.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/auxv.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+
+/* Shared by the asker and the thread; whoever lets go of it last frees it. */
+struct lookup {
+	atomic_int owners;
+	atomic_bool done;        /* result and error are there */
+	int done_fd;             /* owned; readable when done */
+	pid_t pid;               /* a child of the asker has no such thread */
+	struct addrinfo *result; /* owned */
+	int error;               /* of getaddrinfo(3) */
+	int system_error;        /* errno with EAI_SYSTEM */
+	char port[8];
+	char host[];
+};
+
+static void let_go(struct lookup *lookup)
+{
+	if (atomic_fetch_sub(&lookup->owners, 1) > 1)
+		return;
+	if (lookup->result)
+		freeaddrinfo(lookup->result);
+	close(lookup->done_fd);
+	free(lookup);
+}
+
+static void *look_up(void *argument)
+{
+	struct lookup *lookup = argument;
+	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+
+#ifdef DLOCK_STATIC
+	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not where
+	 * there is a dynamic linker, as in dlock-tls. */
+	if (getauxval(AT_BASE) == 0)
+		__nss_configure_lookup("hosts", "files dns");
+#endif
+	lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->result);
+	lookup->system_error = errno;
+	atomic_store(&lookup->done, true);
+	(void)!write(lookup->done_fd, &(uint64_t){1}, sizeof(uint64_t));
+	let_go(lookup);
+	return NULL;
+}
+
+/* 0 or an error number. Signals are for other threads. */
+static int start_thread(struct lookup *lookup)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&thread, &attributes, look_up, lookup);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+static struct lookup *start(const char *host, int port, struct failure *failure)
+{
+	size_t size = strlen(host) + 1;
+	struct lookup *lookup = calloc(1, sizeof(*lookup) + size);
+	int error = ENOMEM;
+
+	if (lookup) {
+		memcpy(lookup->host, host, size);
+		snprintf(lookup->port, sizeof(lookup->port), "%d", port);
+		lookup->owners = 2;
+		lookup->pid = getpid();
+		lookup->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		error = lookup->done_fd < 0 ? errno : start_thread(lookup);
+	}
+	if (error == 0)
+		return lookup;
+	failure_set(failure, EXIT_SYSTEM, "cannot look up %s: %s", host, strerror(error));
+	if (lookup && lookup->done_fd >= 0)
+		close(lookup->done_fd);
+	free(lookup);
+	return NULL;
+}
+
+void resolve_abandon(struct lookup *lookup)
+{
+	if (lookup && lookup->pid == getpid())
+		let_go(lookup);
+}
+
+int resolve_fd(const struct lookup *lookup)
+{
+	return lookup && lookup->pid == getpid() ? lookup->done_fd : -1;
+}
+
+static void add(struct addresses *addresses, const void *address, size_t length)
+{
+	if (addresses->count == ADDRESSES_MOST || length > sizeof(struct sockaddr_storage))
+		return;
+	memcpy(&addresses->list[addresses->count].address, address, length);
+	addresses->list[addresses->count++].length = (socklen_t)length;
+}
+
+/* Without asking anybody. False: it takes more. */
+static bool resolve_here(const char *host, int port, struct addresses *addresses)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+	bool local = strcasecmp(host, "localhost") == 0;
+
+	if (inet_pton(AF_INET, local ? "127.0.0.1" : host, &v4.sin_addr) == 1)
+		add(addresses, &v4, sizeof(v4));
+	if (inet_pton(AF_INET6, local ? "::1" : host, &v6.sin6_addr) == 1)
+		add(addresses, &v6, sizeof(v6));
+	return addresses->count > 0;
+}
+
+static enum io_result take(
+	struct lookup *lookup, struct addresses *addresses, struct failure *failure)
+{
+	if (lookup->error != 0) {
+		/* A name server that does not answer now may do so later. */
+		bool later = lookup->error == EAI_AGAIN;
+
+		failure_set(failure, EXIT_UNREACHABLE, "cannot look up %s: %s", lookup->host,
+			lookup->error == EAI_SYSTEM ? strerror(lookup->system_error)
+						    : gai_strerror(lookup->error));
+		return later ? IO_CLOSED : IO_FAILED;
+	}
+	for (const struct addrinfo *found = lookup->result; found; found = found->ai_next)
+		add(addresses, found->ai_addr, found->ai_addrlen);
+	return IO_OK;
+}
+
+enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
+	struct deadline deadline, struct addresses *addresses, struct failure *failure)
+{
+	enum io_result result;
+
+	addresses->count = 0;
+	if (resolve_here(host, port, addresses))
+		return IO_OK;
+	if (*lookup && (*lookup)->pid != getpid())
+		*lookup = NULL;
+	if (!*lookup)
+		*lookup = start(host, port, failure);
+	if (!*lookup)
+		return IO_FAILED;
+	switch (deadline_wait(&deadline, (*lookup)->done_fd, POLLIN)) {
+	case DEADLINE_OVER:
+		failure_set(failure, EXIT_UNREACHABLE, "cannot look up %s: no answer", host);
+		return IO_TIMEOUT;
+	case DEADLINE_CANCELLED:
+		return IO_CANCELLED;
+	case DEADLINE_READY:
+		break;
+	}
+	if (!atomic_load(&(*lookup)->done))
+		return IO_TIMEOUT;
+	result = take(*lookup, addresses, failure);
+	let_go(*lookup);
+	*lookup = NULL;
+	return result;
+}

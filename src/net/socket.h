@@ -1,0 +1,29 @@
+/* Opens sockets. */
+#ifndef DLOCK_NET_SOCKET_H
+#define DLOCK_NET_SOCKET_H
+
+#include <stddef.h>
+
+#include "base/deadline.h"
+#include "net/io_result.h"
+
+struct endpoint;
+struct failure;
+struct lookup;
+
+/* A connected stream socket to an endpoint, non-blocking, close-on-exec, and no standard stream
+ * even where those are closed. Tries all addresses of a host, one after the other. `peer` is the
+ * server's name in messages; *lookup as in resolve_host(). */
+enum io_result socket_open(int *fd, const struct endpoint *endpoint, const char *peer,
+	struct lookup **lookup, struct deadline deadline, struct failure *failure);
+
+/* Begins to connect to the address number `which` of the host's *count, and does not wait: sending
+ * over the socket says what becomes of it. IO_TIMEOUT: the host is still being looked up
+ * (resolve_fd). */
+enum io_result socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
+	struct lookup **lookup, size_t which, size_t *count, struct failure *failure);
+
+/* Why there is no connection: what errno said, as a failure. */
+enum io_result socket_fail(int error, const char *peer, struct failure *failure);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * TLS over a connected socket, by OpenSSL: tls.c, which is linked into dlock-tls only. In every
+ * other program tls_none.c is in its place (secure.h).
+ *
+ * The state of a session lives in memory, which fork(2) copies: of all processes that have it, the
+ * first to use it is the only one that can go on with it. The others learn that from a page that
+ * they share, and get ESTALE for whatever they try.
+ */
+#ifndef DLOCK_NET_TLS_H
+#define DLOCK_NET_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/deadline.h"
+#include "net/io_result.h"
+
+struct failure;
+struct server;
+struct tls;
+
+struct tls_layer {
+	/* Shakes hands with the server at the other end of fd, which must prove to be `host`, a
+	 * name or an address, or what its URL has for sni=, unless that says insecure=1. The
+	 * files that the URL names are read each time: a certificate may be replaced while a lock
+	 * is held. `peer` is the server's name in messages. fd stays the caller's; it, peer and
+	 * server are borrowed. close() with *tls after IO_OK. */
+	enum io_result (*open)(struct tls **tls, int fd, const struct server *server,
+		const char *host, const char *peer, struct deadline deadline,
+		struct failure *failure);
+
+	/* The same without waiting, and fd may still be connecting: shaking hands goes on with
+	 * send() and receive(), and nothing is sent to whom has not proved who he is. */
+	enum io_result (*begin)(struct tls **tls, int fd, const struct server *server,
+		const char *host, const char *peer, struct failure *failure);
+
+	/* Tells the server nothing: another process may go on with the session. */
+	void (*close)(struct tls *tls);
+
+	/* As send(2) and recv(2). -1 with EAGAIN: wait for events() first. What the socket takes no
+	 * more counts as sent, but for the very first: the server may have said why, and receive()
+	 * finds it. */
+	ssize_t (*send)(struct tls *tls, const void *data, size_t size);
+	ssize_t (*receive)(struct tls *tls, void *data, size_t size);
+
+	/* What poll(2) is to wait for. */
+	short (*events)(const struct tls *tls);
+
+	/* Whether receive() has something that poll(2) does not tell of. */
+	bool (*is_ready)(const struct tls *tls);
+
+	/* Whether another process has used it. */
+	bool (*is_stale)(const struct tls *tls);
+
+	/* After send() or receive() failed, and after receive() returned 0: says why. IO_CLOSED
+	 * where another session may do better, else IO_FAILED. */
+	enum io_result (*explain)(const struct tls *tls, struct failure *failure);
+};
+
+/* NULL: this program cannot do it. */
+extern const struct tls_layer *const tls_layer;
+
+#endif

@@ -1,0 +1,125 @@
+#include "net/url.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *skip_scheme(const char *text)
+{
+	const char *end = strstr(text, "://");
+
+	return end == NULL ? text : end + 3;
+}
+
+/* The first piece between a ':' and the end of a host that could not be a port; NULL: none. */
+static const char *find_bad_port(const char *authority)
+{
+	const char *at = authority + strcspn(authority, ":[/?");
+
+	while (*at == ':' || *at == '[') {
+		if (*at == '[') {
+			at += strcspn(at, "]/?");
+		} else {
+			at++;
+			if (strchr(",/?", at[strspn(at, "0123456789")]) == NULL)
+				return at;
+		}
+		at += strcspn(at, ":[/?");
+	}
+	return NULL;
+}
+
+bool url_find_password(const char *text, size_t *from, size_t *length)
+{
+	const char *start = skip_scheme(text);
+	const char *at = strrchr(start, '@');
+	const char *password;
+
+	if (at == NULL) {
+		password = find_bad_port(start);
+		at = password == NULL ? NULL : password + strlen(password);
+	} else {
+		password = memchr(start, ':', (size_t)(at - start));
+		password = password == NULL ? NULL : password + 1;
+	}
+	if (password == NULL)
+		return false;
+	*from = (size_t)(password - text);
+	*length = (size_t)(at - password);
+	return true;
+}
+
+/* Ends a piece at a delimiter and returns what follows; NULL where there is none. */
+static char *cut(char *delimiter)
+{
+	if (delimiter == NULL)
+		return NULL;
+	*delimiter = '\0';
+	return delimiter + 1;
+}
+
+const char *url_split(struct url *url, char *copy)
+{
+	char *rest, *hosts;
+
+	*url = (struct url){.copy = copy, .size = strlen(copy)};
+	for (const char *byte = copy; *byte != '\0'; byte++) {
+		if ((unsigned char)*byte <= ' ' || *byte == 0x7F)
+			return "a blank or a control character";
+		if (*byte == '#')
+			return "a '#' (%23 stands for it)";
+	}
+	rest = strstr(copy, "://");
+	if (rest == NULL)
+		return "no scheme (redis://, rediss:// or unix://)";
+	*rest = '\0';
+	rest += 3;
+	url->scheme = copy;
+	url->query = cut(strchr(rest, '?'));
+	url->path = cut(strchr(rest, '/'));
+	hosts = cut(strrchr(rest, '@'));
+	url->hosts = hosts == NULL ? rest : hosts;
+	if (hosts != NULL) {
+		url->password = cut(strchr(rest, ':'));
+		url->user = rest;
+	}
+	return NULL;
+}
+
+void url_close(struct url *url)
+{
+	if (url->copy != NULL)
+		explicit_bzero(url->copy, url->size);
+	free(url->copy);
+	*url = (struct url){0};
+}
+
+static int hex_digit(char byte)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	const char *found = byte == '\0' ? NULL : strchr(digits, byte);
+	int value = found == NULL ? -1 : (int)(found - digits);
+
+	return value < 16 ? value : value - 6;
+}
+
+bool url_decode(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from != '\0'; from++) {
+		int high, low;
+
+		if (*from != '%') {
+			*to++ = *from;
+			continue;
+		}
+		high = hex_digit(from[1]);
+		low = high == -1 ? -1 : hex_digit(from[2]);
+		if (low == -1 || (high == 0 && low == 0))
+			return false;
+		*to++ = (char)(high * 16 + low);
+		from += 2;
+	}
+	*to = '\0';
+	return true;
+}

@@ -1,0 +1,60 @@
+/*
+ * What dlock got from its caller, set aside while dlock needs it otherwise, and given to COMMAND
+ * as it was: the signal mask, dispositions, standard streams, the time it is run for at a time.
+ */
+#ifndef DLOCK_PROCESS_CALLER_STATE_H
+#define DLOCK_PROCESS_CALLER_STATE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+struct rlimit;
+struct sigaction;
+
+struct caller_state {
+	sigset_t mask;
+	struct sigaction on_pipe, on_child;
+	sigset_t ending;     /* of HUP INT QUIT TERM USR1 USR2 ALRM: those that were not ignored */
+	sigset_t forwarded;  /* ending, and WINCH CONT, as far as not ignored */
+	bool terminal;       /* there is a controlling terminal */
+	bool secret;         /* dlock leaves no core file; COMMAND may, */
+	struct rlimit core;  /* up to this */
+	bool more_files;     /* dlock may open more descriptors than COMMAND, */
+	struct rlimit files; /* which gets this limit back */
+	uint64_t slice;      /* see sched_slice.h; 0: dlock has the same */
+};
+
+/* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed
+ * again by COMMAND's exec), SIGPIPE ignored (hiredis sends without MSG_NOSIGNAL), SIGCHLD at its
+ * default (an inherited SIG_IGN would reap behind our back), the forwarded signals and SIGCHLD
+ * blocked: from now on they arrive as data. SIGXFSZ is blocked as well. A signal that was ignored
+ * (nohup) stays ignored. From now on dlock is run without delay when it is woken (sched_slice.h).
+ */
+void caller_state_take(struct caller_state *caller_state);
+
+/* For a dlock that knows a password: however it dies, from now on it leaves no core file. */
+void caller_state_keep_secret(struct caller_state *caller_state);
+
+/* Raises the soft limit of descriptors for dlock, to `least` if the hard limit lets it. */
+void caller_state_raise_files(struct caller_state *caller_state, rlim_t least);
+
+/* Whether COMMAND, in our process group on a terminal, has a signal already that came to us with
+ * this si_code: the terminal sends its signals to the whole group. */
+bool caller_state_is_shared(const struct caller_state *caller_state, int sig, int code);
+
+/* Between fork and exec, in COMMAND's process: dispositions, mask, limits and slice as they were.
+ * Async-signal-safe. */
+void caller_state_return(const struct caller_state *caller_state);
+
+/* Lets go of every descriptor of the caller's, for a process that outlives its errand: a pipe of
+ * his must not stay open because of us. The standard streams lead to /dev/null from then on. All of
+ * dlock's own are close-on-exec, and stay. */
+void caller_state_close(void);
+
+/* The same, and of all of dlock's own but one (-1: none is kept): for a process that opens what it
+ * needs itself. What is still used of them is to be closed before (lock_reset). */
+void caller_state_close_all(int but);
+
+#endif

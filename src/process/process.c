@@ -1,0 +1,144 @@
+#include "process/process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FIRST_NAMESPACE UINT64_C(0xeffffffc) /* PROC_PID_INIT_INO, in the same place since 3.8 */
+
+#define FORKED_NO_EXEC 0x40 /* PF_FORKNOEXEC of the kernel, in the same place since 2.4 */
+
+/* Fields of /proc/PID/stat, counted from 1 (proc(5)). */
+enum { STATE = 3, PARENT = 4, SESSION = 6, FLAGS = 9, START = 22 };
+
+static bool read_file(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[48];
+	ssize_t length;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? -1 : read(fd, text, size - 1); /* as a whole, or not at all */
+	if (fd >= 0)
+		close(fd);
+	text[length < 0 ? 0 : length] = '\0';
+	return length > 0;
+}
+
+bool process_read(pid_t pid, struct process *process)
+{
+	unsigned long long fields[START + 1] = {0};
+	char text[1024];
+	char *at;
+
+	if (!read_file(pid, "stat", text, sizeof(text)))
+		return false;
+	at = strrchr(text, ')'); /* the second field is the program's name and may hold anything */
+	if (!at || strlen(at) < 4)
+		return false;
+	process->state = at[2];
+	at += 3;
+	for (int field = PARENT; field <= START; field++)
+		fields[field] = strtoull(at, &at, 10);
+	process->parent = (pid_t)fields[PARENT];
+	process->session = (pid_t)fields[SESSION];
+	process->is_copy = (fields[FLAGS] & FORKED_NO_EXEC) != 0;
+	process->start = fields[START];
+	return true;
+}
+
+/* Linux 4.1: the pids of this process from the namespace that is mounted down to its own. */
+static bool shows_one_pid(void)
+{
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	char text[4096];
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	const char *at;
+	char *end;
+
+	if (fd >= 0)
+		close(fd);
+	text[length < 0 ? 0 : length] = '\0';
+	at = strstr(text, "\nNSpid:");
+	return at && strtol(at + sizeof("\nNSpid:") - 1, &end, 10) == getpid() && *end == '\n';
+}
+
+/* In the first namespace of all the link is enough, and takes a tenth of the time: no other can be
+ * above it. Elsewhere a pid may by chance be the same above. */
+bool process_sees_itself(void)
+{
+	char link[16];
+	ssize_t length = readlink("/proc/self", link, sizeof(link) - 1);
+
+	link[length < 0 ? 0 : length] = '\0';
+	if (length <= 0 || strtol(link, NULL, 10) != getpid())
+		return false;
+	return process_namespace() == FIRST_NAMESPACE || shows_one_pid();
+}
+
+uint64_t process_namespace(void)
+{
+	static uint64_t known; /* it never changes (pid_namespaces(7)) */
+	struct stat status;
+
+	if (known == 0 && stat("/proc/self/ns/pid", &status) == 0)
+		known = status.st_ino;
+	return known;
+}
+
+void process_program(pid_t pid, char program[static PROCESS_PROGRAM])
+{
+	read_file(pid, "comm", program, PROCESS_PROGRAM);
+	program[strcspn(program, "\n")] = '\0';
+}
+
+int process_reads_from(pid_t pid)
+{
+	char text[256];
+	char *at;
+
+	if (!read_file(pid, "syscall", text, sizeof(text)) || strtol(text, &at, 10) != SYS_read ||
+		at == text)
+		return -1;
+	return (int)strtol(at, NULL, 16);
+}
+
+bool process_has_variable(pid_t pid, const char *variable, const char *value)
+{
+	size_t length = strlen(variable), size = 0;
+	char path[48];
+	char *entry = NULL;
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	file = fopen(path, "re");
+	while (file && !found && getdelim(&entry, &size, '\0', file) > 0)
+		found = strncmp(entry, variable, length) == 0 && entry[length] == '=' &&
+			strcmp(entry + length + 1, value) == 0;
+	free(entry);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+void process_each(void (*probe)(void *context, pid_t pid), void *context)
+{
+	DIR *dir = opendir("/proc");
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+
+		if (pid > 0)
+			probe(context, pid);
+	}
+	if (dir)
+		closedir(dir);
+}

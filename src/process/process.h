@@ -1,0 +1,56 @@
+/* One process, as /proc/PID/stat shows it. Nothing here waits, nor allocates but where it says so.
+ */
+#ifndef DLOCK_PROCESS_PROCESS_H
+#define DLOCK_PROCESS_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process {
+	pid_t parent, session;
+	char state;     /* as ps(1) shows it: R, S, D, T, Z ... */
+	bool is_copy;   /* it was forked and has not called exec since: a subshell */
+	uint64_t start; /* in clock ticks after boot: with the pid it names the process for good, in
+			   its PID namespace */
+};
+
+/* False: there is none. One whose first thread has ended is shown as a zombie, though others may
+ * live on. */
+bool process_read(pid_t pid, struct process *process);
+
+/* Whether the environment that the process was started with has VARIABLE=VALUE; false where we may
+ * not read it. Allocates. */
+bool process_has_variable(pid_t pid, const char *variable, const char *value);
+
+/* Every process that /proc shows, in no particular order. Allocates. */
+void process_each(void (*probe)(void *context, pid_t pid), void *context);
+
+/* Whether /proc shows the PID namespace that this process is in: else the pids there are not those
+ * that kill(2) takes. False, too, where nothing is mounted there. */
+bool process_sees_itself(void);
+
+/* The PID namespace that our pid counts in; 0: not known, which is no namespace at all. Two
+ * sandboxes with one host name and one boot have the same pids, and if they were started together
+ * also the same start ticks of 10 ms: only this tells their processes apart. It is the inode of
+ * /proc/self/ns/pid, and that is enough:
+ *   - a living namespace shares its inode with no other. One that has ended leaves its inode to a
+ *     later one; but a process there with the same pid and the same start tick would have to begin
+ *     within the 10 ms in which the first began, took its lock, and ended with all of its
+ * namespace;
+ *   - a time namespace (Linux 5.6) shifts the start ticks that are read inside it. So a holder
+ *     outside is not recognised from there, unless by DLOCK_TOKEN. The reverse, a later process
+ *     with its pid that looks as old as the holder, takes an offset made for that, by a user
+ *     who could as well set DLOCK_TOKEN. */
+uint64_t process_namespace(void);
+
+#define PROCESS_PROGRAM 64 /* TASK_COMM_LEN is 16, but kernel threads have more */
+
+/* What its program is called (/proc/PID/comm); "" where that cannot be read. */
+void process_program(pid_t pid, char program[static PROCESS_PROGRAM]);
+
+/* The descriptor that it waits to read(2) from (/proc/PID/syscall); -1: none, or it is not for us
+ * to know: only who might trace it may (Yama). */
+int process_reads_from(pid_t pid);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * COMMAND and everything that descends from it, seen from a subreaper (PR_SET_CHILD_SUBREAPER,
+ * Linux 3.4): an orphan below becomes our own child, whatever setsid or double fork it went
+ * through.
+ *
+ * No function here allocates, takes a lock or waits: the kill deadline depends on nothing else.
+ * (But for SIGKILL to what may not be signalled: see cgroup_kill.h.) One thread, the one that
+ * started COMMAND or took its tree over.
+ */
+#ifndef DLOCK_PROCESS_PROCESS_TREE_H
+#define DLOCK_PROCESS_PROCESS_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+
+struct caller_tree;
+
+struct process_tree {
+	pid_t command;   /* our child whose status counts; 0: none */
+	bool over;       /* it has ended; status is there */
+	bool stopped;    /* it is stopped by a signal (Ctrl-Z) */
+	int status;      /* as from waitpid(2) */
+	unsigned reaped; /* how many children have been collected */
+	bool empty;      /* nothing is left: known after tree_reap */
+
+	/* Children that were here before, and what they leave to us: not ours to stop. */
+	size_t stranger_count;
+	nanos begun; /* what started before it is none of COMMAND's either; 0: not known yet */
+	struct caller_tree
+		*other; /* borrowed; NULL, unless this is the tree of another process, not
+			 * ours: then the functions below are about that (caller_tree.h) */
+};
+
+/* tree: zeroed. Makes this process the reaper of all that descends from it, and sets children that
+ * it already has aside: a shell may have exec'ed dlock with jobs in the background. False with
+ * errno: this process cannot be a reaper. */
+bool tree_open(struct process_tree *tree);
+
+/* Opens the list of our children ahead of the time when it is needed, so that no descriptor is
+ * needed then to kill them: what is killed leaves its own children to us. False with errno; it is
+ * tried again when it is needed. */
+bool tree_prepare(void);
+
+/* Notes anew who else is there, with all that descends from it: what strangers leave to us while we
+ * wait is not COMMAND's either. `but` is the child whose descendants are. */
+void tree_record_strangers(struct process_tree *tree, pid_t but);
+
+/* Closes that list, where this process will have no tree of its own. */
+void tree_close(void);
+
+/* Collects every child that has ended, and COMMAND's stops and continuations, without waiting. */
+void tree_reap(struct process_tree *tree);
+
+/*
+ * Sends a signal to COMMAND, which is known by its pid even where no list can be read, and to every
+ * descendant, parents before children (a shell must not go on to its next
+ * command because the last one was ended first). Our own children's pids cannot be reused before
+ * we reap them; the others are signalled through a pidfd that is opened first and compared with
+ * its parent afterwards. For SIGKILL call it again every few ms until the tree is
+ * empty: a killed process cannot fork, and its children become ours.
+ */
+void tree_signal(const struct process_tree *tree, int sig);
+
+/* The same for the descendants of another process, which is not signalled itself. */
+void tree_signal_below(pid_t root, int sig);
+
+/* The first `most` children of any process; returns how many. */
+size_t tree_children(pid_t parent, pid_t *pids, size_t most);
+
+/* The first `most` descendants' pids; returns how many. */
+size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most);
+
+#endif

@@ -1,0 +1,148 @@
+#include "process/program.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <paths.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "process/caller_state.h"
+
+/* 0, or why exec would refuse: a directory passes access(2). */
+static int fault_of(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno;
+	if (S_ISDIR(st.st_mode))
+		return EISDIR;
+	return access(path, X_OK) < 0 ? errno : 0;
+}
+
+/* One directory of PATH, an empty one being the current. False when the path would be too long. */
+static bool join(char path[static PATH_MAX], const char *directory, size_t length, const char *name)
+{
+	if (length >= PATH_MAX)
+		return false;
+	memcpy(path, directory, length);
+	path[length] = '\0';
+	if (length > 0 && strlcat(path, "/", PATH_MAX) >= PATH_MAX)
+		return false;
+	return strlcat(path, name, PATH_MAX) < PATH_MAX;
+}
+
+/* The first file on PATH that can be executed; else the first fault that is not "there is none". */
+static int search(char path[static PATH_MAX], const char *name)
+{
+	const char *directory = getenv("PATH");
+	int fault = ENOENT;
+
+	if (!directory)
+		directory = _PATH_DEFPATH;
+	for (;;) {
+		size_t length = strcspn(directory, ":");
+
+		if (join(path, directory, length, name)) {
+			int found = fault_of(path);
+
+			if (found == 0)
+				return 0;
+			if (found != ENOENT && found != ENOTDIR && found != EISDIR &&
+				fault == ENOENT)
+				fault = found;
+		}
+		if (directory[length] == '\0')
+			return fault;
+		directory += length + 1;
+	}
+}
+
+bool program_find(struct program *program, char **argv, struct failure *failure)
+{
+	int fault;
+
+	program->argv = argv;
+	if (argv[0][0] == '\0')
+		fault = ENOENT;
+	else if (!strchr(argv[0], '/'))
+		fault = search(program->path, argv[0]);
+	else if (strlcpy(program->path, argv[0], PATH_MAX) >= PATH_MAX)
+		fault = ENAMETOOLONG;
+	else
+		fault = fault_of(program->path);
+
+	if (fault == 0)
+		return true;
+	return failure_set(failure,
+		fault == ENOENT || fault == ENOTDIR ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE,
+		"cannot execute '%s': %s", argv[0], strerror(fault));
+}
+
+/* The child's part; it shares the parent's memory and stack until exec (vfork(2)), so it touches
+ * nothing but `fault`. */
+static void become(const struct program *program, char **shell_argv,
+	const struct caller_state *caller_state, pid_t group, pid_t parent, volatile int *fault)
+{
+	setpgid(0, group); /* EPERM where the caller's group has died out: then ours is as good */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EXIT_INTERNAL); /* it died before the line above */
+	caller_state_return(caller_state);
+	execve(program->path, program->argv, environ);
+	if (errno == ENOEXEC && shell_argv) /* no "#!": as execvp(3) and every shell do */
+		execve(_PATH_BSHELL, shell_argv, environ);
+	*fault = errno;
+	_exit(EXIT_NOT_EXECUTABLE);
+}
+
+/* "/bin/sh PATH ARG..." for a file that has no "#!"; NULL when there is no memory for it. */
+static char **with_shell(const struct program *program)
+{
+	size_t count = 1;
+
+	while (program->argv[count])
+		count++;
+
+	char **argv = calloc(count + 2, sizeof(*argv));
+
+	if (!argv)
+		return NULL;
+	argv[0] = (char *)_PATH_BSHELL;
+	argv[1] = (char *)program->path;
+	memcpy(argv + 2, program->argv + 1, (count - 1) * sizeof(*argv));
+	return argv;
+}
+
+pid_t program_start(const struct program *program, const struct caller_state *caller_state,
+	pid_t group, bool *exec_failed)
+{
+	char **shell_argv = with_shell(program);
+	pid_t parent = getpid();
+	volatile int fault = 0;
+	/* vfork, because a copy of the page tables is what costs most here; posix_spawn(3) cannot
+	 * set the death signal. */
+	pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
+
+	if (pid == 0)
+		become(program, shell_argv, caller_state, group, parent, &fault);
+
+	int error = errno;
+
+	free(shell_argv);
+	*exec_failed = pid > 0 && fault != 0;
+	if (*exec_failed) {
+		waitpid(pid, NULL, 0);
+		error = fault;
+	}
+	if (pid > 0 && fault == 0)
+		return pid;
+	errno = error;
+	return -1;
+}

@@ -1,0 +1,29 @@
+/* COMMAND as a file: found before the lock is taken, started once it is held. */
+#ifndef DLOCK_PROCESS_PROGRAM_H
+#define DLOCK_PROCESS_PROGRAM_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct failure;
+struct caller_state;
+
+struct program {
+	char **argv;         /* borrowed; NULL-terminated */
+	char path[PATH_MAX]; /* what argv[0] means, as execvp(3) would look it up */
+};
+
+/* Looks COMMAND up. False with EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
+bool program_find(struct program *program, char **argv, struct failure *failure);
+
+/*
+ * Starts it with the caller's signals as they were and the environment of this process. Its
+ * process group becomes `group` (0: one of its own). It gets SIGKILL when the calling thread ends
+ * (PR_SET_PDEATHSIG follows the thread that forked; set-uid programs clear it): the last floor
+ * under everything else. Returns its pid, or -1 with errno: of fork, or of exec where *exec_failed.
+ */
+pid_t program_start(const struct program *program, const struct caller_state *caller_state,
+	pid_t group, bool *exec_failed);
+
+#endif

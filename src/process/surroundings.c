@@ -1,0 +1,80 @@
+#include "process/surroundings.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/failure.h"
+#include "process/caller_state.h"
+#include "process/process.h"
+
+/* Free descriptors: the front opens six to watch with; the keeper, which has most of these too,
+ * four more, and three for the renewal; two are for a process deep in the tree, or to look up a
+ * server, one for a message. */
+#define ROOM 16
+#define LOOK 64 /* so many numbers are looked at; beyond them all may be free */
+
+static const struct timespec at_once;
+
+/* How many of the first numbers are free: poll(2) says of each that is not open that it is not. */
+static size_t count_free(rlim_t limit)
+{
+	struct pollfd fds[LOOK];
+	size_t count = limit < LOOK ? (size_t)limit : LOOK;
+	size_t unused = 0;
+
+	for (size_t i = 0; i < count; i++)
+		fds[i] = (struct pollfd){.fd = (int)i};
+	if (ppoll(fds, count, &at_once, NULL) < 0)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		unused += (fds[i].revents & POLLNVAL) != 0;
+	return unused;
+}
+
+/* Above the first numbers the caller may have left as many open as it likes. */
+static size_t count_free_above(rlim_t limit)
+{
+	size_t unused = 0;
+
+	for (rlim_t at = LOOK; at < limit && unused < ROOM; at++) {
+		struct pollfd one = {.fd = (int)at};
+
+		unused += ppoll(&one, 1, &at_once, NULL) == 1 && (one.revents & POLLNVAL) != 0;
+	}
+	return unused;
+}
+
+static bool has_room(rlim_t limit)
+{
+	size_t unused = count_free(limit);
+
+	return unused >= ROOM || unused + count_free_above(limit) >= ROOM;
+}
+
+static bool make_room(struct caller_state *caller_state)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return false;
+	if (has_room(limit.rlim_cur))
+		return true;
+	caller_state_raise_files(caller_state, limit.rlim_cur + LOOK);
+	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && has_room(limit.rlim_cur);
+}
+
+bool surroundings_suffice(struct caller_state *caller_state, struct failure *failure)
+{
+	if (!process_sees_itself())
+		return failure_set(failure, EXIT_SYSTEM,
+			"/proc does not show the processes of this PID namespace, so they could "
+			"not be stopped: mount one (mount -t proc proc /proc)");
+	if (!make_room(caller_state))
+		return failure_set(failure, EXIT_SYSTEM,
+			"fewer than %d descriptors are free, so COMMAND could not be watched over: "
+			"raise the limit (ulimit -n)",
+			ROOM);
+	return true;
+}

@@ -1,0 +1,19 @@
+/*
+ * What dlock needs of its surroundings to stop a tree of processes in time. It is looked at before
+ * the lock is asked for: found missing later, it could only be said while COMMAND runs on. HACKING
+ * has the whole list.
+ */
+#ifndef DLOCK_PROCESS_SURROUNDINGS_H
+#define DLOCK_PROCESS_SURROUNDINGS_H
+
+#include <stdbool.h>
+
+struct failure;
+struct caller_state;
+
+/* Whether /proc shows the processes of our PID namespace, and enough descriptors are free. If they
+ * are not, our soft limit is raised as far as the hard one lets it; COMMAND gets the old one. False
+ * with EXIT_SYSTEM. */
+bool surroundings_suffice(struct caller_state *caller_state, struct failure *failure);
+
+#endif

@@ -1,0 +1,53 @@
+/* One server that `dlock check` looks at: asking it, and telling what is found. */
+#ifndef DLOCK_REDIS_CHECK_PROBE_H
+#define DLOCK_REDIS_CHECK_PROBE_H
+
+#include <stdint.h>
+
+#include "lock/lock.h"
+#include "lock/lock_check.h"
+#include "redis/check/server_info.h"
+#include "redis/link/link.h"
+
+struct reply;
+struct server;
+
+#define PROBE_LIMIT  (5 * NANOS_PER_SEC) /* for each answer */
+#define PROBE_CLOCKS INT64_C(1000000)    /* us that two clocks may differ */
+
+/* One server that is looked at. */
+struct probe {
+	const struct server *server;
+	const struct lock_request *request;
+	void (*take)(const struct lock_finding *finding, void *context);
+	void *context;
+	bool is_one_of_many; /* what is wrong with it is not yet wrong with all */
+	struct link link;
+	struct server_info info;
+	int64_t ahead_us;    /* of this host's clock */
+	bool timed;          /* ahead_us is known */
+	enum exit_code code; /* of the first finding that makes it unfit; EXIT_DONE */
+};
+
+/* Tells a finding; found is printf-like. The code counts where the verdict is LOCK_UNFIT; then
+ * there is always some advice, by the code if none is given. */
+void probe_report(struct probe *probe, const char *subject, enum lock_verdict verdict,
+	enum exit_code code, const char *advice, const char *found, ...)
+	__attribute__((format(printf, 6, 7)));
+
+/* Sends count commands, then reads as many replies, which may be errors; reply_free() with each.
+ * False with failure: none was read. */
+struct probe_command {
+	const char *words[8]; /* ends with NULL, if it is shorter */
+};
+bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
+	struct reply **replies, struct failure *failure);
+
+/* The name of a lock that nobody else takes, and its keys; keys_free() with them. */
+struct keys;
+bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *keys);
+
+/* Whether an error says that this user may not run the command, or that there is none. */
+bool probe_is_refusal(const char *error);
+
+#endif

@@ -1,0 +1,198 @@
+#include "redis/check/server_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "lock/lock_check.h"
+#include "net/server.h"
+#include "redis/check/latency.h"
+#include "redis/check/probe.h"
+#include "redis/check/rights.h"
+#include "redis/check/settings.h"
+#include "redis/check/trial.h"
+
+/* --- One server ------------------------------------------------------------------------------ */
+
+static void look_at(struct probe *probe)
+{
+	if (settings_check(probe) && latency_check(probe) && rights_check(probe))
+		trial_run(probe);
+	link_close(&probe->link);
+}
+
+/* --- Several --------------------------------------------------------------------------------- */
+
+/* A server of a list as one of its own. */
+static bool pick(struct server *one, const struct server *all, size_t index)
+{
+	struct endpoint *endpoint = &all->endpoints[index];
+	bool path = endpoint->host[0] == '/';
+	bool bracket = !path && strchr(endpoint->host, ':') != NULL;
+	int written;
+
+	*one = *all;
+	one->scheme = path ? SERVER_UNIX : SERVER_REDIS;
+	one->endpoints = endpoint;
+	one->endpoint_count = 1;
+	if (path)
+		written = asprintf(&one->text, "unix://%s", endpoint->host);
+	else
+		written = asprintf(&one->text, "%s://%s%s%s:%d", all->tls ? "rediss" : "redis",
+			bracket ? "[" : "", endpoint->host, bracket ? "]" : "", endpoint->port);
+	return written >= 0;
+}
+
+/* Tells of all of them together. */
+static void report_all(struct probe *whole, const char *subject, enum lock_verdict verdict,
+	const char *advice, const char *one, const char *between, const char *other)
+{
+	probe_report(
+		whole, subject, verdict, EXIT_UNREACHABLE, advice, "%s %s %s", one, between, other);
+}
+
+static bool is_same(const struct probe *one, const struct probe *other, const char *key)
+{
+	char a[SERVER_INFO_SIZE], b[SERVER_INFO_SIZE];
+
+	return server_info_find(&one->info, key, a) && server_info_find(&other->info, key, b) &&
+	       strcmp(a, b) == 0;
+}
+
+static bool is_same_host(const struct probe *one, const struct probe *other)
+{
+	const char *a = one->server->endpoints[0].host, *b = other->server->endpoints[0].host;
+
+	return (*a == '/' && *b == '/') || strcmp(a, b) == 0;
+}
+
+static bool clocks_differ(const struct probe *one, const struct probe *other)
+{
+	return one->timed && other->timed && llabs(one->ahead_us - other->ahead_us) > PROBE_CLOCKS;
+}
+
+static void report_clocks(struct probe *whole, const struct probe *one, const struct probe *other)
+{
+	int64_t apart = one->ahead_us - other->ahead_us;
+	char span[DURATION_TEXT];
+
+	probe_report(whole, "clocks", LOCK_DOUBTFUL, EXIT_UNREACHABLE,
+		"keep all clocks right (NTP)", "the clock of %s is %s %s that of %s",
+		one->server->text, duration_format(llabs(apart) / 1000 * NANOS_PER_MS, span),
+		apart < 0 ? "behind" : "ahead of", other->server->text);
+}
+
+/* False: something was said. */
+static bool compare(struct probe *whole, const struct probe *one, const struct probe *other)
+{
+	const char *a = one->server->text, *b = other->server->text;
+	bool good = true;
+
+	if (is_same(one, other, "run_id")) {
+		report_all(whole, "independence", LOCK_UNFIT, "name each server once", a, "and", b);
+		return false;
+	}
+	if (is_same(one, other, "master_replid")) {
+		report_all(whole, "independence", LOCK_UNFIT,
+			"servers that do not replicate each other", a, "has the data of", b);
+		return false;
+	}
+	if (is_same_host(one, other)) {
+		report_all(whole, "independence", LOCK_DOUBTFUL, "a host for each", a,
+			"is on the same host as", b);
+		good = false;
+	}
+	if (clocks_differ(one, other)) {
+		report_clocks(whole, one, other);
+		good = false;
+	}
+	return good;
+}
+
+static void judge_majority(struct probe *whole, const struct probe *visits, size_t count)
+{
+	size_t fit = 0;
+	enum exit_code code = EXIT_DONE;
+
+	for (size_t i = 0; i < count; i++) {
+		if (visits[i].code == EXIT_DONE)
+			fit++;
+		else if (code == EXIT_DONE)
+			code = visits[i].code;
+	}
+	if (fit <= count / 2)
+		probe_report(whole, "majority", LOCK_UNFIT, code, "mend those that failed",
+			"%zu of %zu servers are fit: too few to take a lock", fit, count);
+	else if (fit < count)
+		probe_report(whole, "majority", LOCK_DOUBTFUL, EXIT_DONE, NULL,
+			"%zu of %zu servers are fit", fit, count);
+	else if (count % 2 == 0)
+		probe_report(whole, "majority", LOCK_DOUBTFUL, EXIT_DONE,
+			"an odd number of servers",
+			"all %zu servers are fit, but only %zu may fail, as of %zu", count,
+			(count - 1) / 2, count - 1);
+	else
+		probe_report(whole, "majority", LOCK_FIT, EXIT_DONE, NULL,
+			"all %zu servers are fit, and %zu may fail", count, (count - 1) / 2);
+}
+
+static void judge_together(struct probe *whole, const struct probe *visits, size_t count)
+{
+	bool independent = true;
+
+	judge_majority(whole, visits, count);
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = i + 1; j < count; j++)
+			independent = compare(whole, &visits[i], &visits[j]) && independent;
+	if (independent)
+		probe_report(whole, "independence", LOCK_FIT, EXIT_DONE, NULL,
+			"different servers on different hosts, their clocks agree");
+}
+
+static bool look_at_each(struct probe *whole, struct server *servers, struct probe *visits)
+{
+	size_t count = whole->server->endpoint_count;
+	size_t done = 0;
+
+	for (; done < count && pick(&servers[done], whole->server, done); done++) {
+		visits[done] = *whole;
+		visits[done].server = visits[done].link.server = &servers[done];
+		visits[done].is_one_of_many = true;
+		look_at(&visits[done]);
+	}
+	if (done == count)
+		judge_together(whole, visits, count);
+	for (size_t i = 0; i < done; i++) {
+		server_info_free(&visits[i].info);
+		free(servers[i].text);
+	}
+	return done == count;
+}
+
+bool server_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	struct probe whole = {.server = server,
+		.request = request,
+		.take = take,
+		.context = context,
+		.link.server = server};
+	struct server *servers;
+	struct probe *visits;
+	bool done;
+
+	if (server->scheme != SERVER_QUORUM) {
+		look_at(&whole);
+		server_info_free(&whole.info);
+		return true;
+	}
+	servers = calloc(server->endpoint_count, sizeof(*servers));
+	visits = calloc(server->endpoint_count, sizeof(*visits));
+	done = servers && visits && look_at_each(&whole, servers, visits);
+	free(servers);
+	free(visits);
+	return done || failure_set(failure, EXIT_SYSTEM, "out of memory");
+}

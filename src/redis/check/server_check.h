@@ -1,0 +1,15 @@
+/* Is a server fit to hold locks? Each server by itself, then all together. */
+#ifndef DLOCK_REDIS_CHECK_SERVER_CHECK_H
+#define DLOCK_REDIS_CHECK_SERVER_CHECK_H
+
+#include "lock/lock.h"
+
+struct lock_finding;
+struct server;
+
+/* For struct lock_service. */
+bool server_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);
+
+#endif

@@ -1,0 +1,266 @@
+/* What a server says of itself, judged. */
+#include "redis/check/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "net/server.h"
+#include "redis/check/probe.h"
+#include "redis/link/connection.h"
+#include "redis/link/error_reply.h"
+
+#define OLDEST      5 /* scripts that write after they looked at the clock: Redis 5 */
+#define FOUND_SIZE  240
+#define NEARLY_FULL 90                           /* percent */
+#define UPTIME_MOST (INT64_C(100) * 366 * 86400) /* seconds */
+
+static bool is(const struct probe *probe, const char *key, const char *wanted)
+{
+	char value[SERVER_INFO_SIZE];
+	const char *found = server_info_find(&probe->info, key, value);
+
+	return found && strcmp(found, wanted) == 0;
+}
+
+/* --- Which server ---------------------------------------------------------------------------- */
+
+static void judge_version(struct probe *probe)
+{
+	char redis[SERVER_INFO_SIZE], valkey[SERVER_INFO_SIZE];
+	bool old;
+
+	if (!server_info_find(&probe->info, "redis_version", redis)) {
+		probe_report(probe, "version", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+		return;
+	}
+	old = strtol(redis, NULL, 10) < OLDEST;
+	if (server_info_find(&probe->info, "valkey_version", valkey))
+		probe_report(probe, "version", LOCK_FIT, EXIT_DONE, NULL, "Valkey %s", valkey);
+	else
+		probe_report(probe, "version", old ? LOCK_UNFIT : LOCK_FIT, EXIT_UNREACHABLE,
+			old ? "Redis 5 or later, or Valkey" : NULL, "Redis %s", redis);
+}
+
+/* False: nothing can be written here, so the rest need not be tried. */
+static bool judge_role(struct probe *probe)
+{
+	char host[SERVER_INFO_SIZE] = "?", port[SERVER_INFO_SIZE] = "?";
+
+	/* Valkey's name for it is the second, since 8.0. */
+	if (is(probe, "redis_mode", "sentinel") || is(probe, "server_mode", "sentinel")) {
+		probe_report(probe, "role", LOCK_UNFIT, EXIT_UNREACHABLE,
+			"name it in redis+sentinel://HOST/SERVICE",
+			"a Sentinel, which keeps no keys");
+		return false;
+	}
+	if (is(probe, "role", "slave")) {
+		server_info_find(&probe->info, "master_host", host);
+		server_info_find(&probe->info, "master_port", port);
+		probe_report(probe, "role", LOCK_UNFIT, EXIT_UNREACHABLE,
+			"name its master, or Sentinels that know who that is",
+			"a replica of %s:%s, which takes no writes", host, port);
+		return false;
+	}
+	if (is(probe, "cluster_enabled", "1"))
+		probe_report(probe, "role", LOCK_FIT, EXIT_DONE, NULL,
+			"a node of a Cluster; the others want looking at as well");
+	else if (is(probe, "role", "master"))
+		probe_report(probe, "role", LOCK_FIT, EXIT_DONE, NULL, "a master");
+	else
+		probe_report(probe, "role", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+	return true;
+}
+
+/* --- What a restart, an eviction, a failover loses -------------------------------------------- */
+
+static const char *describe_losses(const struct probe *probe)
+{
+	char value[SERVER_INFO_SIZE];
+
+	if (is(probe, "aof_enabled", "1")) {
+		if (is(probe, "config.appendfsync", "always"))
+			return NULL;
+		if (is(probe, "config.appendfsync", "everysec"))
+			return "appendfsync everysec: a host that fails loses the last 2s of "
+			       "grants";
+		if (is(probe, "config.appendfsync", "no"))
+			return "appendfsync no: a host that fails loses the last 30s of grants, or "
+			       "more";
+		return "appendonly yes, but how often that is synced is not known: CONFIG is "
+		       "refused";
+	}
+	if (!server_info_find(&probe->info, "aof_enabled", value))
+		return "not known: INFO does not say";
+	if (is(probe, "config.save", ""))
+		return "nothing is kept on disk: a restart loses every lock";
+	return "snapshots at most: a restart loses every lock taken since the last one";
+}
+
+/* Then even a lock whose holder does not return has run out before anybody gets it. */
+static bool is_settled(const struct probe *probe)
+{
+	return probe->request->settle_ms >= probe->request->ttl_ms;
+}
+
+/* What a shorter one does for those that are lost. */
+static void describe_return(
+	const struct probe *probe, const char *losses, char text[static FOUND_SIZE])
+{
+	char span[DURATION_TEXT], value[SERVER_INFO_SIZE];
+	bool known = server_info_find(&probe->info, "aof_enabled", value);
+
+	duration_format(probe->request->settle_ms * NANOS_PER_MS, span);
+	if (known && probe->request->settle_ms > 0)
+		snprintf(text, FOUND_SIZE,
+			"%s; --settle %s lets holders return, but not one that is cut off", losses,
+			span);
+	else
+		snprintf(text, FOUND_SIZE, "%s", losses);
+}
+
+static void judge_persistence(struct probe *probe)
+{
+	const char *losses = describe_losses(probe);
+	char advice[160], ttl[DURATION_TEXT], found[FOUND_SIZE];
+
+	duration_format(probe->request->ttl_ms * NANOS_PER_MS, ttl);
+	snprintf(advice, sizeof(advice),
+		"settle = %s in the configuration (--settle), or appendonly yes and appendfsync "
+		"always",
+		ttl);
+	if (!losses)
+		probe_report(probe, "persistence", LOCK_FIT, EXIT_DONE, NULL,
+			"appendfsync always: a restart loses nothing");
+	else if (is_settled(probe))
+		probe_report(probe, "persistence", LOCK_FIT, EXIT_DONE, NULL,
+			"%s; --settle keeps newcomers off meanwhile", losses);
+	else {
+		describe_return(probe, losses, found);
+		probe_report(probe, "persistence", LOCK_DOUBTFUL, EXIT_DONE, advice, "%s", found);
+	}
+	if (is(probe, "rdb_last_bgsave_status", "err") || is(probe, "aof_last_write_status", "err"))
+		probe_report(probe, "disk", LOCK_DOUBTFUL, EXIT_DONE,
+			"see its log: it may refuse all writes until it can save again",
+			"its last attempt to save failed");
+}
+
+static void judge_uptime(struct probe *probe)
+{
+	int64_t seconds = server_info_number(&probe->info, "uptime_in_seconds");
+	bool early = seconds >= 0 && seconds * 1000 < probe->request->ttl_ms && !is_settled(probe);
+	char span[DURATION_TEXT];
+
+	if (seconds > UPTIME_MOST)
+		seconds = UPTIME_MOST;
+	if (seconds < 0)
+		probe_report(probe, "uptime", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+	else
+		probe_report(probe, "uptime", early ? LOCK_DOUBTFUL : LOCK_FIT, EXIT_DONE,
+			early ? "wait for a TTL, or --settle for one: it may have forgotten locks "
+				"that are held"
+			      : NULL,
+			"up for %s", duration_format(seconds * NANOS_PER_SEC, span));
+}
+
+static void judge_memory(struct probe *probe)
+{
+	int64_t most = server_info_number(&probe->info, "maxmemory");
+	int64_t used = server_info_number(&probe->info, "used_memory");
+	char policy[SERVER_INFO_SIZE];
+	const char *advice = "maxmemory-policy noeviction, or a server of its own for locks";
+
+	if (!server_info_find(&probe->info, "maxmemory_policy", policy) || most < 0)
+		probe_report(probe, "memory", LOCK_DOUBTFUL, EXIT_DONE, advice, "policy not known");
+	else if (strcmp(policy, "noeviction") != 0 && most > 0)
+		probe_report(probe, "memory", LOCK_UNFIT, EXIT_UNREACHABLE, advice,
+			"maxmemory-policy %s: locks, which have an expiry, are evicted when memory "
+			"is short",
+			policy);
+	else if (strcmp(policy, "noeviction") != 0)
+		probe_report(probe, "memory", LOCK_DOUBTFUL, EXIT_DONE, advice,
+			"maxmemory-policy %s would evict locks, were maxmemory set", policy);
+	else if (most > 0 && used > most / 100 * NEARLY_FULL)
+		probe_report(probe, "memory", LOCK_DOUBTFUL, EXIT_DONE,
+			"more maxmemory, or fewer keys: once it is full it takes no locks",
+			"%" PRId64 "%% of maxmemory in use", used / (most / 100 + 1));
+	else
+		probe_report(probe, "memory", LOCK_FIT, EXIT_DONE, NULL,
+			"maxmemory-policy noeviction: nothing is evicted");
+}
+
+static void judge_replicas(struct probe *probe)
+{
+	int64_t replicas = server_info_number(&probe->info, "connected_slaves");
+	int64_t least = server_info_number(&probe->info, "config.min-replicas-to-write");
+
+	if (replicas < 0)
+		probe_report(probe, "replicas", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+	else if (replicas == 0)
+		probe_report(probe, "replicas", LOCK_FIT, EXIT_DONE, NULL,
+			"none, so there is no failover that could lose a lock");
+	else if (least > 0)
+		probe_report(probe, "replicas", LOCK_FIT, EXIT_DONE, NULL,
+			"%" PRId64 ", min-replicas-to-write %" PRId64, replicas, least);
+	else
+		probe_report(probe, "replicas", LOCK_DOUBTFUL, EXIT_DONE,
+			"--wait-replicas 1 and min-replicas-to-write 1, or a quorum of independent "
+			"servers",
+			"%" PRId64 ": a failover loses the grants that none of them has yet",
+			replicas);
+}
+
+/* --------------------------------------------------------------------------------------------- */
+
+/* What is refused is then not known. */
+static bool learn(struct probe *probe, struct failure *failure)
+{
+	static const struct probe_command questions[] = {
+		{.words = {"INFO"}},
+		{.words = {"CONFIG", "GET", "appendfsync"}},
+		{.words = {"CONFIG", "GET", "save"}},
+		{.words = {"CONFIG", "GET", "min-replicas-to-write"}},
+	};
+	enum { COUNT = sizeof(questions) / sizeof(questions[0]) };
+	struct reply *replies[COUNT];
+	const char *error;
+	bool good;
+
+	if (!probe_ask(probe, questions, COUNT, replies, failure))
+		return false;
+	error = reply_error(replies[0]);
+	good = !error || probe_is_refusal(error);
+	if (!good)
+		error_reply_read(error, probe->server->text, failure);
+	server_info_add_info(&probe->info, replies[0]);
+	for (size_t i = 1; i < COUNT; i++)
+		server_info_add_setting(&probe->info, replies[i]);
+	for (size_t i = 0; i < COUNT; i++)
+		reply_free(replies[i]);
+	return good;
+}
+
+bool settings_check(struct probe *probe)
+{
+	struct failure failure;
+	bool master;
+
+	if (!learn(probe, &failure)) {
+		probe_report(probe, "reach", LOCK_UNFIT, failure.code, NULL, "%s", failure.text);
+		return false;
+	}
+	if (!probe->info.text) {
+		probe_report(probe, "info", LOCK_DOUBTFUL, EXIT_DONE, "let the user call INFO",
+			"the server says nothing of itself: INFO is refused");
+		return true;
+	}
+	judge_version(probe);
+	master = judge_role(probe);
+	judge_persistence(probe);
+	judge_uptime(probe);
+	judge_memory(probe);
+	judge_replicas(probe);
+	return master;
+}

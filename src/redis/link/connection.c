@@ -1,0 +1,411 @@
+#include "redis/link/connection.h"
+
+#include <bsd/stdlib.h>
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "base/number.h"
+#include "net/server.h"
+#include "net/socket.h"
+#include "net/tls.h"
+
+#define OUT_FIRST      2048
+#define REPLY_MOST     (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
+#define LIST_MOST      (1 << 20)  /* elements of all its lists: memory is taken before they come */
+#define DEPTH_MOST     8    /* lists in lists: hiredis 1 frees them by recursion, however deep */
+#define TLS_ALERT      0x15 /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
+#define BEGINNING_MOST 32
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t list_length;
+#else
+typedef int list_length;
+#endif
+
+struct connection {
+	int fd;          /* owned */
+	struct tls *tls; /* owned; NULL: without */
+	const char *peer;
+	redisReader *reader; /* owned */
+	redisReplyObjectFunctions functions;
+	void *(*create_list)(const redisReadTask *task, list_length length);
+	char *out; /* owned */
+	size_t out_length, out_size, out_sent;
+	size_t unparsed; /* bytes since the last whole reply */
+	size_t listed;   /* elements since then */
+	bool heard;      /* something came from there */
+	bool connecting; /* or shaking hands, as far as is known: no request was sent yet */
+	bool secure_port;
+	bool is_local; /* a unix socket */
+};
+
+/* A list of replies as hiredis makes it, unless a hostile server asks for too much. */
+static void *create_list(const redisReadTask *task, list_length length)
+{
+	struct connection *connection = task->privdata;
+
+	if (length > LIST_MOST || connection->reader->ridx >= DEPTH_MOST)
+		return NULL;
+	connection->listed += (size_t)length;
+	return connection->listed > LIST_MOST ? NULL : connection->create_list(task, length);
+}
+
+static bool create_reader(struct connection *connection)
+{
+	redisReader *reader = redisReaderCreate();
+
+	if (!reader)
+		return false;
+	connection->functions = *reader->fn;
+	connection->create_list = reader->fn->createArray;
+	connection->functions.createArray = create_list;
+	reader->fn = &connection->functions;
+	reader->privdata = connection;
+	connection->reader = reader;
+	return true;
+}
+
+/* NULL with failure. The socket is closed where it fails. */
+static struct connection *create(
+	int fd, const struct endpoint *endpoint, const char *peer, struct failure *failure)
+{
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	if (connection)
+		*connection = (struct connection){
+			.fd = fd, .peer = peer, .is_local = endpoint->port == 0};
+	if (connection && create_reader(connection))
+		return connection;
+	free(connection);
+	close(fd);
+	failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return NULL;
+}
+
+static enum io_result hand_out(
+	struct connection **out, struct connection *connection, enum io_result result)
+{
+	if (result == IO_OK)
+		*out = connection;
+	else
+		connection_close(connection);
+	return result;
+}
+
+enum io_result connection_open(struct connection **out, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
+	struct deadline deadline, struct failure *failure)
+{
+	struct connection *connection;
+	int fd;
+	enum io_result result = socket_open(&fd, endpoint, peer, lookup, deadline, failure);
+
+	if (result != IO_OK)
+		return result;
+	connection = create(fd, endpoint, peer, failure);
+	if (!connection)
+		return IO_FAILED;
+	if (server->tls)
+		result = tls_layer->open(
+			&connection->tls, fd, server, endpoint->host, peer, deadline, failure);
+	return hand_out(out, connection, result);
+}
+
+enum io_result connection_begin(struct connection **out, const struct server *server,
+	const char *peer, struct lookup **lookup, size_t which, size_t *count,
+	struct failure *failure)
+{
+	const struct endpoint *endpoint = &server->endpoints[0];
+	struct connection *connection;
+	int fd;
+	enum io_result result = socket_begin(&fd, endpoint, peer, lookup, which, count, failure);
+
+	if (result != IO_OK)
+		return result;
+	connection = create(fd, endpoint, peer, failure);
+	if (!connection)
+		return IO_FAILED;
+	connection->connecting = true;
+	if (server->tls)
+		result = tls_layer->begin(
+			&connection->tls, fd, server, endpoint->host, peer, failure);
+	return hand_out(out, connection, result);
+}
+
+void connection_close(struct connection *connection)
+{
+	if (connection->tls)
+		tls_layer->close(connection->tls);
+	close(connection->fd);
+	redisReaderFree(connection->reader);
+	free(connection->out);
+	free(connection);
+}
+
+bool connection_is_stale(const struct connection *connection)
+{
+	return connection->tls && tls_layer->is_stale(connection->tls);
+}
+
+int connection_fd(const struct connection *connection)
+{
+	return connection->fd;
+}
+
+/* --- Out ------------------------------------------------------------------------------------ */
+
+static bool make_room(struct connection *connection, size_t more)
+{
+	size_t size = connection->out_size == 0 ? OUT_FIRST : connection->out_size;
+	char *out;
+
+	while (size - connection->out_length < more)
+		size *= 2;
+	if (size == connection->out_size)
+		return true;
+	out = realloc(connection->out, size);
+	if (!out)
+		return false;
+	connection->out = out;
+	connection->out_size = size;
+	return true;
+}
+
+static void put(struct connection *connection, const char *data, size_t length)
+{
+	memcpy(connection->out + connection->out_length, data, length);
+	connection->out_length += length;
+}
+
+static void put_head(struct connection *connection, char kind, size_t number)
+{
+	char head[1 + NUMBER_SIZE + 2] = {kind};
+	char *end = stpcpy(number_write_unsigned(head + 1, number), "\r\n");
+
+	put(connection, head, (size_t)(end - head));
+}
+
+bool connection_append(struct connection *connection, size_t count, const char *const *words,
+	const size_t *lengths)
+{
+	size_t more = 32;
+
+	for (size_t i = 0; i < count; i++)
+		more += lengths[i] + 32;
+	if (!make_room(connection, more))
+		return false;
+	put_head(connection, '*', count);
+	for (size_t i = 0; i < count; i++) {
+		put_head(connection, '$', lengths[i]);
+		put(connection, words[i], lengths[i]);
+		put(connection, "\r\n", 2);
+	}
+	return true;
+}
+
+static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
+{
+	if (connection->tls)
+		return tls_layer->send(connection->tls, data, size);
+	return send(connection->fd, data, size, MSG_NOSIGNAL);
+}
+
+/* Until the socket is ready for what the last try could not do. */
+static enum deadline_end await(
+	const struct connection *connection, struct deadline *deadline, short events)
+{
+	if (connection->tls)
+		events = tls_layer->events(connection->tls);
+	return deadline_wait(deadline, connection->fd, events);
+}
+
+enum io_result connection_flush(
+	struct connection *connection, struct deadline deadline, struct failure *failure)
+{
+	bool late = false; /* time was up before the last try: ready or not, there is no other */
+
+	while (connection->out_sent < connection->out_length) {
+		ssize_t sent = send_bytes(connection, connection->out + connection->out_sent,
+			connection->out_length - connection->out_sent);
+		enum deadline_end end;
+
+		if (sent >= 0) {
+			connection->connecting = false;
+			connection->out_sent += (size_t)sent;
+			continue;
+		}
+		if (errno != EAGAIN && errno != EINTR && connection->connecting)
+			return connection->tls ? tls_layer->explain(connection->tls, failure)
+					       : socket_fail(errno, connection->peer, failure);
+		if (errno != EAGAIN && errno != EINTR)
+			break;
+		end = late ? DEADLINE_OVER : await(connection, &deadline, POLLOUT);
+		late = deadline_is_over(&deadline);
+		switch (end) {
+		case DEADLINE_OVER:
+			failure_set(failure, EXIT_UNREACHABLE, "%s takes no more bytes",
+				connection->peer);
+			return IO_TIMEOUT;
+		case DEADLINE_CANCELLED:
+			return IO_CANCELLED;
+		case DEADLINE_READY:
+			break;
+		}
+	}
+	connection->out_length = connection->out_sent = 0;
+	return IO_OK;
+}
+
+/* --- In ------------------------------------------------------------------------------------- */
+
+static enum io_result fail_nonsense(const struct connection *connection, struct failure *failure)
+{
+	failure_set(failure, EXIT_PROTOCOL, "%s does not speak the Redis protocol%s",
+		connection->peer, connection->secure_port ? " but TLS (rediss://)" : "");
+	return IO_FAILED;
+}
+
+static enum io_result fail_closed(
+	const struct connection *connection, int error, struct failure *failure)
+{
+	if (connection->tls)
+		return tls_layer->explain(connection->tls, failure);
+	failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s%s", connection->peer,
+		error ? ": " : "", error ? strerror(error) : "",
+		connection->heard || connection->is_local ? ""
+							  : " (where it wants TLS: rediss://)");
+	return IO_CLOSED;
+}
+
+static ssize_t receive_bytes(struct connection *connection, char *data, size_t size)
+{
+	if (connection->tls)
+		return tls_layer->receive(connection->tls, data, size);
+	return recv(connection->fd, data, size, 0);
+}
+
+bool connection_begins(const struct connection *connection, const char *bytes, size_t length)
+{
+	char come[BEGINNING_MOST];
+
+	return !connection->tls && length <= sizeof(come) &&
+	       recv(connection->fd, come, length, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)length &&
+	       memcmp(come, bytes, length) == 0;
+}
+
+static enum io_result read_bytes(struct connection *connection, struct failure *failure)
+{
+	char bytes[1024]; /* most answers are shorter, and a page of the stack costs a fault */
+	ssize_t count = receive_bytes(connection, bytes, sizeof(bytes));
+
+	if (count < 0 && (errno == EAGAIN || errno == EINTR))
+		return IO_OK;
+	if (count <= 0)
+		return fail_closed(connection, count < 0 ? errno : 0, failure);
+	if (!connection->heard)
+		connection->secure_port = bytes[0] == TLS_ALERT;
+	connection->heard = true;
+	connection->unparsed += (size_t)count;
+	if (connection->unparsed > REPLY_MOST)
+		return fail_nonsense(connection, failure);
+	if (redisReaderFeed(connection->reader, bytes, (size_t)count) != REDIS_OK) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return IO_FAILED;
+	}
+	return IO_OK;
+}
+
+/* IO_AGAIN: it is not complete. */
+static enum io_result parse(
+	struct connection *connection, struct reply **reply, struct failure *failure)
+{
+	void *found = NULL;
+
+	if (redisReaderGetReply(connection->reader, &found) != REDIS_OK)
+		return fail_nonsense(connection, failure);
+	if (!found)
+		return IO_AGAIN;
+	connection->unparsed = connection->listed = 0;
+	*reply = found;
+	return IO_OK;
+}
+
+enum io_result connection_take(
+	struct connection *connection, struct reply **reply, struct failure *failure)
+{
+	enum io_result result = parse(connection, reply, failure);
+
+	if (result != IO_AGAIN)
+		return result;
+	do {
+		result = read_bytes(connection, failure);
+		if (result == IO_OK)
+			result = parse(connection, reply, failure);
+		/* What TLS has taken from the socket already, poll(2) does not know of. */
+	} while (result == IO_AGAIN && connection->tls && tls_layer->is_ready(connection->tls));
+	return result;
+}
+
+void connection_drain(struct connection *connection)
+{
+	char bytes[4096];
+
+	while (recv(connection->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) /* TLS or not */
+		continue;
+}
+
+bool connection_is_pending(const struct connection *connection)
+{
+	return connection->out_sent < connection->out_length;
+}
+
+short connection_events(const struct connection *connection)
+{
+	if (connection->tls)
+		return tls_layer->events(connection->tls);
+	return connection->connecting || connection_is_pending(connection) ? POLLIN | POLLOUT
+									   : POLLIN;
+}
+
+bool connection_is_untouched(const struct connection *connection)
+{
+	return connection->connecting;
+}
+
+/* What TLS has taken from the socket already, poll(2) does not know of. */
+static enum deadline_end await_bytes(const struct connection *connection, struct deadline *deadline)
+{
+	if (connection->tls && tls_layer->is_ready(connection->tls))
+		return DEADLINE_READY;
+	return await(connection, deadline, POLLIN);
+}
+
+enum io_result connection_read(struct connection *connection, struct reply **reply,
+	struct deadline deadline, struct failure *failure)
+{
+	enum io_result result = IO_OK;
+
+	while (result == IO_OK) {
+		result = parse(connection, reply, failure);
+		if (result != IO_AGAIN)
+			return result;
+		switch (await_bytes(connection, &deadline)) {
+		case DEADLINE_READY:
+			result = read_bytes(connection, failure);
+			break;
+		case DEADLINE_OVER:
+			failure_set(
+				failure, EXIT_UNREACHABLE, "%s does not answer", connection->peer);
+			return IO_TIMEOUT;
+		case DEADLINE_CANCELLED:
+			return IO_CANCELLED;
+		}
+	}
+	return result;
+}

@@ -1,0 +1,92 @@
+/*
+ * One connection to one Redis server: commands out, replies in, in order. Nothing blocks beyond the
+ * patience given. The only part that includes hiredis, of which it uses the parser of replies.
+ * A connection belongs to one thread at a time; after fork() to one process.
+ */
+#ifndef DLOCK_REDIS_LINK_CONNECTION_H
+#define DLOCK_REDIS_LINK_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/deadline.h"
+#include "net/io_result.h"
+
+struct connection;
+struct endpoint;
+struct failure;
+struct lookup;
+struct reply;
+struct server;
+
+/* Connects to an endpoint of a server, by TLS where that says so. `peer` is its name in messages;
+ * it and the server are borrowed for the connection's life; *lookup as in resolve_host().
+ * connection_close() with *connection after IO_OK. */
+enum io_result connection_open(struct connection **connection, const struct server *server,
+	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
+	struct deadline deadline, struct failure *failure);
+
+/* The same without waiting, as socket_begin: connecting and TLS's handshake go on while it is used.
+ */
+enum io_result connection_begin(struct connection **connection, const struct server *server,
+	const char *peer, struct lookup **lookup, size_t which, size_t *count,
+	struct failure *failure);
+void connection_close(struct connection *connection);
+
+/* Puts a command into the buffer; text of any bytes. False: out of memory. */
+bool connection_append(struct connection *connection, size_t count, const char *const *words,
+	const size_t *lengths);
+
+/* Sends what is in the buffer. A server that closed before it read all may have said why: so that
+ * is left to connection_read, and IO_OK here. */
+enum io_result connection_flush(
+	struct connection *connection, struct deadline deadline, struct failure *failure);
+
+/* The next reply; reply_free() with it. IO_CLOSED: the connection broke; IO_FAILED: what came
+ * is not of Redis. Either way it is of no further use. */
+enum io_result connection_read(struct connection *connection, struct reply **reply,
+	struct deadline deadline, struct failure *failure);
+
+/* The next reply where it has come already, else IO_AGAIN, which never waits. */
+enum io_result connection_take(
+	struct connection *connection, struct reply **reply, struct failure *failure);
+
+/* Whether what has come and was not read yet begins so: takes nothing of it, and never waits. False
+ * by TLS. */
+bool connection_begins(const struct connection *connection, const char *bytes, size_t length);
+
+/* Reads and forgets what has come: what is closed with something unread is reset, and then a
+ * request on its way there may be lost. */
+void connection_drain(struct connection *connection);
+
+/* Something is to be sent: connection_flush is to go on, with connecting first where that has not
+ * been done. A socket that takes bytes is no news to whoever has none. */
+bool connection_is_pending(const struct connection *connection);
+
+/* What poll(2) is to wait for. */
+short connection_events(const struct connection *connection);
+
+/* Nothing has ever been sent, so nothing can come of it. */
+bool connection_is_untouched(const struct connection *connection);
+
+/* Whether another process, which has it by fork(2), has used it: with TLS it is of no use then to
+ * this one, and every call says IO_CLOSED at once. Without TLS never. */
+bool connection_is_stale(const struct connection *connection);
+
+/* For poll(2). */
+int connection_fd(const struct connection *connection);
+
+/* Replies. All but reply_free may be asked of NULL and of a reply of another kind, and then say
+ * what an absent value is: NULL, 0, false. Text is borrowed from the reply and ends with a NUL. */
+const char *reply_text(const struct reply *reply);
+const char *reply_error(const struct reply *reply);
+int64_t reply_integer(const struct reply *reply);
+int64_t reply_within(const struct reply *reply, int64_t least, int64_t most); /* clamped */
+bool reply_is_integer(const struct reply *reply);
+bool reply_is_nil(const struct reply *reply);
+size_t reply_count(const struct reply *reply);
+const struct reply *reply_at(const struct reply *reply, size_t index);
+void reply_free(struct reply *reply);
+
+#endif

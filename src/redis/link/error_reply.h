@@ -1,0 +1,33 @@
+/* What a Redis server means by an error reply. Pure. */
+#ifndef DLOCK_REDIS_LINK_ERROR_REPLY_H
+#define DLOCK_REDIS_LINK_ERROR_REPLY_H
+
+#include <stdbool.h>
+
+struct failure;
+
+enum error_reply_kind {
+	ERROR_REPLY_FINAL,
+	ERROR_REPLY_AGAIN,      /* it may pass: loading, failover, a script that hangs */
+	ERROR_REPLY_MOVED_AWAY, /* the same, but another server may answer at this address by then
+				 */
+	ERROR_REPLY_REDIRECT,   /* another node of the Cluster: MOVED, ASK */
+	ERROR_REPLY_MOVING, /* it will pass: the Cluster is moving the lock's keys to another node
+			     */
+	ERROR_REPLY_NO_SCRIPT,  /* EVALSHA: send it in full */
+	ERROR_REPLY_WRONG_TYPE, /* a key holds something else than a lock */
+	ERROR_REPLY_NO_RIGHT, /* a script may not run one of its commands: see error_reply_line() */
+};
+
+/* Reads the text of an error reply of `peer` into a failure for people: who, what, and the
+ * server's own words. */
+enum error_reply_kind error_reply_read(const char *text, const char *peer, struct failure *failure);
+
+/* The failure of a `peer` whose answer is no error, but none to what it was asked either. False, as
+ * failure_set. */
+bool error_reply_nonsense(struct failure *failure, const char *peer);
+
+/* The line of the script in which an error came up, counted from 1; 0: none is named. */
+int error_reply_line(const char *text);
+
+#endif

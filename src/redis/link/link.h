@@ -1,0 +1,87 @@
+/*
+ * Talking to one server, one request at a time: connects and greets (AUTH, SELECT) where there is
+ * no connection, in the same write as the first request where that is safe. Which server that is
+ * may change meanwhile: in a Cluster, behind Sentinels (route.h).
+ */
+#ifndef DLOCK_REDIS_LINK_LINK_H
+#define DLOCK_REDIS_LINK_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "base/failure.h"
+#include "net/io_result.h"
+#include "redis/link/route.h"
+
+struct call;
+struct connection;
+struct lookup;
+struct reply;
+struct server;
+
+/* Stays where it is while it is open: a connection borrows its server's name from it. */
+struct link {
+	const struct server *server;
+	const char *key; /* what to name in messages when another type is in its place; borrowed */
+	struct connection *connection; /* owned; NULL: none */
+	struct lookup *lookup;         /* owned */
+	struct route route;
+	nanos named_at;         /* when Sentinels named the server */
+	nanos sent_at;          /* before the last request left, in full or again in full */
+	unsigned dials;         /* how often it has connected */
+	int handshakes;         /* replies of AUTH and SELECT that are still to come */
+	bool waiting;           /* a reply to a request is still to come */
+	bool owes;              /* the reply to the WAIT behind it is */
+	bool heard;             /* something came over this connection */
+	bool borrowed;          /* it is for one request only, after ASKING */
+	bool moving;            /* the last request came while its slot moves */
+	bool landed;            /* the greeting was refused, but the request behind it was not */
+	struct failure refusal; /* of the greeting; code 0: none */
+};
+
+/* The name of the server in messages. */
+const char *link_server_name(const struct link *link);
+
+/* Connects where that takes no waiting, over a unix socket: the server accepts while the caller
+ * prepares his request. What goes wrong is left to the request to find. */
+void link_begin(struct link *link);
+
+/* Connects and greets, and waits for the server's consent. At once where that was done before. */
+enum io_result link_open(struct link *link, struct deadline deadline, struct failure *failure);
+
+/* False: Sentinels name another server by now than the one that is spoken to, or that might be.
+ * They are asked when that is more than a second ago, and given half a second: a master that was
+ * replaced may go on as one for many seconds, and take what its successor never learns of. */
+bool link_is_current(struct link *link, struct deadline deadline);
+
+/* Closes the connection, if there is one; the next request opens another. */
+void link_drop(struct link *link);
+
+/* The same, and gives everything back. */
+void link_close(struct link *link);
+
+/* Sends a call, on a fresh connection where there is none or where a reply is still to come. */
+enum io_result link_send(
+	struct link *link, struct call *call, struct deadline deadline, struct failure *failure);
+
+/* The reply to what was sent last, never an error; reply_free() with it. Where the server does not
+ * know the script it is sent in full. */
+enum io_result link_receive(struct link *link, struct call *call, struct reply **reply,
+	struct deadline deadline, struct failure *failure);
+
+/* After a call with call_wait, and its reply: how many replicas have all that this connection has
+ * written. */
+enum io_result link_confirm(
+	struct link *link, int64_t *replicas, struct deadline deadline, struct failure *failure);
+
+/* What an error reply to something that was sent by other means asks for: IO_CLOSED: a new
+ * connection, which leads to where the reply says, if it does; else IO_FAILED. */
+enum io_result link_handle_error(struct link *link, const char *text, struct failure *failure);
+
+/* Both. A connection from before that turns out to be broken is replaced, once. */
+enum io_result link_call(struct link *link, struct call *call, struct reply **reply,
+	struct deadline deadline, struct failure *failure);
+
+#endif

@@ -1,0 +1,263 @@
+#include "redis/link/peer.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/resolve.h"
+#include "redis/link/connection.h"
+#include "redis/link/error_reply.h"
+#include "redis/link/handshake.h"
+#include "redis/script/script.h"
+
+void peer_open(struct peer *peer, const struct server *list, size_t which)
+{
+	const struct endpoint *endpoint = &list->endpoints[which];
+	bool bare = strchr(endpoint->host, ':') == NULL;
+
+	snprintf(peer->name, sizeof(peer->name), bare ? "%s:%d" : "[%s]:%d", endpoint->host,
+		endpoint->port);
+	peer->server = *list;
+	peer->server.scheme = SERVER_REDIS;
+	peer->server.endpoints = &list->endpoints[which];
+	peer->server.endpoint_count = 1;
+	peer->server.text = peer->name;
+	peer->link.server = &peer->server;
+}
+
+/* --- Connecting ----------------------------------------------------------------------------- */
+
+void peer_forget(struct peer *peer)
+{
+	link_drop(&peer->link);
+	peer->due_count = 0;
+}
+
+void peer_drop(struct peer *peer)
+{
+	if (peer->link.connection && peer->due_count > 0)
+		connection_drain(peer->link.connection);
+	peer_forget(peer);
+}
+
+void peer_close(struct peer *peer)
+{
+	link_close(&peer->link);
+}
+
+/* One address of several may be wrong, or not served (::1 beside 127.0.0.1). */
+static void begin(struct peer *peer)
+{
+	struct link *link = &peer->link;
+	enum io_result io;
+
+	do {
+		io = connection_begin(&link->connection, &peer->server, peer->name, &link->lookup,
+			peer->address, &peer->addresses, &peer->failure);
+	} while (io == IO_CLOSED && ++peer->address < peer->addresses);
+	if (io != IO_OK) {
+		link->connection = NULL;
+		return;
+	}
+	link->handshakes = 0;
+	link->refusal.code = EXIT_DONE;
+	handshake_append(link);
+	peer_flush(peer);
+}
+
+void peer_connect(struct peer *peer)
+{
+	if (peer->link.connection)
+		return;
+	peer->address = peer->addresses = 0;
+	peer->due_count = 0;
+	begin(peer);
+}
+
+static void fail(struct peer *peer)
+{
+	bool untouched = connection_is_untouched(peer->link.connection);
+
+	peer_forget(peer);
+	if (untouched && ++peer->address < peer->addresses)
+		begin(peer);
+}
+
+bool peer_is_down(const struct peer *peer)
+{
+	return !peer->link.connection && resolve_fd(peer->link.lookup) < 0;
+}
+
+int peer_fd(const struct peer *peer)
+{
+	return connection_fd(peer->link.connection);
+}
+
+bool peer_is_untouched(const struct peer *peer)
+{
+	return !peer->link.connection || connection_is_untouched(peer->link.connection);
+}
+
+/* Behind a SELECT that fails, the lock would be taken in database 0. */
+bool peer_is_refused(const struct peer *peer)
+{
+	return peer->server.db != 0 && peer->link.connection &&
+	       peer->link.refusal.code != EXIT_DONE;
+}
+
+bool peer_shakes_hands(const struct peer *peer)
+{
+	const struct connection *connection = peer->link.connection;
+
+	return connection && connection_is_untouched(connection) &&
+	       connection_events(connection) == POLLIN;
+}
+
+bool peer_takes_requests(const struct peer *peer)
+{
+	const struct link *link = &peer->link;
+
+	if (!link->connection || peer->due_count == PEER_DUE || peer_is_refused(peer))
+		return false;
+	return peer->server.db == 0 || link->handshakes == 0;
+}
+
+/* --- Out ------------------------------------------------------------------------------------ */
+
+void peer_flush(struct peer *peer)
+{
+	struct deadline none = {.cancel_fd = -1};
+	enum io_result io = connection_flush(peer->link.connection, none, &peer->failure);
+
+	if (io != IO_OK && io != IO_TIMEOUT)
+		fail(peer);
+}
+
+static bool sent(struct peer *peer, struct peer_due what, bool appended)
+{
+	if (!appended) {
+		failure_set(&peer->failure, EXIT_SYSTEM, "out of memory");
+		peer_forget(peer);
+		return false;
+	}
+	if (peer->due_count == 0) {
+		peer->due_since = clock_now();
+		peer->readable = false;
+	}
+	peer->due[peer->due_count++] = what;
+	peer_flush(peer);
+	return peer->link.connection != NULL && peer->due_count > 0;
+}
+
+bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool in_full)
+{
+	if (!peer_takes_requests(peer))
+		return false;
+	return sent(peer, what, call_append(call, peer->link.connection, in_full));
+}
+
+bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count)
+{
+	size_t lengths[3];
+
+	if (!peer_takes_requests(peer))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		lengths[i] = strlen(words[i]);
+	return sent(peer, what, connection_append(peer->link.connection, count, words, lengths));
+}
+
+/* --- In ------------------------------------------------------------------------------------- */
+
+static void handle_greeting(struct peer *peer, const struct reply *reply)
+{
+	struct link *link = &peer->link;
+
+	link->handshakes--;
+	if (reply_error(reply) && link->refusal.code == EXIT_DONE)
+		error_reply_read(reply_error(reply), peer->name, &link->refusal);
+}
+
+bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
+{
+	struct link *link = &peer->link;
+
+	while (link->connection && peer->readable &&
+		(link->handshakes > 0 || peer->due_count > 0)) {
+		enum io_result io = connection_take(link->connection, reply, &peer->failure);
+
+		if (io == IO_AGAIN) {
+			peer->readable = false;
+			return false;
+		}
+		if (io != IO_OK) {
+			if (link->refusal.code != EXIT_DONE)
+				peer->failure = link->refusal;
+			peer_forget(peer);
+			return false;
+		}
+		if (link->handshakes == 0) {
+			*what = peer->due[0];
+			peer->due_count--;
+			peer->due_since = clock_now();
+			memmove(peer->due, peer->due + 1, peer->due_count * sizeof(peer->due[0]));
+			return true;
+		}
+		handle_greeting(peer, *reply);
+		reply_free(*reply);
+	}
+	return false;
+}
+
+/* --- All of them ---------------------------------------------------------------------------- */
+
+/* One of which nothing is awaited would be ready all the time once it has closed, or has said more
+ * than it was asked. */
+static struct pollfd interest(const struct peer *peer)
+{
+	const struct connection *connection = peer->link.connection;
+	bool awaited = peer->due_count > 0 || peer->link.handshakes > 0;
+	short events = POLLOUT;
+
+	if (!connection)
+		return (struct pollfd){.fd = resolve_fd(peer->link.lookup), .events = POLLIN};
+	if (!awaited && !connection_is_pending(connection))
+		return (struct pollfd){.fd = -1};
+	if (awaited || connection_is_untouched(connection))
+		events = connection_events(connection);
+	return (struct pollfd){.fd = connection_fd(connection), .events = events};
+}
+
+/* A server that takes no more bytes may all the same say something, or close. */
+static void handle_events(struct peer *peer, short events)
+{
+	bool pending;
+
+	if (!peer->link.connection) {
+		begin(peer);
+		return;
+	}
+	pending = connection_is_pending(peer->link.connection);
+	if (pending)
+		peer_flush(peer);
+	if (!peer_is_untouched(peer) && (!pending || (events & ~POLLOUT)))
+		peer->readable = true;
+}
+
+enum deadline_end peers_wait(struct peer *peers, size_t count, struct deadline *deadline)
+{
+	struct pollfd fds[PEERS_MOST + 1];
+	bool over = deadline_is_over(deadline);
+	int ready;
+
+	for (size_t i = 0; i < count; i++)
+		fds[i] = interest(&peers[i]);
+	fds[count] = (struct pollfd){.fd = deadline->cancel_fd, .events = POLLIN};
+	ready = poll(fds, (nfds_t)count + 1, over ? 0 : clock_poll_ms(deadline->until));
+	for (size_t i = 0; ready > 0 && i < count; i++)
+		if (fds[i].revents != 0)
+			handle_events(&peers[i], fds[i].revents);
+	if (ready > 0 && fds[count].revents)
+		return DEADLINE_CANCELLED;
+	return deadline_is_over(deadline) ? DEADLINE_OVER : DEADLINE_READY;
+}

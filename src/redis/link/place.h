@@ -1,0 +1,18 @@
+/* Where a server is: a host and a port. */
+#ifndef DLOCK_REDIS_LINK_PLACE_H
+#define DLOCK_REDIS_LINK_PLACE_H
+
+#include <stdbool.h>
+
+#define PLACE_HOST 256
+#define PLACE_TEXT (PLACE_HOST + 32)
+
+struct place {
+	char host[PLACE_HOST]; /* a name or an address without brackets; "": none */
+	int port;
+};
+
+/* Reads HOST:PORT, an address of IPv6 without brackets too; the host may be empty. Pure. */
+bool place_read(struct place *place, const char *text);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * Which server a session talks to: the one that its URL names; in a Cluster the node that a
+ * redirect names (MOVED, ASK); behind Sentinels the master that they name. One of a session's own.
+ */
+#ifndef DLOCK_REDIS_LINK_ROUTE_H
+#define DLOCK_REDIS_LINK_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/deadline.h"
+#include "net/io_result.h"
+#include "redis/link/place.h"
+
+struct connection;
+struct failure;
+struct lookup;
+struct server;
+
+#define REDIRECTS_MOST 5 /* in a row */
+
+/* Begins as zeros. */
+struct route {
+	struct place home;     /* where a redirect has led */
+	struct place once;     /* where the next connection leads, for one request: ASK */
+	struct place last;     /* where the last one led; host "": to the URL's only server */
+	char text[PLACE_TEXT]; /* its name, unless that is the URL */
+	size_t first;          /* which of the URL's servers is tried first */
+	int redirects;         /* since a request was answered */
+};
+
+/* Connects. *lookup as in resolve_host(), of this route's hosts. Behind Sentinels IO_AGAIN: they
+ * were reached, the master that they name was not. */
+enum io_result route_connect(struct route *route, const struct server *server,
+	struct connection **connection, struct lookup **lookup, struct deadline deadline,
+	struct failure *failure);
+
+/* Heeds the error reply "MOVED SLOT HOST:PORT", or ASK, of the server spoken to last: the next
+ * connection leads there. *once: for one request, which ASKING must precede. IO_AGAIN with
+ * failure: that was one too many in a row; IO_FAILED: it makes no sense. */
+enum io_result route_redirect(struct route *route, const struct server *server, const char *text,
+	bool *once, struct failure *failure);
+
+/* The server spoken to last never said anything: another is to be tried before it. */
+void route_doubt(struct route *route);
+
+/* Whether that is the server spoken to last. */
+bool route_leads_to(const struct route *route, const struct place *place);
+
+/* The name of the server spoken to last. */
+const char *route_name(const struct route *route, const struct server *server);
+
+/* A place that the server spoken to last has named: where it named no host, its own is meant.
+ * False: there is no such place. Pure. */
+bool route_place(const struct route *route, const struct server *server, const char *host,
+	int64_t port, struct place *place);
+
+#endif

@@ -1,0 +1,176 @@
+#include "redis/link/sentinel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/failure.h"
+#include "net/resolve.h"
+#include "net/server.h"
+#include "redis/link/command.h"
+#include "redis/link/connection.h"
+#include "redis/link/error_reply.h"
+#include "redis/link/place.h"
+#include "redis/link/route.h"
+
+#define FIRST_SHARE (250 * NANOS_PER_MS) /* of the time, for one of them */
+
+/* One sentinel that is being asked. */
+struct sentinel {
+	const struct server *server;
+	char name[PLACE_TEXT];
+	struct connection *connection;
+	struct deadline deadline;
+	struct failure *failure;
+};
+
+static enum io_result request(
+	struct sentinel *sentinel, struct reply **reply, size_t count, const char *const *words)
+{
+	return command_call(
+		sentinel->connection, reply, count, words, sentinel->deadline, sentinel->failure);
+}
+
+static enum io_result ask_for_master(struct sentinel *sentinel, struct reply **reply)
+{
+	const char *words[] = {"SENTINEL", "get-master-addr-by-name", sentinel->server->service};
+
+	return request(sentinel, reply, 3, words);
+}
+
+static bool wants_password(const struct sentinel *sentinel, const struct reply *reply)
+{
+	const char *error = reply_error(reply);
+
+	return error && strncmp(error, "NOAUTH", 6) == 0 &&
+	       (sentinel->server->user || sentinel->server->password);
+}
+
+static enum io_result authenticate(struct sentinel *sentinel, struct reply **reply)
+{
+	const struct server *server = sentinel->server;
+	const char *password = server->password ? server->password : "";
+	const char *as_user[] = {"AUTH", server->user, password};
+	const char *as_default[] = {"AUTH", password};
+
+	return server->user ? request(sentinel, reply, 3, as_user)
+			    : request(sentinel, reply, 2, as_default);
+}
+
+/* The reply names the master; IO_AGAIN: this sentinel does not know the service. */
+static enum io_result read_master(
+	struct sentinel *sentinel, const struct reply *reply, struct place *master)
+{
+	const char *host = reply_text(reply_at(reply, 0));
+	const char *port = reply_text(reply_at(reply, 1));
+	char text[PLACE_TEXT];
+
+	if (reply_is_nil(reply)) {
+		failure_set(sentinel->failure, EXIT_CONFIG, "%s does not know the service '%s'",
+			sentinel->name, sentinel->server->service);
+		return IO_AGAIN;
+	}
+	if (reply_error(reply)) {
+		error_reply_read(reply_error(reply), sentinel->name, sentinel->failure);
+		return IO_FAILED;
+	}
+	if (host && *host && port && snprintf(text, sizeof(text), "%s:%s", host, port) > 0 &&
+		place_read(master, text))
+		return IO_OK;
+	error_reply_nonsense(sentinel->failure, sentinel->name);
+	return IO_FAILED;
+}
+
+static enum io_result ask(struct sentinel *sentinel, struct place *master)
+{
+	struct reply *reply = NULL;
+	enum io_result io = ask_for_master(sentinel, &reply);
+
+	if (io == IO_OK && wants_password(sentinel, reply)) {
+		reply_free(reply);
+		io = authenticate(sentinel, &reply);
+		if (io == IO_OK && !reply_error(reply)) {
+			reply_free(reply);
+			io = ask_for_master(sentinel, &reply);
+		}
+	}
+	if (io != IO_OK)
+		return io;
+	io = read_master(sentinel, reply, master);
+	reply_free(reply);
+	return io;
+}
+
+static enum io_result ask_one(const struct server *server, const struct endpoint *endpoint,
+	struct place *master, struct deadline deadline, struct failure *failure)
+{
+	bool v6 = strchr(endpoint->host, ':') != NULL;
+	struct sentinel sentinel = {.server = server, .deadline = deadline, .failure = failure};
+	struct lookup *lookup = NULL;
+	enum io_result io;
+
+	snprintf(sentinel.name, sizeof(sentinel.name), "the sentinel %s%s%s:%d", v6 ? "[" : "",
+		endpoint->host, v6 ? "]" : "", endpoint->port);
+	io = connection_open(
+		&sentinel.connection, server, endpoint, sentinel.name, &lookup, deadline, failure);
+	resolve_abandon(lookup);
+	if (io != IO_OK)
+		return io;
+	io = ask(&sentinel, master);
+	connection_close(sentinel.connection);
+	return io;
+}
+
+/* What a round has come to, when nobody named a master. */
+struct round {
+	size_t silent, ignorant;
+	struct failure failure; /* of one that gave another answer than that it does not know */
+};
+
+static enum io_result go_round(const struct server *server, size_t *first, struct place *master,
+	struct deadline deadline, nanos share, struct round *round)
+{
+	*round = (struct round){0};
+	for (size_t i = 0; i < server->endpoint_count; i++) {
+		size_t index = (*first + i) % server->endpoint_count;
+		struct failure failure;
+		enum io_result io = ask_one(server, &server->endpoints[index], master,
+			deadline_within(deadline, share), &failure);
+
+		if (io == IO_OK)
+			*first = index;
+		if (io == IO_OK || io == IO_CANCELLED)
+			return io;
+		if (io == IO_AGAIN)
+			round->ignorant++;
+		else
+			round->failure = failure;
+		if (io == IO_TIMEOUT)
+			round->silent++;
+	}
+	return IO_CLOSED;
+}
+
+enum io_result sentinel_find(const struct server *server, size_t *first, struct place *master,
+	struct deadline deadline, struct failure *failure)
+{
+	nanos share = FIRST_SHARE;
+	struct round round;
+	enum io_result io;
+
+	do {
+		io = go_round(server, first, master, deadline, share, &round);
+		if (io != IO_CLOSED)
+			return io;
+		share *= 2;
+	} while (round.silent > 0 && clock_now() < deadline.until);
+	if (round.ignorant == server->endpoint_count) {
+		failure_set(failure, EXIT_CONFIG, "no sentinel of %s knows the service '%s'",
+			server->text, server->service);
+		return IO_FAILED;
+	}
+	failure_set(failure, round.failure.code, "no sentinel names a master for '%s': %s",
+		server->service, round.failure.text);
+	if (round.silent > 0)
+		return IO_TIMEOUT;
+	return round.failure.code == EXIT_UNREACHABLE ? IO_CLOSED : IO_FAILED;
+}

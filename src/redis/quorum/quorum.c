@@ -1,0 +1,53 @@
+#include "redis/quorum/quorum.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/number.h"
+#include "redis/script/script.h"
+
+/* --- Tokens --------------------------------------------------------------------------------- */
+
+void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token)
+{
+	char *at = stpcpy(stpcpy(token, quorum->request.self.host), ":");
+
+	at = stpcpy(number_write(at, quorum->request.self.pid), ":");
+	number_write_hex(number_write_hex(at, quorum->random[0]), quorum->random[1] + attempt);
+}
+
+bool quorum_sync(struct quorum *quorum, struct failure *failure)
+{
+	const struct lock_request *request = &quorum->request;
+	unsigned attempt = atomic_load(quorum->attempt);
+
+	if (quorum->keyed == attempt && quorum->keys.memory)
+		return true;
+	quorum->keyed = attempt;
+	if (request->token)
+		strlcpy(quorum->token, request->token, sizeof(quorum->token));
+	else
+		quorum_write_token(quorum, attempt, quorum->token);
+	keys_free(&quorum->keys);
+	return keys_make(&quorum->keys, request->prefix, request->name, quorum->token) ||
+	       failure_set(failure, EXIT_SYSTEM, "out of memory");
+}
+
+/* --- The rest ------------------------------------------------------------------------------- */
+
+bool quorum_refuse_many(const struct server *server, struct failure *failure)
+{
+	return failure_set(failure, EXIT_USAGE, "more than %d servers in the server URL '%s'",
+		PEERS_MOST, server->text);
+}
+
+int64_t quorum_ttl_ms(const struct quorum *quorum)
+{
+	const struct lock_request *request = &quorum->request;
+	int64_t left = request->at_least_ms;
+
+	if (quorum->granted_at != 0)
+		left -= (clock_now() - quorum->granted_at) / NANOS_PER_MS;
+	return left > request->ttl_ms ? left : request->ttl_ms;
+}

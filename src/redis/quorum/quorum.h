@@ -1,0 +1,126 @@
+/*
+ * A lock on a quorum of independent servers, as the files of this folder share it.
+ *
+ * An attempt asks all servers at once, each to promise the lock to the attempt's token, and goes on
+ * as soon as a majority has. Then it tells all of them the fencing token T, above the counters of
+ * that majority (confirm.lua); a majority of confirmations is the grant. HACKING says why that is
+ * right. An attempt that failed is taken back, and the next one has another token.
+ */
+#ifndef DLOCK_REDIS_QUORUM_QUORUM_H
+#define DLOCK_REDIS_QUORUM_QUORUM_H
+
+#include <stdatomic.h>
+
+#include "lock/service.h"
+#include "redis/keys.h"
+#include "redis/link/peer.h"
+#include "redis/script/owner_record.h"
+#include "redis/single/single.h"
+
+enum vote_kind {
+	VOTE_NONE, /* not asked yet, or it cannot be reached */
+	VOTE_ASKED,
+	VOTE_GRANTED,   /* promised */
+	VOTE_CONFIRMED, /* knows the fencing token */
+	VOTE_BUSY,
+	VOTE_WITHIN,
+	VOTE_ALREADY,
+	VOTE_NO, /* see failure: does not count this time */
+};
+
+/* What a server did with the last renewal or release, or with force. */
+enum vote_word {
+	WORD_NONE,
+	WORD_YES,
+	WORD_AGAIN,
+	WORD_GONE,
+	WORD_NO,
+	WORD_FAULT, /* an error, or nonsense: see failure */
+};
+
+/* What one server said. */
+struct vote {
+	enum vote_kind kind;
+	enum vote_word word;
+	bool touched;      /* something of this attempt may be left there */
+	bool had;          /* it has had the lock since the grant */
+	bool renewing;     /* a renewal is under way */
+	bool release_sent; /* a release is, */
+	bool prompt;       /* and nothing was under way before it */
+	nanos dialed_at;
+	nanos sent_at;    /* before the renewal or release that is under way was sent */
+	nanos proved_at;  /* before the last request that it granted or extended was sent */
+	nanos replied_at; /* to the request to acquire */
+	uint64_t fence;   /* GRANTED: a token that is above its counter and not below its clock */
+	int64_t since_us;
+	int64_t done_ms;              /* ALREADY */
+	char holder[LOCK_TOKEN_SIZE]; /* BUSY, WITHIN */
+	bool covered;                 /* WITHIN: see struct lock_answer */
+	bool claimed; /* that one's grant is complete, or it is no dlock; else it only tries */
+	bool foreign, known;
+	struct owner owner;
+	int64_t held_ms, free_in_ms;
+	int64_t settling_ms, up_ms; /* BUSY for no other reason than --settle; else 0 */
+	bool unsettled;             /* it did not say for how long it has been up */
+	struct failure failure;     /* NO, FAULT */
+};
+
+struct quorum {
+	struct lock lock; /* first: struct lock_service's functions get this */
+	struct lock_request request;
+	const char *server; /* the URL, for messages; borrowed */
+	char mode[OWNER_RECORD_MODE];
+	char text[OWNER_RECORD_TEXT];
+	char once[KEYS_ONCE_SIZE];
+	size_t count, majority;
+	uint64_t random[2];   /* what tokens are made of */
+	atomic_uint *attempt; /* shared by processes: a child may begin another attempt, and the
+				 token of the last one is what its parent has to give back */
+	unsigned keyed;       /* the attempt that token and keys are for */
+	char token[LOCK_TOKEN_SIZE], waiter[LOCK_TOKEN_SIZE];
+	struct keys keys, waiter_keys;
+	bool asked;     /* something of the last attempt may be left in a server */
+	bool enrolled;  /* we may stand in queues */
+	bool spent;     /* the next attempt takes a fresh token */
+	bool cold;      /* a server did not know a script in this attempt */
+	bool child;     /* these connections were asked over by another process */
+	int64_t ticket; /* when the first attempt began, by our own clock, in us; 0: it did not */
+	nanos asked_at; /* before anything of this attempt was sent */
+	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
+	uint64_t fence; /* 0: not granted, as far as is known */
+	struct around around;
+	nanos kept_at; /* when the servers were last asked to remember the lock for longer */
+	bool keeping;  /* this renewal does so */
+	nanos granted_at;
+	nanos settled_at;   /* when enough servers have settled, if we do not queue */
+	nanos look_at;      /* when asking again makes sense, by itself */
+	nanos listen_until; /* until then we listen; 0: not yet */
+	bool listening;     /* these connections do nothing else */
+	bool foreign;       /* held by somebody who will not wake us */
+	bool lost;          /* so said a renewal */
+	struct release_terms release_terms; /* of the release under way */
+	int watch, mend;                    /* owned; -1: none: see quorum_watch */
+	nanos mend_after;
+	/* Sends a request once more, in full; false: it is no longer wanted. */
+	bool (*repeat)(struct quorum *quorum, size_t which, enum peer_kind kind);
+	struct lock_answer scratch; /* large */
+	struct peer *peers;         /* owned; count of them, and of votes */
+	struct vote *votes;         /* owned */
+};
+
+/* More servers than can be spoken to at once. False. */
+bool quorum_refuse_many(const struct server *server, struct failure *failure);
+
+/* Token and keys of the last attempt, whichever process began it. False: out of memory. */
+bool quorum_sync(struct quorum *quorum, struct failure *failure);
+
+/* How long a server is to keep the lock from now on, in ms. */
+int64_t quorum_ttl_ms(const struct quorum *quorum);
+
+/* Until when quorum_wait is to wait, where there is no place in the queues. */
+void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
+
+/* The token of an attempt, by its number. */
+void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token);
+
+#endif

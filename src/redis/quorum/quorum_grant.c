@@ -1,0 +1,386 @@
+/* An attempt at a lock on a quorum, from where it is under way: promises, confirmations, and the
+ * next one. */
+#include "redis/quorum/quorum_grant.h"
+
+#include <bsd/string.h>
+#include <string.h>
+#include <time.h>
+
+#include "redis/quorum/quorum.h"
+#include "redis/quorum/quorum_attempt.h"
+#include "redis/quorum/quorum_renew.h"
+#include "redis/quorum/quorum_replies.h"
+#include "redis/quorum/quorum_tally.h"
+#include "redis/script/replies.h"
+#include "redis/script/script.h"
+#include "redis/single/single.h"
+
+#define ATTEMPT_MOST (5 * NANOS_PER_SEC)
+#define SHARE_LEAST  (50 * NANOS_PER_MS) /* for the slower ones, where others compete */
+#define SHARE_TIMES  4                   /* or so often what the faster ones took */
+#define PAUSE_LEAST  (5 * NANOS_PER_MS)
+#define PAUSE_MOST   NANOS_PER_SEC
+#define TRIES_MOST   10 /* in a row, while nobody has the lock */
+
+/* --- The answer ----------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool repeat_confirm(struct quorum *quorum, size_t which, enum peer_kind kind)
+{
+	return kind == PEER_CONFIRM ? quorum_send_confirm(quorum, which, true)
+				    : quorum_repeat_acquire(quorum, which, kind);
+}
+
+static bool is_decided(const struct quorum *quorum)
+{
+	size_t open = quorum_count_open(quorum), needed = quorum->majority;
+	size_t granted = quorum_count(quorum, VOTE_GRANTED);
+
+	size_t within = quorum_count(quorum, VOTE_WITHIN);
+	size_t answered = granted + within + quorum_count(quorum, VOTE_BUSY);
+
+	if (granted >= needed || within >= needed || quorum_find_refusal(quorum) ||
+		quorum_count(quorum, VOTE_ALREADY) > 0)
+		return true;
+	/* That a majority can be reached at all is to be known as well. */
+	return granted + open < needed && within + open < needed &&
+	       (answered >= needed || open == 0);
+}
+
+static nanos longest_attempt(const struct quorum *quorum)
+{
+	return least(ATTEMPT_MOST, quorum->request.ttl_ms * NANOS_PER_MS / 2);
+}
+
+/* Until when the slower ones are waited for once the faster ones have answered. */
+static struct deadline share_limit(const struct quorum *quorum, int tries, struct deadline deadline)
+{
+	nanos share = SHARE_LEAST;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		nanos took = quorum->votes[i].replied_at - quorum->asked_at;
+
+		if (SHARE_TIMES * took > share)
+			share = SHARE_TIMES * took;
+	}
+	share = least(longest_attempt(quorum), share << tries);
+	deadline.until = least(deadline.until, quorum->asked_at + share);
+	deadline.least = least(deadline.least, SHARE_LEAST);
+	return deadline;
+}
+
+/* The slow and the dead get as much time as there is where nobody competes; else what an attempt
+ * holds of the lock while it waits for them is in the way of others. */
+static struct deadline attempt_limit(
+	const struct quorum *quorum, int tries, struct deadline deadline)
+{
+	if (quorum_count(quorum, VOTE_BUSY) > 0)
+		return share_limit(quorum, tries, deadline);
+	deadline.until = least(deadline.until, quorum->asked_at + longest_attempt(quorum));
+	return deadline;
+}
+
+/* A limit that is noticed late (deadline.h) is put off, for the rest of the step: *late, 0 at
+ * first.
+ */
+static enum deadline_end wait_for_some(
+	struct quorum *quorum, int tries, struct deadline deadline, nanos *late)
+{
+	struct deadline limit = attempt_limit(quorum, tries, deadline);
+	enum deadline_end end;
+	nanos until;
+
+	if (*late != 0)
+		limit = (struct deadline){.until = *late, .cancel_fd = deadline.cancel_fd};
+	until = limit.until;
+	end = peers_wait(quorum->peers, quorum->count, &limit);
+	if (limit.until != until)
+		*late = limit.until;
+	return end;
+}
+
+static void collect_votes(struct quorum *quorum, int tries, struct deadline deadline)
+{
+	nanos late = 0;
+
+	for (;;) {
+		quorum_send_out(quorum);
+		quorum_collect(quorum);
+		if (is_decided(quorum))
+			return;
+		if (wait_for_some(quorum, tries, deadline, &late) != DEADLINE_READY)
+			break;
+	}
+	quorum_collect(quorum);
+}
+
+/* Those that may still confirm. */
+static size_t count_unconfirmed(const struct quorum *quorum)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += (quorum->votes[i].kind == VOTE_GRANTED ||
+				 quorum->votes[i].kind == VOTE_ASKED) &&
+			 quorum->peers[i].due_count > 0;
+	return count;
+}
+
+/* No renewal will bring a detached lock to those that were too slow, and nobody stays with it to
+ * repeat what goes behind a request; and where scripts were not known yet, one server takes longer
+ * than another, or than the same one by another name. */
+static bool wants_all(const struct quorum *quorum)
+{
+	return quorum->request.detached || quorum->cold;
+}
+
+/* Also to those that have not answered yet, behind the request: what is granted late is not to vote
+ * with an old counter; and to those where we wait, to leave the queue. */
+static bool confirm(struct quorum *quorum, int tries, struct deadline deadline)
+{
+	nanos late = 0;
+
+	quorum->repeat = repeat_confirm;
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind == VOTE_GRANTED && vote->fence > quorum->fence)
+			quorum->fence = vote->fence;
+	}
+	for (size_t i = 0; i < quorum->count; i++) {
+		bool in_full = wants_all(quorum) && quorum->peers[i].due_count > 0;
+
+		if (quorum->votes[i].touched || quorum->request.queues)
+			quorum_send_confirm(quorum, i, in_full);
+	}
+	for (;;) {
+		size_t confirmed = quorum_count(quorum, VOTE_CONFIRMED);
+
+		if (confirmed >= quorum->majority)
+			return true;
+		if (confirmed + count_unconfirmed(quorum) < quorum->majority)
+			return false;
+		if (wait_for_some(quorum, tries, deadline, &late) != DEADLINE_READY)
+			break;
+		quorum_collect(quorum);
+	}
+	quorum_collect(quorum);
+	return quorum_count(quorum, VOTE_CONFIRMED) >= quorum->majority;
+}
+
+static const struct vote *find_vote(const struct quorum *quorum, enum vote_kind kind)
+{
+	for (size_t i = 0; i < quorum->count; i++)
+		if (quorum->votes[i].kind == kind)
+			return &quorum->votes[i];
+	return NULL;
+}
+
+static void report_grant(struct quorum *quorum, struct lock_answer *answer)
+{
+	const struct vote *vote = find_vote(quorum, VOTE_CONFIRMED);
+
+	answer->result = LOCK_GRANTED;
+	answer->asked_at = quorum_proved_at(quorum);
+	answer->fence = answer->generation = quorum->fence;
+	answer->since_us = vote->since_us;
+	for (size_t i = 0; i < quorum->count; i++)
+		answer->unsettled |= quorum->votes[i].unsettled;
+	answer->granted_at = quorum->granted_at = clock_now();
+	quorum->enrolled = false;
+	quorum_watch(quorum);
+}
+
+/* The fencing token, and that a dlock does for the caller already, is what a majority says. */
+static void report_within(struct quorum *quorum, struct lock_answer *answer)
+{
+	size_t covered = 0;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct vote *vote = &quorum->votes[i];
+
+		if (vote->kind != VOTE_WITHIN)
+			continue;
+		covered += vote->covered;
+		if (vote->fence > quorum->fence)
+			quorum->fence = vote->fence;
+	}
+	answer->result = LOCK_WITHIN;
+	answer->asked_at = quorum->asked_at;
+	answer->fence = answer->generation = quorum->fence;
+	answer->since_us = find_vote(quorum, VOTE_WITHIN)->since_us;
+	answer->granted_at = quorum->granted_at = clock_now();
+	answer->whole = true;
+	answer->covered = covered >= quorum->majority;
+	strlcpy(answer->holder_token, quorum->around.token, sizeof(answer->holder_token));
+	quorum_watch(quorum);
+}
+
+/* All but a grant; LOCK_LOST: another attempt may do better. */
+static void report_refusal(struct quorum *quorum, struct lock_answer *answer)
+{
+	const struct failure *refusal = quorum_find_refusal(quorum);
+	const struct vote *already = find_vote(quorum, VOTE_ALREADY);
+
+	if (refusal) {
+		answer->result = LOCK_FAILED;
+		answer->failure = *refusal;
+	} else if (already) {
+		answer->result = LOCK_ALREADY;
+		answer->done_ms = already->done_ms;
+	} else if (quorum_count(quorum, VOTE_WITHIN) >= quorum->majority) {
+		report_within(quorum, answer);
+	} else {
+		quorum_verdict(quorum, answer);
+	}
+}
+
+/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; or
+ * all that still owe an answer. */
+static bool is_late(const struct quorum *quorum)
+{
+	bool all = wants_all(quorum);
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct peer *peer = &quorum->peers[i];
+
+		if (peer->due_count > 0 &&
+			(all || (quorum->votes[i].kind == VOTE_ASKED && peer->server.tls)))
+			return true;
+	}
+	return false;
+}
+
+/* Takes in what has come since, and for so long waits for those that are late. */
+static void read_late(struct quorum *quorum, struct deadline deadline)
+{
+	enum deadline_end end;
+
+	deadline.least = 0;
+	if (!is_late(quorum))
+		deadline.until = 0;
+	do {
+		end = peers_wait(quorum->peers, quorum->count, &deadline);
+		quorum_collect(quorum);
+	} while (end == DEADLINE_READY && is_late(quorum));
+}
+
+/* Whether a request by another name of a server that is listed twice has come to light by now: both
+ * names take about as long. */
+static bool is_flawless(struct quorum *quorum, struct deadline deadline)
+{
+	nanos span = clock_now() - quorum->asked_at;
+
+	if (wants_all(quorum))
+		span += SHARE_LEAST;
+	read_late(quorum, deadline_within(deadline, span));
+	return !quorum_find_refusal(quorum);
+}
+
+static void attempt(
+	struct quorum *quorum, int tries, struct deadline deadline, struct lock_answer *answer)
+{
+	bool promised;
+
+	replies_clear(answer);
+	collect_votes(quorum, tries, deadline);
+	if (quorum->request.detached)
+		read_late(quorum, share_limit(quorum, 0, deadline));
+	promised = quorum_count(quorum, VOTE_GRANTED) >= quorum->majority &&
+		   quorum_count(quorum, VOTE_ALREADY) == 0;
+	if (promised && !confirm(quorum, tries, deadline))
+		answer->result = LOCK_LOST;
+	else if (promised && is_flawless(quorum, deadline))
+		report_grant(quorum, answer);
+	else
+		report_refusal(quorum, answer);
+}
+
+/* Before the next attempt, at random, so that those who split the votes do not do so again. False:
+ * patience ended in it. */
+static bool pause_between(const struct quorum *quorum, int tries, struct deadline deadline)
+{
+	nanos most = (clock_now() - quorum->asked_at + PAUSE_LEAST) << tries;
+
+	if (most > PAUSE_MOST)
+		most = PAUSE_MOST;
+	deadline_pause(deadline, clock_jitter(most));
+	return clock_now() < deadline.until;
+}
+
+static int64_t wall_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+
+	quorum->child = false;
+	for (int tries = 0;; tries++) {
+		attempt(quorum, tries, deadline, answer);
+		/* What a server has promised beside that expires by itself. */
+		if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+			return;
+		/* The more queues it stands in, the more servers may be lost in the wait. */
+		if (answer->result == LOCK_BUSY && quorum->request.queues)
+			read_late(quorum, share_limit(quorum, 0, deadline));
+		quorum_step_back(quorum);
+		quorum->enrolled = quorum->request.queues;
+		if (answer->result != LOCK_LOST)
+			return;
+		if (tries == TRIES_MOST || !pause_between(quorum, tries, deadline))
+			break;
+		quorum->ticket = quorum->ticket ? quorum->ticket : wall_us();
+		if (!quorum_begin(quorum, &answer->failure)) {
+			answer->result = LOCK_FAILED;
+			return;
+		}
+	}
+	quorum_busy(quorum, answer);
+}
+
+static void drop_all(struct quorum *quorum)
+{
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_drop(&quorum->peers[i]);
+}
+
+void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	struct failure unheard;
+
+	quorum_sync(quorum, &unheard);
+	quorum->tried_at = answer->result == LOCK_BUSY ? 0 : clock_now();
+	switch (answer->result) {
+	case LOCK_WITHIN:
+		around_learn(&quorum->around, answer, quorum->mode, NULL);
+		/* fall through */
+	case LOCK_GRANTED: /* the child has done that, and has the connections */
+		quorum->fence = answer->fence;
+		quorum->granted_at = answer->granted_at;
+		return;
+	case LOCK_BUSY:
+		quorum->enrolled = quorum->request.queues;
+		quorum->look_at = answer->look_at;
+		quorum_record_settling(quorum, answer);
+		quorum->listen_until = 0;
+		quorum->foreign = answer->foreign;
+		break;
+	default:
+		break;
+	}
+	/* The child has taken back what it had. */
+	quorum->asked = quorum->child = false;
+	quorum->ticket = quorum->ticket ? quorum->ticket : wall_us();
+	drop_all(quorum);
+}

@@ -1,0 +1,318 @@
+/* Giving a lock on a quorum back, and breaking it. */
+#include "redis/quorum/quorum_release.h"
+
+#include <string.h>
+
+#include "redis/quorum/quorum.h"
+#include "redis/quorum/quorum_renew.h"
+#include "redis/quorum/quorum_replies.h"
+#include "redis/quorum/quorum_tally.h"
+#include "redis/quorum/quorum_wait.h"
+#include "redis/script/replies.h"
+#include "redis/script/script.h"
+
+#define SHARE_LEAST (10 * NANOS_PER_MS) /* for those that answer a release after the majority */
+#define FORCE_SHARE (200 * NANOS_PER_MS)
+#define SHARE_TIMES 4 /* and so often what that took */
+
+/* --- Release -------------------------------------------------------------------------------- */
+
+/* Of the attempt, or of the place in the queues. */
+static bool send_parting(struct quorum *quorum, size_t which, bool waiting,
+	const struct release_terms *release_terms, bool in_full)
+{
+	const struct lock_request *request = &quorum->request;
+	uint64_t fence = waiting ? 0 : quorum->fence;
+	const char *around = quorum->around.token;
+	bool inside = !waiting && *around != '\0';
+	struct call call;
+
+	if (!waiting && quorum_by_token(quorum)) {
+		call_begin(&call, &script_detached_release, &quorum->keys, quorum->token);
+		call_add(&call, "");
+		return peer_send(&quorum->peers[which],
+			(struct peer_due){PEER_RELEASE, quorum->keyed}, &call, in_full);
+	}
+	call_begin(&call, &script_release, waiting ? &quorum->waiter_keys : &quorum->keys,
+		waiting ? quorum->waiter : quorum->token);
+	call_add(&call, quorum->mode);
+	call_add_number(&call, inside ? 0 : release_terms->keep_ms);
+	call_add_number(&call, (int64_t)fence);
+	call_add_number(&call, (int64_t)fence);
+	call_add_number(&call, fence && !inside ? quorum->votes[which].since_us : 0);
+	call_add_number(&call, quorum->lost && !inside ? 1 : 0);
+	call_add_number(&call, release_terms->success ? 1 : 0);
+	call_add_number(&call, request->cooldown_ms);
+	call_add(&call, quorum->once);
+	call_add_number(&call, request->once_for_ms);
+	call_add_number(&call, 0);
+	if (!waiting)
+		call_add(&call, inside ? around : request->outer ? request->outer : "");
+	return peer_send(&quorum->peers[which],
+		(struct peer_due){PEER_RELEASE, waiting ? 0 : quorum->keyed}, &call, in_full);
+}
+
+bool quorum_send_release(struct quorum *quorum, size_t which,
+	const struct release_terms *release_terms, bool in_full)
+{
+	return send_parting(quorum, which, false, release_terms, in_full);
+}
+
+static bool repeat_release(struct quorum *quorum, size_t which, enum peer_kind kind)
+{
+	return kind == PEER_RELEASE &&
+	       quorum_send_release(quorum, which, &quorum->release_terms, true);
+}
+
+/* To whom it can be sent now. Nothing can have come of a request that is not sent yet, and must
+ * not: so that is forgotten. Behind what is not answered the release goes in full, as nobody may be
+ * there any more to send it again. */
+static void send_releases(struct quorum *quorum)
+{
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct peer *peer = &quorum->peers[i];
+		struct vote *vote = &quorum->votes[i];
+		bool in_full = peer->due_count > 0;
+
+		if (vote->release_sent || (!vote->touched && !quorum->enrolled))
+			continue;
+		/* One that refused would do so again and again. */
+		if (vote->word == WORD_FAULT && clock_now() < vote->sent_at + QUORUM_DIAL_PAUSE)
+			continue;
+		if (peer_is_untouched(peer) && peer->due_count > 0)
+			peer_forget(peer);
+		quorum_dial(quorum, i);
+		if (vote->touched &&
+			!quorum_send_release(quorum, i, &quorum->release_terms, in_full))
+			continue;
+		if (quorum->enrolled)
+			send_parting(quorum, i, true, &(struct release_terms){0}, true);
+		vote->release_sent = peer->due_count > 0;
+		vote->prompt = !in_full;
+		vote->sent_at = clock_now();
+	}
+}
+
+/* Who was sent it and went down without an answer is to get it again; it may be repeated. */
+static void look_after(struct quorum *quorum)
+{
+	quorum_collect(quorum);
+	for (size_t i = 0; i < quorum->count; i++)
+		if (quorum->votes[i].touched && quorum->peers[i].due_count == 0)
+			quorum->votes[i].release_sent = false;
+}
+
+static size_t count_left(const struct quorum *quorum)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].touched ||
+			 (quorum->enrolled && quorum->peers[i].due_count > 0);
+	return count;
+}
+
+/* A majority decides. */
+static bool is_over(struct quorum *quorum, struct lock_answer *answer)
+{
+	size_t released = quorum_count_word(quorum, WORD_YES);
+	size_t gone = quorum_count_word(quorum, WORD_GONE);
+	size_t lost = quorum_count_word(quorum, WORD_NO);
+
+	answer->result = LOCK_RELEASED;
+	if (quorum->fence == 0 && !quorum_by_token(quorum))
+		return count_left(quorum) == 0 || released + gone + lost >= quorum->majority;
+	if (released >= quorum->majority)
+		return true;
+	if (lost > quorum->count - quorum->majority) {
+		quorum_report_loss(quorum, answer);
+		return true;
+	}
+	answer->result = LOCK_GONE;
+	return released + gone >= quorum->majority;
+}
+
+static bool is_prompt_pending(const struct quorum *quorum, size_t which)
+{
+	const struct vote *vote = &quorum->votes[which];
+
+	return vote->prompt && vote->touched && quorum->peers[which].due_count > 0;
+}
+
+static bool is_any_pending(const struct quorum *quorum)
+{
+	for (size_t i = 0; i < quorum->count; i++)
+		if (is_prompt_pending(quorum, i))
+			return true;
+	return false;
+}
+
+/* The majority has decided. Those that were prompt so far get a little longer: a server that does
+ * not know the script yet has to be sent it. One that is slower is sent it in any case, as nobody
+ * will be there to hear of that; a release may be repeated. */
+static void read_the_rest(struct quorum *quorum, nanos began)
+{
+	nanos until = clock_now() + SHARE_TIMES * (clock_now() - began) + SHARE_LEAST;
+
+	while (is_any_pending(quorum) &&
+		peers_wait(quorum->peers, quorum->count,
+			&(struct deadline){.until = until, .cancel_fd = -1}) == DEADLINE_READY)
+		quorum_collect(quorum);
+	for (size_t i = 0; i < quorum->count; i++)
+		if (is_prompt_pending(quorum, i))
+			quorum_send_release(quorum, i, &quorum->release_terms, true);
+}
+
+/* Nothing of this attempt is left, but where a server is silent: there it is on its way. */
+static void forget(struct quorum *quorum)
+{
+	quorum->asked = quorum->enrolled = quorum->child = quorum->lost = false;
+	quorum->spent = true;
+	quorum->fence = 0;
+	quorum->granted_at = quorum->kept_at = 0;
+	quorum->around.token[0] = '\0';
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_drop(&quorum->peers[i]);
+}
+
+static void prepare(struct quorum *quorum, const struct release_terms *release_terms)
+{
+	static const struct release_terms plain;
+
+	quorum_unwatch(quorum);
+	quorum_stop_listening(quorum);
+	quorum->release_terms = release_terms ? *release_terms : plain;
+	quorum->scratch.inside_count = 0;
+	quorum->scratch.around = false;
+	if (!quorum->child)
+		quorum_catch_up(quorum);
+	quorum->repeat = repeat_release;
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct vote *vote = &quorum->votes[i];
+
+		vote->word = WORD_NONE;
+		vote->release_sent = false;
+		vote->dialed_at = 0;
+		/* A child may have asked those that this process could not. */
+		vote->touched |= (quorum->child || quorum_by_token(quorum)) && quorum->asked;
+	}
+}
+
+void quorum_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+
+	enum deadline_end end = DEADLINE_READY;
+	nanos began;
+
+	replies_clear(answer);
+	answer->result = LOCK_RELEASED;
+	if (!quorum->asked && !quorum->enrolled)
+		return;
+	if (!quorum_sync(quorum, &answer->failure)) {
+		answer->result = LOCK_FAILED;
+		return;
+	}
+	prepare(quorum, release_terms);
+	began = clock_now();
+	for (;;) {
+		struct deadline limit;
+
+		send_releases(quorum);
+		look_after(quorum);
+		if (is_over(quorum, answer))
+			break;
+		if (quorum_by_token(quorum) && quorum_is_refused(quorum)) {
+			answer->result = LOCK_FAILED;
+			quorum_explain(quorum, &answer->failure);
+			return;
+		}
+		/* Only now: what the last wait has brought counts though time is up. */
+		if (end == DEADLINE_CANCELLED || deadline_is_over(&deadline)) {
+			answer->result = end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
+			return;
+		}
+		limit = deadline_within(deadline, QUORUM_DIAL_PAUSE);
+		limit.least = 0;
+		end = peers_wait(quorum->peers, quorum->count, &limit);
+	}
+	read_the_rest(quorum, began);
+	if (answer->result == LOCK_RELEASED)
+		quorum_report_flaw(quorum, answer);
+	answer->around = quorum->scratch.around;
+	answer->inside_count = quorum->scratch.inside_count;
+	memcpy(answer->inside, quorum->scratch.inside, sizeof(answer->inside));
+	forget(quorum);
+}
+
+/* --- Force ---------------------------------------------------------------------------------- */
+
+static bool send_force(struct quorum *quorum, size_t which, bool in_full)
+{
+	struct call call;
+
+	call_begin(&call, &script_force, &quorum->keys, quorum->token);
+	return peer_send(&quorum->peers[which], (struct peer_due){PEER_FORCE, quorum->keyed}, &call,
+		in_full);
+}
+
+static bool repeat_force(struct quorum *quorum, size_t which, enum peer_kind kind)
+{
+	return kind == PEER_FORCE && send_force(quorum, which, true);
+}
+
+/* The one who had it on most of those that answer, perhaps of several. */
+static void report_broken(struct quorum *quorum,
+	void (*tell)(const struct lock_answer *held, void *context), void *context)
+{
+	struct lock_answer *held = &quorum->scratch;
+
+	replies_clear(held);
+	quorum_busy(quorum, held);
+	tell(held, context);
+}
+
+/* Once to each: a second one would hit whoever got the lock by the first. */
+void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	size_t answered = 0;
+	enum deadline_end end = DEADLINE_READY;
+
+	replies_clear(answer);
+	quorum->repeat = repeat_force;
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_connect(&quorum->peers[i]);
+	while (answered < quorum->count && end == DEADLINE_READY) {
+		struct deadline limit;
+		size_t pending = 0;
+
+		for (size_t i = 0; i < quorum->count; i++) {
+			struct vote *vote = &quorum->votes[i];
+
+			if (!vote->release_sent)
+				vote->release_sent = send_force(quorum, i, false);
+			pending += vote->word == WORD_NONE && !peer_is_down(&quorum->peers[i]) &&
+				   !peer_is_refused(&quorum->peers[i]);
+		}
+		if (pending == 0)
+			break;
+		/* Those that are slow get what a majority leaves them. */
+		limit = answered >= quorum->majority ? deadline_within(deadline, FORCE_SHARE)
+						     : deadline;
+		end = peers_wait(quorum->peers, quorum->count, &limit);
+		quorum_collect(quorum);
+		answered =
+			quorum_count_word(quorum, WORD_YES) + quorum_count_word(quorum, WORD_GONE);
+	}
+	if (answered < quorum->majority) {
+		answer->result = end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_FAILED;
+		quorum_explain(quorum, &answer->failure);
+		return;
+	}
+	answer->result = quorum_count_word(quorum, WORD_YES) > 0 ? LOCK_RELEASED : LOCK_GONE;
+	if (answer->result == LOCK_RELEASED)
+		report_broken(quorum, tell, context);
+}

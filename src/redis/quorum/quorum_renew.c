@@ -1,0 +1,279 @@
+/* Having a lock on a quorum: extending it, and watching over its connections. */
+#include "redis/quorum/quorum_renew.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "redis/quorum/quorum.h"
+#include "redis/quorum/quorum_replies.h"
+#include "redis/quorum/quorum_tally.h"
+#include "redis/script/replies.h"
+#include "redis/script/script.h"
+#include "redis/single/single.h"
+
+#define SHARE_LEAST (50 * NANOS_PER_MS) /* for those that answer by a token after the majority */
+#define SHARE_TIMES 4                   /* and so often what that took */
+#define MEND_FIRST                                                                                 \
+	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
+
+/* Whether a token is all that is known: what was acquired detached, by another process. */
+bool quorum_by_token(const struct quorum *quorum)
+{
+	return quorum->request.detached && quorum->request.token;
+}
+
+void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer)
+{
+	answer->result = LOCK_LOST;
+	quorum->lost = true;
+	if (quorum_by_token(quorum))
+		failure_set(&answer->failure, EXIT_BUSY,
+			"not held with this token on a majority of the servers: it is wrong, has "
+			"expired, was given back, or is that of a holder that still runs");
+}
+
+/* Takes in what has come since, without waiting. */
+void quorum_catch_up(struct quorum *quorum)
+{
+	peers_wait(quorum->peers, quorum->count, &(struct deadline){.cancel_fd = -1});
+	quorum_collect(quorum);
+}
+
+/* One that was not to be reached is tried again, but not all the time. */
+void quorum_dial(struct quorum *quorum, size_t which)
+{
+	struct vote *vote = &quorum->votes[which];
+
+	if (!peer_is_down(&quorum->peers[which]) ||
+		clock_now() < vote->dialed_at + QUORUM_DIAL_PAUSE)
+		return;
+	vote->dialed_at = clock_now();
+	vote->sent_at = 0; /* what was under way has gone with the connection */
+	peer_connect(&quorum->peers[which]);
+}
+
+/* --- Watching ------------------------------------------------------------------------------- */
+
+static nanos mend_after(struct quorum *quorum)
+{
+	nanos most = quorum->request.ttl_ms * NANOS_PER_MS / 3;
+	nanos after = quorum->mend_after ? quorum->mend_after : MEND_FIRST;
+
+	quorum->mend_after = 2 * after;
+	return after < most ? after : most;
+}
+
+/* The descriptor becomes readable when a connection drops, when a server that is missing is to be
+ * tried again, and when shaking hands can go on: all make the keeper renew. Replies that come late
+ * do not. */
+void quorum_watch(struct quorum *quorum)
+{
+	struct epoll_event dropped = {.events = EPOLLRDHUP};
+	struct epoll_event due = {.events = EPOLLIN};
+	bool missing = false, shaking = false;
+
+	if (quorum->watch < 0) {
+		quorum->watch = epoll_create1(EPOLL_CLOEXEC);
+		quorum->mend = clock_timer_open();
+		if (quorum->watch < 0 || quorum->mend < 0)
+			return;
+		epoll_ctl(quorum->watch, EPOLL_CTL_ADD, quorum->mend, &due);
+	}
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct peer *peer = &quorum->peers[i];
+
+		if (peer_shakes_hands(peer)) {
+			shaking = true;
+			epoll_ctl(quorum->watch, EPOLL_CTL_ADD, peer_fd(peer), &due);
+		} else if (peer_is_untouched(peer)) {
+			/* One that cannot be connected to would be news all the time. */
+			missing = true;
+		} else {
+			epoll_ctl(quorum->watch, EPOLL_CTL_ADD, peer_fd(peer), &dropped);
+		}
+	}
+	if (!missing && !shaking)
+		quorum->mend_after = 0;
+	clock_timer_set(quorum->mend, missing ? clock_now() + mend_after(quorum) : NANOS_NEVER);
+}
+
+/* Before connections are closed: other processes may have them open, and then they stay watched. */
+void quorum_unwatch(struct quorum *quorum)
+{
+	if (quorum->watch < 0)
+		return;
+	close(quorum->watch);
+	close(quorum->mend);
+	quorum->watch = quorum->mend = -1;
+}
+
+/* --- Renew ---------------------------------------------------------------------------------- */
+
+/* who: room for the record that goes with it. */
+static void begin_renewal(struct quorum *quorum, int64_t since_us, struct call *call,
+	char who[static OWNER_RECORD_SIZE])
+{
+	const struct around *around = &quorum->around;
+	bool inside = around->token[0] != '\0';
+
+	if (quorum_by_token(quorum)) {
+		call_begin(call, &script_detached_renew, &quorum->keys, quorum->token);
+		call_add_number(call, quorum->request.ttl_ms);
+		return;
+	}
+	owner_record_write(who, quorum->mode, since_us, quorum->text);
+	call_begin(call, &script_renew, &quorum->keys, quorum->token);
+	call_add(call, quorum->mode);
+	call_add_number(call, quorum_ttl_ms(quorum));
+	call_add_number(call, (int64_t)quorum->fence);
+	call_add_number(call, (int64_t)quorum->fence);
+	/* Once the one around ours has ended, the lock is shown as ours. */
+	call_add(call, inside && !around->ended ? around->who : who);
+	call_add_number(call, (int64_t)quorum->count);
+	call_add_number(call, quorum->keeping);
+	if (!inside)
+		return;
+	call_add(call, around->token);
+	call_add_number(call, around->ended);
+	call_add(call, who);
+}
+
+static bool send_renewal(struct quorum *quorum, size_t which, bool in_full)
+{
+	struct vote *vote = &quorum->votes[which];
+	char who[OWNER_RECORD_SIZE];
+	struct call call;
+	nanos now = clock_now();
+
+	begin_renewal(quorum, vote->since_us, &call, who);
+	if (!peer_send(&quorum->peers[which], (struct peer_due){PEER_RENEW, quorum->keyed}, &call,
+		    in_full))
+		return false;
+	vote->renewing = vote->touched = true;
+	vote->sent_at = now;
+	return true;
+}
+
+static bool repeat_renewal(struct quorum *quorum, size_t which, enum peer_kind kind)
+{
+	return kind == PEER_RENEW && send_renewal(quorum, which, true);
+}
+
+/* A renewal that is still under way counts from when it was sent; once it is answered there is
+ * another. A server that is silent for long is left behind: its connection may be dead. One that is
+ * connected to anew may have lost its scripts, and its answer be read at the next renewal only. */
+static void send_renewals(struct quorum *quorum, nanos began)
+{
+	int64_t ttl_ms = quorum->request.ttl_ms;
+	nanos limit = ttl_ms > 0 ? ttl_ms * NANOS_PER_MS / 2 : NANOS_NEVER;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct vote *vote = &quorum->votes[i];
+		struct peer *peer = &quorum->peers[i];
+
+		if (peer->due_count > 0 && clock_now() - peer->due_since > limit)
+			peer_drop(peer);
+		quorum_dial(quorum, i);
+		if (!vote->renewing && vote->sent_at < began)
+			send_renewal(quorum, i, peer_is_untouched(peer));
+	}
+}
+
+static size_t count_fresh(const struct quorum *quorum, nanos began)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += quorum->votes[i].proved_at >= began;
+	return count;
+}
+
+/* Servers of which something may still come in this round. */
+static size_t count_pending(const struct quorum *quorum)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		const struct peer *peer = &quorum->peers[i];
+
+		count += !peer_is_down(peer) && !peer_is_refused(peer) &&
+			 quorum->votes[i].word == WORD_NONE;
+	}
+	return count;
+}
+
+static void report_renewal(struct quorum *quorum, struct lock_answer *answer)
+{
+	answer->result = quorum_count_word(quorum, WORD_AGAIN) > 0 ? LOCK_SET_AGAIN : LOCK_GRANTED;
+	answer->asked_at = quorum_proved_at(quorum);
+	answer->fence = answer->generation = quorum->fence;
+	quorum_report_flaw(quorum, answer);
+}
+
+/* One round; false: it has not come to an end. */
+static bool renew_round(struct quorum *quorum, nanos began, struct lock_answer *answer)
+{
+	size_t fresh;
+
+	send_renewals(quorum, began);
+	quorum_collect(quorum);
+	fresh = count_fresh(quorum, began);
+	if (fresh >= quorum->majority) {
+		report_renewal(quorum, answer);
+		return true;
+	}
+	if (quorum_count_word(quorum, WORD_NO) > quorum->count - quorum->majority) {
+		quorum_report_loss(quorum, answer);
+		return true;
+	}
+	if (fresh + count_pending(quorum) >= quorum->majority)
+		return false;
+	answer->result = LOCK_FAILED;
+	if (quorum_is_refused(quorum))
+		quorum_explain(quorum, &answer->failure);
+	else
+		failure_set(&answer->failure, EXIT_UNREACHABLE,
+			"only %zu of the quorum's %zu servers renew it", fresh, quorum->count);
+	return true;
+}
+
+/* By a token: nobody stays to bring it to those that are too slow, by the handshake of TLS perhaps.
+ */
+static void renew_the_rest(struct quorum *quorum, nanos began)
+{
+	nanos now = clock_now();
+	struct deadline limit = {
+		.until = now + SHARE_TIMES * (now - began) + SHARE_LEAST, .cancel_fd = -1};
+
+	while (count_pending(quorum) > 0 &&
+		peers_wait(quorum->peers, quorum->count, &limit) == DEADLINE_READY) {
+		send_renewals(quorum, began);
+		quorum_collect(quorum);
+	}
+}
+
+void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	nanos began = clock_now();
+	enum deadline_end end = DEADLINE_READY;
+
+	replies_clear(answer);
+	quorum_unwatch(quorum);
+	quorum_catch_up(quorum);
+	quorum->repeat = repeat_renewal;
+	quorum->keeping = single_is_to_be_kept(&quorum->kept_at);
+	for (size_t i = 0; i < quorum->count; i++)
+		quorum->votes[i].word = WORD_NONE;
+	/* What the last wait has brought counts though time is up. */
+	while (!renew_round(quorum, began, answer)) {
+		if (end != DEADLINE_READY) {
+			answer->result = end == DEADLINE_OVER ? LOCK_TIMEOUT : LOCK_CANCELLED;
+			break;
+		}
+		end = peers_wait(quorum->peers, quorum->count, &deadline);
+	}
+	if (quorum_by_token(quorum) && answer->result == LOCK_GRANTED)
+		renew_the_rest(quorum, began);
+	quorum_watch(quorum);
+}

@@ -1,0 +1,164 @@
+/*
+ * Waiting for a lock on a quorum: in the queue of every server where it was not to be had, blocked
+ * in BLPOP on a list of our own. Whoever gives the lock back wakes the first in the queue of each
+ * of them. Who is woken tries; nothing was handed to him, so the rest is settled by an attempt.
+ */
+#include "redis/quorum/quorum_wait.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "redis/link/connection.h"
+#include "redis/quorum/quorum.h"
+
+#define LISTEN_MS     20000 /* at most, until the next attempt */
+#define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
+#define FOREIGN_MS    1000  /* a foreign client tells nobody when it gives its lock back */
+#define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
+#define PAUSE_MS      10    /* at random, once woken: others may be */
+
+/* How long to listen, in ms. */
+static int64_t listen_ms(const struct quorum *quorum, struct deadline deadline)
+{
+	int64_t most = quorum->foreign ? FOREIGN_MS : LISTEN_MS + clock_jitter(LISTEN_MORE);
+	nanos until = quorum->look_at < deadline.until ? quorum->look_at : deadline.until;
+	int64_t left = until == NANOS_NEVER ? most : (until - clock_now()) / NANOS_PER_MS + 1;
+
+	if (left < FOREIGN_MS)
+		left = FOREIGN_MS;
+	return left < most ? left : most;
+}
+
+/* The lease says how long we shall listen at least; in the same write, so that a waiter never seems
+ * to listen when it does not. */
+static bool send_listening(struct quorum *quorum, size_t which, int64_t ms)
+{
+	struct peer *peer = &quorum->peers[which];
+	char timeout[32], lease[32];
+	const char *expire[] = {"PEXPIRE", quorum->waiter_keys.who, lease};
+	const char *pop[] = {"BLPOP", quorum->waiter_keys.wake, timeout};
+
+	snprintf(lease, sizeof(lease), "%" PRId64, ms + LEASE_MORE_MS);
+	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+	return peer_command(peer, (struct peer_due){PEER_LEASE, 0}, expire, 3) &&
+	       peer_command(peer, (struct peer_due){PEER_MESSAGE, 0}, pop, 3);
+}
+
+/* "look N": in so many ms; any other is meant for now. -1: there is none, or one that makes no
+ * sense. */
+static int64_t read_message(const struct reply *reply)
+{
+	const char *message = reply_text(reply_at(reply, 1));
+	int64_t ms;
+
+	if (!message)
+		return -1;
+	ms = strncmp(message, "look ", 5) == 0 ? strtoll(message + 5, NULL, 10) : 0;
+	return ms >= 0 && ms <= LISTEN_MS ? ms : -1;
+}
+
+static bool is_sensible(enum peer_kind kind, const struct reply *reply)
+{
+	if (kind == PEER_LEASE)
+		return reply_is_integer(reply);
+	return reply_is_nil(reply) || reply_count(reply) == 2;
+}
+
+/* Takes in what has come; *until moves to when a message says. */
+static void hear(struct quorum *quorum, nanos *until)
+{
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct peer *peer = &quorum->peers[i];
+		struct peer_due what;
+		struct reply *reply;
+
+		while (peer_take(peer, &what, &reply)) {
+			int64_t ms = what.kind == PEER_MESSAGE ? read_message(reply) : -1;
+			nanos moment = clock_now() + ms * NANOS_PER_MS;
+
+			if (ms >= 0 && moment < *until)
+				*until = moment + clock_jitter(PAUSE_MS * NANOS_PER_MS);
+			if (!is_sensible(
+				    what.kind, reply)) /* it would answer the next one at once */
+				peer_drop(peer);
+			reply_free(reply);
+		}
+	}
+}
+
+/* Listens wherever it can; how many servers there are that may have something to say. */
+static size_t listen_to_all(struct quorum *quorum, int64_t ms)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct peer *peer = &quorum->peers[i];
+
+		if (peer->due_count == 0)
+			send_listening(quorum, i, ms);
+		count += !peer_is_down(peer);
+	}
+	return count;
+}
+
+static void begin_listening(struct quorum *quorum)
+{
+	quorum->listening = true;
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_connect(&quorum->peers[i]);
+}
+
+/* Behind a BLPOP every other request would wait until that ends. */
+void quorum_stop_listening(struct quorum *quorum)
+{
+	for (size_t i = 0; quorum->listening && i < quorum->count; i++)
+		peer_drop(&quorum->peers[i]);
+	quorum->listening = false;
+}
+
+/* Without a place in the queues only the servers' settle time is waited for. A connection that
+ * broke meanwhile would be found broken by the next attempt only. */
+static enum lock_result rest(struct quorum *quorum, struct deadline deadline)
+{
+	nanos left = quorum->settled_at - clock_now();
+
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_drop(&quorum->peers[i]);
+	if (!deadline_pause(deadline, left > 0 ? left : 0))
+		return LOCK_CANCELLED;
+	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
+}
+
+enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	nanos began = clock_now();
+	int64_t ms = listen_ms(quorum, deadline);
+	nanos *until = &quorum->listen_until;
+	enum deadline_end end = DEADLINE_READY;
+
+	(void)failure;
+	if (!quorum->request.queues)
+		return rest(quorum, deadline);
+	if (*until == 0)
+		*until = began + ms * NANOS_PER_MS;
+	begin_listening(quorum);
+	while (end == DEADLINE_READY && clock_now() < *until) {
+		struct deadline limit = deadline;
+
+		/* Where too few are left to be woken by, it is tried again soon. */
+		if (listen_to_all(quorum, ms) < quorum->majority && *until > began + NANOS_PER_SEC)
+			*until = began + NANOS_PER_SEC;
+		if (*until < limit.until)
+			limit.until = *until;
+		limit.least = 0;
+		end = peers_wait(quorum->peers, quorum->count, &limit);
+		hear(quorum, until);
+	}
+	if (end == DEADLINE_CANCELLED)
+		return LOCK_CANCELLED;
+	quorum_stop_listening(quorum);
+	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
+}

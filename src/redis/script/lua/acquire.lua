@@ -1,0 +1,325 @@
+-- Takes the lock, claims what was handed over, or queues for it.
+-- ARGV  4   x, s, or pK for one of K permits
+--       5   ttl (ms), or --at-least where that is longer
+--       6   the lease of a waiter (ms); 0: does not wait
+--       7   the ticket from an earlier answer; 0: none yet
+--       8   the head start of its priority (us)
+--       9   how long a holder that it knew may still come back (ms); 0: knew none
+--       10  the fence it saw then: a counter below that means that the server lost its memory
+--       11  TEXT for who
+--       12  a success that is less than that ago will do (ms); 0: do not ask
+--       13  so does one on record under this ID; '': do not ask
+--       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
+--       15  take nothing from a server that has been up for less than that (ms); may be left out. Below 0:
+--           the same, but one that does not say for how long passes
+--       16  of how many servers this is one, in a quorum; may be left out: it is the only one
+--       17  on a quorum: who waits, a token that stays the same through all attempts
+--       18  on a quorum: how long the lock is held for until confirm.lua (ms)
+-- ->    granted, now, fence, generation, {handed} [, 1: it does not say for how long it has been up]
+--       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
+--             by itself), holder, who, {handed} [, how long the server gives no lock for no other
+--             reason than that it has not been up for long enough, and for how long it has (ms)]
+--       already, now, when that success was (us), {handed}
+--       within, now, token, fence, generation, mode, who, ended, same: one of these holds it already, in
+--             a mode that covers this one: the caller is a holder inside it from now on, for its TTL.
+--             mode, who: that one's; ended (1): it has given the lock back, and others inside keep it;
+--             same (1): it, or one inside it, is a dlock hold for the same process, and does for the caller
+--       deadlock, token, word: one of these holds it in a mode that this one would have to wait for
+--       ended: a late request of somebody who gave the lock back since
+--       size, n: on record is a quorum of n servers, and that is not what the caller knows
+--       twice: on a quorum: this attempt has been here before, so the server is listed twice
+local want, most = mode_of(ARGV[4])
+local ttl, lease, ticket, off = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[9])
+local text, cooldown, once, outer = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14] or ''
+local settle, size = tonumber(ARGV[15] or 0), tonumber(ARGV[16] or 0)
+local waiter = ARGV[17] or me
+local first = ticket == 0
+-- For how long the server has been up (ms); the moment from which on that is enough (us); 1 if it does
+-- not say. nil: it was not asked.
+local up, settled, unknown
+
+local granted, contended, waited_us, last_ticket, success, inner =
+  know('granted', 'contended', 'waited_us', 'ticket', 'success', 'inner')
+
+local function grant(claimed)
+  local fence = next_fence()
+  local gen = fence
+  if want ~= 'x' and cur and meta.gen > 0 then
+    gen = meta.gen
+  end
+  if not first then
+    waited_us = waited_us + math.max(0, now() - ticket)
+  end
+  call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'granted', int(granted + 1),
+    'waited_us', int(waited_us), 'inner', (want == 'x' or not cur) and '0' or int(inner))
+  keep_meta_today(fence, ttl)
+  call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text, 'PX', ttl)
+  if claimed then
+    call('DEL', WAKE)
+  end
+  place(me, want, ttl)
+  return {'granted', now(), fence, gen, handed, unknown}
+end
+
+-- Whether the server has been up for long enough. It counts whole seconds, from the one in which it
+-- started: so it did that before the next one began. After its clock was set back behind that, it says
+-- less than nothing.
+local function has_settled()
+  local info = settle > 0 and call('INFO', 'server') or redis.pcall('INFO', 'server')
+  local seconds = type(info) == 'string' and tonumber(info:match('uptime_in_seconds:(%d+)'))
+  if not seconds then
+    unknown = settle < 0 and 1 or error('INFO does not say for how long the server has been up')
+    return true
+  end
+  up = seconds * 1000
+  settled = (math.floor(now() / 1000000) - seconds + 1) * 1000000 + math.abs(settle) * 1000
+  return settled <= now()
+end
+
+if has_ended() then
+  return {'ended'}
+end
+if meta.size ~= size then
+  if meta.size > 0 then
+    return {'size', meta.size}
+  end
+  meta.size = size
+  call('HSET', META, 'size', size)
+  keep_meta(0)
+end
+purge()
+
+local function at_once()
+  return (not cur or sharing()) and call('ZCARD', QUEUE) == 0 and fits(want, most)
+end
+
+-- The usual case: nobody has it, nobody waits, and nothing else is asked for.
+local plain = first and off == 0 and size == 0 and outer == '' and cooldown == 0 and once == ''
+if plain and at_once() and (settle == 0 or has_settled()) then
+  return grant(false)
+end
+--+ handing.lua
+
+-- One server's part of a quorum: who holds is settled by a majority, and by confirm.lua. So neither
+-- the counter nor anything else that lasts is written yet.
+local function promise()
+  local tentative = ARGV[18]
+  call('SET', WHO, ARGV[4] .. '|' .. int(now()) .. '|' .. text, 'PX', tentative)
+  place(me, want, tentative)
+  return {'granted', now(), next_fence(), next_fence(), handed, unknown}
+end
+
+local function queue()
+  if first then
+    ticket = math.max(last_ticket + 1, now())
+  end
+  call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
+  local new = call('ZADD', QUEUE, 'NX', ticket - ARGV[8], waiter) == 1
+  -- Where nobody is handed the lock, the dead are not passed over by the way either.
+  if size > 0 then
+    call('PEXPIRE', QUEUE, MINUTE)
+  elseif new then
+    call('PEXPIRE', QUEUE, DAY)
+  end
+end
+
+local function busy()
+  if first then
+    call('HSET', META, 'contended', int(contended + 1), 'ticket', int(math.max(last_ticket, ticket)))
+    if meta.fence == 0 then
+      keep_meta(0)
+    end
+  end
+  local holder, left = cur or '', 0
+  local pause = math.max(0, math.ceil((meta.off - now()) / 1000))
+  if sharing() then
+    local share = call('ZRANGE', HOLDERS, 0, 0, 'WITHSCORES')
+    holder = share[1] or ''
+    if want == 'p' and cur == WORDS.p and share[2] then
+      left = math.max(0, share[2] - ms())
+    else
+      left = call('PTTL', K)
+    end
+    if want == 's' and cur == WORDS.s and pause > 0 then
+      left = pause
+    end
+  elseif cur then
+    left = call('PTTL', K)
+  else
+    left = pause
+  end
+  -- A foreign value may be of any size; no token of ours is that long.
+  holder = holder:sub(1, 119)
+  local who = holder ~= '' and call('GET', who_of(holder)) or ''
+  local rank = lease > 0 and call('ZRANK', QUEUE, waiter) or -1
+  -- Would it be granted, but for that?
+  meta.off = 0
+  if settled and settled > now() and fits(want, most) then
+    return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed,
+      math.ceil((settled - now()) / 1000), up}
+  end
+  return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
+end
+
+-- Leaves nothing of the caller behind, and hands on what he was handed.
+local function step_aside()
+  local mine, rank = is_mine(want), not first and call('ZRANK', QUEUE, me)
+  if mine and want == 'x' then
+    call('DEL', K)
+    cur = false
+  elseif mine then
+    drop_share(me)
+  end
+  if mine or not first then
+    call('ZREM', QUEUE, me)
+    call('DEL', WHO, WAKE)
+  end
+  if not cur or sharing() then
+    hand_on()
+  end
+  if rank == 0 and cur and #handed == 0 then
+    tell_head(0)
+  end
+end
+
+-- The answer if the caller runs under one that has it: it is a holder inside that one, or would wait for
+-- itself.
+local function within()
+--+ inner.lua
+  local function agrees(who, fields)
+    who = '\t' .. who:gsub('^[^|]*|[^|]*|', '') .. '\t'
+    for _, field in ipairs(fields) do
+      if not who:find('\t' .. field .. '=' .. text:match(field .. '=([^\t]*)') .. '\t', 1, true) then
+        return false
+      end
+    end
+    return true
+  end
+
+  -- An environment may travel to another host or survive a boot; a token alone proves nothing then.
+  -- Nor does that of a detached lock: nobody renews it for those who run below it. One that has ended is
+  -- a holder only as long as somebody lives inside it, for whoever runs under that one in turn.
+  local function is_outer(token, name, who)
+    return name and agrees(who, {'host', 'boot'}) and not who:find('\tdetached=1\t', 1, true)
+      and (name == token or select(2, kept_until(token)))
+  end
+
+  -- Whether a dlock hold for the same process keeps the lock already: one release ends them all.
+  local function is_same(token, name, who)
+    local process = {'pidns', 'pid', 'start', 'hold'}
+    if not text:find('\thold=1', 1, true) then
+      return false
+    end
+    if name == token and agrees(who, process) then
+      return true
+    end
+    for _, inner in ipairs(call('ZRANGE', companion('inner:', token), 0, -1)) do
+      if inner ~= me and agrees(call('GET', companion('who:', inner)) or '', process) then
+        return true
+      end
+    end
+    return false
+  end
+
+  local function join(token, name, who)
+    local mode = cur == name and 'x' or ARGV[4]
+    local same = is_same(token, name, who)
+    -- Nobody would stay to renew a detached one.
+    if not same and not text:find('\tdetached=1', 1, true) then
+      enter(token, me, ttl, mode:upper() .. '|' .. int(now()) .. '|' .. text)
+      outlast(name, ttl)
+    end
+    return {'within', now(), token, meta.fence, meta.gen, mode, who, name == token and 0 or 1,
+      same and 1 or 0}
+  end
+
+  for token in outer:gmatch('%S+') do
+    local name = name_of(token)
+    local who = name and call('GET', who_of(name)) or ''
+    if is_outer(token, name, who) then
+      step_aside()
+      if cur == name or cur == WORDS[want] then
+        return join(token, name, who)
+      end
+      return {'deadlock', token, cur}
+    end
+  end
+end
+
+-- The same for a success. One that lies ahead is of a clock that was set back since: it must not count
+-- for longer than asked for either.
+local function already()
+  local when = math.abs(now() - success) < cooldown * 1000 and success
+  if not when and once ~= '' then
+    when = tonumber(call('GET', companion('once:', once)))
+  end
+  if when then
+    step_aside()
+    return {'already', now(), when, handed}
+  end
+end
+
+-- Nobody is to be granted the lock while a holder may come back to a server that lost its memory, or
+-- to one that has not been up for long.
+local function keep_off()
+  local moment = 0
+  if not cur and off > 0 and meta.fence < tonumber(ARGV[10]) then
+    moment = now() + off * 1000
+  end
+  if settle ~= 0 and not (up or unknown) then
+    has_settled()
+  end
+  if settled and settled > now() then
+    moment = math.max(moment, settled)
+  end
+  if meta.off < moment then
+    meta.off = moment
+    call('HSET', META, 'off', int(moment))
+    keep_meta(0)
+  end
+end
+
+local pointless = (cooldown > 0 or once ~= '') and already() or outer ~= '' and within()
+if pointless then
+  return pointless
+end
+-- A waiter asked when it queued, and claims what it was handed since.
+if (off > 0 or settle ~= 0) and cur ~= me then
+  keep_off()
+end
+
+if size > 0 then
+  if cur == me then
+    return {'twice'}
+  end
+  if fits(want, most) then
+    return promise()
+  end
+  if lease > 0 then
+    queue()
+    call('DEL', companion('wake:', waiter))
+  end
+  return busy()
+end
+
+if is_mine(want) then
+  -- More of a batch of sharers than one script hands out.
+  if want ~= 'x' then
+    hand_on(true)
+  end
+  return grant(true)
+end
+if at_once() then
+  return grant(false)
+end
+if lease > 0 then
+  queue()
+end
+if not cur or sharing() then
+  hand_on(true)
+  -- All that were ahead may turn out to be dead.
+  if got or lease == 0 and call('ZCARD', QUEUE) == 0 and fits(want, most) then
+    return grant(got)
+  end
+end
+return busy()

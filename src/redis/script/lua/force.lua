@@ -1,0 +1,49 @@
+-- Breaks the lock, whoever holds it, another Redis client too, and hands on to those who wait. Nobody
+-- who held it can set it again: at his next renewal, or when he gives it back, he learns that it is lost.
+-- ->    broken | free, now, left (ms; -1: it would not have ended by itself), {the holders' who; '': it is
+--       not known}, {handed}
+--+ handing.lua
+purge()
+know()
+local result, left, holders = cur and 'broken' or 'free', cur and call('PTTL', K) or 0, {}
+
+-- One who runs counts his loss himself.
+local function drop(token)
+  local who = call('GET', who_of(token)) or ''
+  if (who .. '\t'):find('\tdetached=1\t', 1, true) then
+    count('lost')
+  end
+  holders[#holders + 1] = who
+  token = token:gsub(ENDED .. '$', '')
+  call('DEL', companion('who:', token), companion('wake:', token), companion('waits:', token),
+    companion('inner:', token))
+end
+
+local tokens = {}
+if sharing() then
+  tokens = call('ZRANGE', HOLDERS, 0, -1)
+elseif cur then
+  tokens = {cur}
+end
+call('DEL', K, HOLDERS)
+cur = false
+for _, token in ipairs(tokens) do
+  -- A foreign value may be of any size; no token of ours is that long.
+  if #token < 120 then
+    drop(token)
+  else
+    holders[#holders + 1] = ''
+  end
+end
+-- Where the lock is free its last holder may still be there, and about to set it again.
+if result == 'broken' or meta.fence > 0 then
+  meta.off = 0
+  next_generation()
+  call('HSET', META, 'token', '', 'off', '0', 'inner', '0')
+end
+if meta.size > 0 then
+  call_next()
+else
+  hand_on(true)
+end
+return {result, now(), left, holders, handed}

@@ -1,0 +1,39 @@
+-- One lock as `dlock status` shows it; changes nothing.
+-- ->    now, free | exclusive | foreign | shared | permits, left (ms; -1: never by itself), fence,
+--       {holder's left (ms), who, ...}, {who of waiters, the first first}, {the counters}
+local kind, left, holders, waiters = 'free', -1, {}, {}
+local counters = {know('granted', 'contended', 'timeouts', 'lost', 'waited_us', 'held_us')}
+
+if sharing() then
+  kind = cur == WORDS.s and 'shared' or 'permits'
+  local shares = call('ZRANGEBYSCORE', HOLDERS, int(ms()), '+inf', 'WITHSCORES')
+  for i = 1, #shares, 2 do
+    holders[#holders + 1] = shares[i + 1] - ms()
+    holders[#holders + 1] = call('GET', who_of(shares[i])) or ''
+  end
+elseif cur then
+  -- A foreign value may be of any size; no token of ours is that long.
+  local who = #cur < 120 and call('GET', who_of(cur))
+  kind = who and 'exclusive' or 'foreign'
+  if who then
+    holders = {call('PTTL', K), who}
+  end
+end
+if cur then
+  left = call('PTTL', K)
+end
+
+-- In pieces: Lua's stack takes some thousands of arguments.
+local queued = call('ZRANGE', QUEUE, 0, -1)
+for from = 1, #queued, 500 do
+  local names = {}
+  for i = from, math.min(from + 499, #queued) do
+    names[#names + 1] = companion('who:', queued[i])
+  end
+  for _, who in ipairs(call('MGET', unpack(names))) do
+    if who then
+      waiters[#waiters + 1] = who
+    end
+  end
+end
+return {now(), kind, left, meta.fence, holders, waiters, counters}

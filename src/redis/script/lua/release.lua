@@ -1,0 +1,196 @@
+-- Gives back whatever the caller has: the lock, a share, a request that may have landed, its place
+-- in the queue; then hands on. May be repeated.
+-- ARGV  4  x, s, or pK
+--       5  0, or let it expire then instead (ms)
+--       6  the fence and
+--       7  the generation of the grant; 0: knows of none
+--       8  when it was granted (us)
+--       9  1: a loss is news, and counts
+--      10  1: COMMAND ended well, which is put on record
+--      11  for how long somebody may ask for that (ms)
+--      12  put it on record under this ID as well; '': under none
+--      13  how long that record lives (ms)
+--      14  until when the caller's lease lasts in any case, renewals included (us); may be left out
+--      15  where the caller may be a holder inside another: the token of that one, whose 4, 6 and 7 are
+--          then; or the tokens of all that it may be inside, as long as it knows of no grant
+-- ->    released | gone | lost, {handed}; and if the lock stays: {the pids of those inside, with whom}, 1 if
+--       it is with the holder around the caller
+--       gone: it was not there, and nobody whom the server remembers has come since the grant, or no
+--       grant is known
+local want = mode_of(ARGV[4])
+local left, fence, gen = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
+local success, cooldown, once = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
+local proof, outer = tonumber(ARGV[14] or 0), ARGV[15] or ''
+local result, rank, look, pids = 'released', false, false, {}
+
+local held_us, inner = know('held_us', 'inner')
+purge()
+local repeated, known, known_gen = has_ended(), meta.fence, meta.gen
+local mine = is_mine(want)
+-- Whose lock it is about: the caller's, or that of the holder around it; and what the lock calls that one.
+local holder, name, inside = me, me, false
+if not mine and (cur == me .. ENDED or sharing() and call('ZSCORE', HOLDERS, me .. ENDED)) then
+  mine, name = true, me .. ENDED -- repeated
+end
+
+-- The lock, or the share, is nobody's any longer.
+local function free()
+  local rest = {companion('who:', holder), companion('wake:', holder), companion('waits:', holder)}
+  if cur == name then
+    call('DEL', K, unpack(rest))
+    cur = false
+    return
+  end
+  local before = latest()
+  local last = drop_share(name)
+  call('DEL', unpack(rest))
+  look = last and last < before and last - ms()
+  if not last and meta.off <= now() then
+    -- A renewal of ours that comes late finds a later generation. Not while others may return.
+    meta.fence = next_fence()
+    meta.gen = meta.fence
+  end
+end
+
+-- kept: somebody inside lives on. around: the holder around the caller goes on, so nothing ends here.
+local kept, around = false, false
+if mine and (left > 0 or inner > 0) or not mine and outer ~= '' then
+--+ inner.lua
+  local was = false
+  for token in (mine and '' or outer):gmatch('%S+') do
+    was = call('ZREM', companion('inner:', token), me) == 1
+    if name_of(token) and (was or repeated or fence > 0) then
+      holder, name, inside = token, name_of(token), true
+      result = (was or repeated) and 'released' or 'gone'
+      break
+    end
+  end
+  local last, lived = nil, false
+  if mine or inside then
+    last, lived = kept_until(holder)
+  end
+  around = inside and name == holder
+  if mine and left > 0 then
+    -- Whoever leaves last is to know of it.
+    if lived then
+      call('ZADD', companion('inner:', me), int(ms() + left), LEAST)
+    end
+    last = math.max(last or 0, ms() + left)
+  end
+  if last and not around and (lived or left > 0 or inside) then
+    look, kept = last - ms(), lived
+    local others = keep_for(holder, last)
+    pids = mine and others or pids
+  elseif mine or inside and not around then
+    free()
+    call('DEL', companion('inner:', holder))
+  end
+  if inner > 0 and not last and not sharing() then
+    call('HSET', META, 'inner', '0')
+  end
+elseif mine then
+  free()
+end
+if not mine then
+  rank = call('ZRANK', QUEUE, me)
+  if rank then
+    call('ZREM', QUEUE, me)
+    count('timeouts')
+  end
+  call('DEL', WHO, WAKE, companion('waits:', me))
+  if not repeated and not rank and not inside then
+    if fence == 0 or want == 'x' and not cur and meta.fence <= fence
+      or want ~= 'x' and (not cur or cur == WORDS[want]) and meta.gen <= gen then
+      result = 'gone'
+    else
+      result = 'lost'
+      if news then
+        count('lost')
+      end
+    end
+  elseif repeated and cur and not sharing()
+    and mode_of(call('GET', companion('who:', cur)) or '') then
+    -- Repeated because the answer was lost: so nobody knows to whom it was handed.
+    handed[1] = cur
+  end
+end
+if mine and since > 0 and not repeated then
+  held_us = held_us + math.max(0, now() - since)
+end
+
+-- With the token cleared and the counter not below ours, no late renewal sets the lock again.
+local changes = {'held_us', int(held_us)}
+local function change(field, value)
+  changes[#changes + 1] = field
+  changes[#changes + 1] = value
+end
+if not repeated then
+  -- The last four that gave it back; of those that share it more come in between two tries of one.
+  local most = want == 'x' and outer == '' and '^%S+ %S+ %S+' or '^%S+' .. (' %S+'):rep(18)
+  local before = meta.ended:match(most) or meta.ended
+  change('ended', before == '' and me or me .. ' ' .. before)
+end
+meta.fence, meta.gen = math.max(meta.fence, fence), math.max(meta.gen, gen)
+if meta.fence > known or meta.gen > known_gen then
+  change('fence', int(meta.fence))
+  change('gen', int(meta.gen))
+end
+if not around and (meta.token == holder or meta.token == holder .. ENDED) then
+  change('token', kept and holder .. ENDED or '')
+end
+-- What its only holder gives back need not be waited for any longer. Where the server has forgotten him,
+-- his lease proves that he was the one: else it may have forgotten as well that he had lost it to
+-- another, who is on his way back. So may others be of those that shared it.
+if meta.off > 0 and want == 'x' and (mine or result == 'gone' and now() < proof) then
+  meta.off = 0
+  change('off', '0')
+end
+-- Before anybody is handed the lock, so that whoever is sees it.
+if success and result ~= 'lost' then
+  change('success', int(now()))
+  if cooldown > math.max(MONTH, meta.keep) then
+    meta.keep = cooldown
+    change('keep', int(cooldown))
+  end
+  if once ~= '' then
+    call('SET', companion('once:', once), int(now()), 'PX', ARGV[13])
+  end
+end
+call('HSET', META, unpack(changes))
+if known == 0 or success and meta.keep > MONTH then
+  keep_meta(0)
+end
+
+local function answer()
+  if around or #pids > 0 then
+    return {result, handed, pids, around and 1 or 0}
+  end
+  return {result, handed}
+end
+
+-- The usual case: nobody waits.
+local head = call('ZRANGE', QUEUE, 0, 0)[1]
+if not head then
+  return answer()
+end
+--+ handing.lua
+if meta.size > 0 then
+  -- Who only gives an attempt back tries again himself.
+  if not cur and fence > 0 then
+    call_next()
+  end
+elseif not cur or sharing() then
+  hand_on(true, head)
+end
+if #handed == 0 then
+  if not cur and meta.off > now() then
+    look = math.ceil((meta.off - now()) / 1000)
+  end
+  if look then
+    tell_head(look)
+  elseif rank == 0 and cur then
+    tell_head(0)
+  end
+end
+return answer()

@@ -1,0 +1,112 @@
+-- Extends the lease; or sets the lock again where the server has lost it and nobody whom it
+-- remembers has come since.
+-- ARGV  4  x, s, or pK
+--       5  ttl (ms), or what is left of --at-least where that is longer
+--       6  the fence and
+--       7  the generation of the grant
+--       8  who, in full
+--       9  of how many servers this is one, in a quorum; may be left out: it is the only one
+--       10 1: what is remembered of the lock is to live on; once a day will do; may be left out
+--       11 the token of the holder inside which the caller is one; '', or left out: it is inside none.
+--          4, 6, 7 and 8 are that holder's then, and
+--       12 1: that holder has ended, as the caller knows
+--       13 the caller's own who
+-- ->    extended | again, 1 if the holder around the caller has ended, else 0
+--       denied
+local want, most = mode_of(ARGV[4])
+local ttl, fence, gen, who = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local size, outer = tonumber(ARGV[9] or '0'), ARGV[11] or ''
+
+purge()
+local again, inner = know('again', 'inner')
+
+-- Given back, though the lock may stay: a renewal that comes late changes nothing, and loses nothing.
+local function is_over()
+  return has_ended() or cur == me .. ENDED
+    or sharing() and call('ZSCORE', HOLDERS, me .. ENDED) ~= false
+end
+
+local function may_return()
+  if is_over() then
+    return false
+  end
+  if want == 'x' then
+    return not cur and (meta.fence < fence or meta.fence == fence and meta.token == me)
+  end
+  if meta.gen > gen then
+    return false
+  end
+  -- Beside others only where the server forgot this grant too: else the share was given back,
+  -- and this is a renewal that was under way for too long.
+  if not cur then
+    return true
+  end
+  meta.off = 0 -- it is for whoever returns
+  return fits(want, most) and (meta.fence < fence or again == gen)
+end
+
+local done = function() end
+
+-- No renewal shortens what a holder inside, or around it, relies on.
+if inner > 0 or outer ~= '' then
+--+ inner.lua
+  if outer ~= '' then
+    if is_over() then
+      return {'denied'}
+    end
+    -- The holder around the caller is what it renews, as the lock calls that one.
+    local caller, ended = me, outer .. ENDED
+    local has = ARGV[12] == '1' or meta.token == ended
+    me, WHO = name_of(outer) or has and ended or outer, companion('who:', outer)
+    done = function()
+      enter(outer, caller, tonumber(ARGV[5]), ARGV[13])
+    end
+  end
+  if is_mine(want) then
+    ttl = math.max(ttl, left_of(me))
+  end
+end
+
+if is_mine(want) then
+  -- Promised, but not confirmed in time: now it is. Or forgotten.
+  if size > 0 and meta.fence < fence then
+    call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'size', size)
+    call('SET', WHO, who, 'PX', ttl)
+  elseif meta.fence == 0 then
+    call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me)
+  end
+  if call('PEXPIRE', WHO, ttl) == 0 then
+    call('SET', WHO, who, 'PX', ttl)
+  end
+  if meta.fence == 0 or ARGV[10] == '1' then
+    keep_meta(ttl)
+  end
+  if want == 'x' then
+    call('PEXPIRE', K, ttl)
+  else
+    place(me, want, ttl)
+  end
+  done()
+  return {'extended', me == outer .. ENDED and 1 or 0}
+end
+
+if may_return() then
+  call('HSET', META, 'fence', int(math.max(meta.fence, fence)), 'gen', int(gen), 'again', int(gen),
+    'token', me, 'size', size)
+  if want == 'x' then
+    call('HSET', META, 'off', '0')
+  end
+  keep_meta(ttl)
+  call('SET', WHO, who, 'PX', ttl)
+  done()
+  place(me, want, ttl)
+  return {'again', me == outer .. ENDED and 1 or 0}
+end
+-- Of a quorum one server may well refuse, and go on doing so. Of a loss the holder around tells.
+if size == 0 and outer == '' and not is_over() then
+  count('lost')
+  if meta.fence == 0 then
+    call('PEXPIRE', META, MONTH)
+  end
+end
+return {'denied'}

@@ -1,0 +1,191 @@
+/* The reply to a request to acquire: see acquire.lua. */
+#include "redis/script/replies.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "net/server.h"
+#include "redis/link/connection.h"
+#include "redis/link/error_reply.h"
+#include "redis/single/single.h"
+
+#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
+
+static uint64_t read_fence(const struct reply *reply)
+{
+	return (uint64_t)reply_within(reply, 0, REPLIES_US_MOST);
+}
+
+static void fail_nonsense(const struct link *link, struct lock_answer *answer)
+{
+	answer->result = LOCK_FAILED;
+	error_reply_nonsense(&answer->failure, link_server_name(link));
+}
+
+/* A fencing token that nobody can compare is none. */
+static void read_grant(
+	const struct link *link, const struct reply *reply, struct lock_answer *answer)
+{
+	int64_t fence = reply_integer(reply_at(reply, 2));
+
+	if (fence < 1 || fence > REPLIES_US_MOST) {
+		fail_nonsense(link, answer);
+		return;
+	}
+	answer->result = LOCK_GRANTED;
+	answer->asked_at = link->sent_at;
+	answer->granted_at = clock_now();
+	answer->since_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
+	answer->fence = (uint64_t)fence;
+	answer->generation = read_fence(reply_at(reply, 3));
+	replies_read_handed(reply_at(reply, 4), answer);
+	answer->unsettled = reply_at(reply, 5) != NULL;
+}
+
+static void read_busy(const struct reply *reply, struct lock_answer *answer)
+{
+	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
+	int64_t left = reply_within(reply_at(reply, 5), -1, REPLIES_MS_MOST);
+	const char *token = reply_text(reply_at(reply, 6));
+	struct owner_record record;
+
+	answer->result = LOCK_BUSY;
+	answer->fence = read_fence(reply_at(reply, 2));
+	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
+	answer->rank = (int)reply_within(reply_at(reply, 4), -1, REPLIES_RANK_MOST);
+	answer->free_in_ms = left;
+	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
+	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
+	answer->known = owner_record_read(&record, reply_text(reply_at(reply, 7)));
+	answer->foreign = !answer->known && answer->holder_token[0] != '\0';
+	if (answer->known) {
+		answer->holder = record.owner;
+		answer->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+	}
+	replies_read_handed(reply_at(reply, 8), answer);
+	answer->settling_ms = reply_within(reply_at(reply, 9), 0, REPLIES_MS_MOST);
+	answer->up_ms = reply_within(reply_at(reply, 10), 0, REPLIES_MS_MOST);
+}
+
+static void read_within(
+	const struct link *link, const struct reply *reply, struct lock_answer *answer)
+{
+	const char *token = reply_text(reply_at(reply, 2));
+
+	const char *mode = reply_text(reply_at(reply, 5));
+
+	answer->result = LOCK_WITHIN;
+	answer->asked_at = link->sent_at;
+	answer->granted_at = clock_now();
+	answer->since_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
+	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
+	answer->fence = read_fence(reply_at(reply, 3));
+	answer->generation = read_fence(reply_at(reply, 4));
+	answer->whole = mode && *mode == 'x';
+	answer->covered = reply_integer(reply_at(reply, 8)) == 1;
+}
+
+void around_learn(struct around *around, const struct lock_answer *answer, const char *mode,
+	const struct reply *reply)
+{
+	const char *who = reply_text(reply_at(reply, 6));
+
+	strlcpy(around->token, answer->holder_token, sizeof(around->token));
+	strlcpy(around->mode, answer->whole ? "x" : mode, sizeof(around->mode));
+	strlcpy(around->who, who ? who : "", sizeof(around->who));
+	around->ended = reply_integer(reply_at(reply, 7)) == 1;
+}
+
+static void read_already(const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_ALREADY;
+	answer->done_ms = (reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST) -
+				  reply_within(reply_at(reply, 2), 0, REPLIES_US_MOST)) /
+			  1000;
+	if (answer->done_ms < 0)
+		answer->done_ms = 0;
+	replies_read_handed(reply_at(reply, 3), answer);
+}
+
+static void read_size(
+	const struct link *link, const struct reply *reply, struct lock_answer *answer)
+{
+	answer->result = LOCK_FAILED;
+	failure_set(&answer->failure, EXIT_CONFIG,
+		"%s has a quorum of %" PRId64
+		" servers on record for this lock, but the server URL lists another number; list "
+		"the same servers everywhere",
+		link_server_name(link), reply_integer(reply_at(reply, 1)));
+}
+
+void replies_read_take(
+	const struct link *link, const struct reply *reply, struct lock_answer *answer)
+{
+	const char *word = reply_text(reply_at(reply, 0));
+
+	strlcpy(answer->server, link->route.text, sizeof(answer->server));
+	if (word && strcmp(word, "granted") == 0) {
+		read_grant(link, reply, answer);
+	} else if (word && strcmp(word, "busy") == 0) {
+		read_busy(reply, answer);
+	} else if (word && strcmp(word, "within") == 0) {
+		read_within(link, reply, answer);
+	} else if (word && strcmp(word, "deadlock") == 0) {
+		answer->result = LOCK_FAILED;
+		word = reply_text(reply_at(reply, 2));
+		failure_set(&answer->failure, EXIT_DEADLOCK,
+			"waiting would deadlock: the dlock around this one holds it %s; use the "
+			"same mode inside",
+			word && strcmp(word, "dlock:shared") == 0 ? "shared (-s)"
+								  : "by a permit (--permits)");
+	} else if (word && strcmp(word, "size") == 0) {
+		read_size(link, reply, answer);
+	} else if (word && strcmp(word, "already") == 0) {
+		read_already(reply, answer);
+	} else if (word && strcmp(word, "ended") == 0) {
+		answer->result = LOCK_LOST;
+	} else {
+		fail_nonsense(link, answer);
+	}
+}
+
+void replies_clear(struct lock_answer *answer)
+{
+	memset(answer, 0, offsetof(struct lock_answer, handed));
+}
+
+void replies_read_handed(const struct reply *list, struct lock_answer *answer)
+{
+	answer->handed_count = 0;
+	for (size_t i = 0; i < reply_count(list) && i < LOCK_HANDED_MOST; i++) {
+		const char *token = reply_text(reply_at(list, i));
+
+		if (token)
+			strlcpy(answer->handed[answer->handed_count++], token, LOCK_TOKEN_SIZE);
+	}
+}
+
+bool replies_read_denial(const struct reply *reply, struct lock_answer *answer)
+{
+	static const struct {
+		const char *word, *reason;
+	} denials[] = {
+		{"denied", "not held with this token: it is wrong, or has expired"},
+		{"ended", "the lock was given back with this token before"},
+		{"attended",
+			"the token is that of a holder that still runs and gives the lock back "
+			"itself; --force breaks it"},
+	};
+	const char *word = reply_text(reply_at(reply, 0));
+
+	for (size_t i = 0; word && i < sizeof(denials) / sizeof(denials[0]); i++) {
+		if (strcmp(word, denials[i].word) != 0)
+			continue;
+		answer->result = LOCK_LOST;
+		failure_set(&answer->failure, EXIT_BUSY, "%s", denials[i].reason);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,58 @@
+/* The Lua scripts that do all of a lock's work in the server, and how they are called. */
+#ifndef DLOCK_REDIS_SCRIPT_SCRIPT_H
+#define DLOCK_REDIS_SCRIPT_SCRIPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct connection;
+struct keys;
+
+struct script {
+	const char *sha;  /* SHA-1 in hex: what EVALSHA asks for */
+	const char *text; /* what EVAL sends */
+	size_t length;
+};
+
+/* What a line of a script, counted from 1, calls first: a command of Redis, cut to fit. False:
+ * none. */
+bool script_command_at(const struct script *script, int line, char command[static 24]);
+
+/* Made from src/redis/script/lua at build time by embed.sh; each says there what it takes and
+ * answers. */
+extern const struct script script_acquire, script_release, script_renew, script_verify,
+	script_inspect, script_circle, script_confirm, script_force, script_detached_renew,
+	script_detached_release, script_extend;
+
+#define CALL_WORDS   80
+#define CALL_NUMBERS 12
+
+/* One call of a script: borrowed strings, which must live until it is sent (and sent again). */
+struct call {
+	const struct script *script;
+	size_t count;
+	const char *words[CALL_WORDS];
+	size_t lengths[CALL_WORDS];
+	size_t number_count;
+	int replicas; /* WAIT for so many behind it; 0: do not */
+	int64_t replicas_ms;
+	char numbers[CALL_NUMBERS][24];
+};
+
+/* A call with what every script takes: the keys, how companions are named, a token. */
+void call_begin(
+	struct call *call, const struct script *script, const struct keys *keys, const char *token);
+/* A call that touches no other key than the lock. */
+void call_begin_alone(
+	struct call *call, const struct script *script, const struct keys *keys, const char *token);
+void call_add(struct call *call, const char *text);
+void call_add_number(struct call *call, int64_t number);
+
+/* Behind it the server is to wait until so many replicas have what it wrote, or so long: WAIT. */
+void call_wait(struct call *call, int replicas, int64_t ms);
+
+/* Puts it into the connection's buffer: by its hash, or in full. False: out of memory. */
+bool call_append(struct call *call, struct connection *connection, bool in_full);
+
+#endif

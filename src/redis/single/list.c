@@ -1,0 +1,486 @@
+/* Looking at locks: for `dlock status`. Changes nothing in the server. */
+#include "redis/single/list.h"
+
+#include <bsd/stdlib.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/name.h"
+#include "redis/keys.h"
+#include "redis/link/cluster_masters.h"
+#include "redis/link/command.h"
+#include "redis/link/connection.h"
+#include "redis/link/error_reply.h"
+#include "redis/link/link.h"
+#include "redis/script/owner_record.h"
+#include "redis/script/replies.h"
+#include "redis/script/script.h"
+
+#define SCAN_COUNT "1000"
+
+struct found {
+	char *name;        /* owned */
+	struct link *link; /* borrowed; where it was found */
+};
+
+struct listing {
+	struct link own;    /* with the URL's server */
+	struct link *nodes; /* owned; with a Cluster's masters */
+	size_t node_count;
+	struct link *link; /* borrowed; the one in use */
+	const char *prefix;
+	char *const *patterns;
+	size_t pattern_count;
+	bool idle_too;
+	struct deadline deadline;
+	nanos span; /* for each answer, as many as there may be */
+	struct failure *failure;
+	struct found *names; /* owned */
+	size_t name_count, name_size;
+};
+
+/* Set the listing's failure; false. */
+static bool listing_fail_memory(struct listing *listing)
+{
+	return failure_set(listing->failure, EXIT_SYSTEM, "out of memory");
+}
+
+static bool listing_fail_nonsense(struct listing *listing)
+{
+	return error_reply_nonsense(listing->failure, link_server_name(listing->link));
+}
+
+/* Whether it went well; out of patience is a failure here as well.
+ * Out of patience is a failure here as well. */
+static bool listing_done(struct listing *listing, enum io_result io)
+{
+	if (io == IO_CANCELLED)
+		failure_set(listing->failure, EXIT_UNREACHABLE, "interrupted");
+	return io == IO_OK;
+}
+
+/* Before each request: its answer may take as long as the first. */
+static void listing_wait_anew(struct listing *listing)
+{
+	listing->deadline.until = clock_after(clock_now(), listing->span);
+}
+
+/* Which locks there are, in a server or in all nodes of a Cluster. */
+
+static bool is_glob(const char *pattern)
+{
+	return strpbrk(pattern, "*?[") != NULL;
+}
+
+/* Whether a NAME is among those asked for. */
+static bool listing_is_wanted(const struct listing *listing, const char *name)
+{
+	for (size_t i = 0; i < listing->pattern_count; i++) {
+		const char *pattern = listing->patterns[i];
+
+		/* A backslash in a NAME is one. */
+		if (is_glob(pattern) ? fnmatch(pattern, name, 0) == 0 : strcmp(pattern, name) == 0)
+			return true;
+	}
+	return listing->pattern_count == 0;
+}
+
+static bool keep_name(struct listing *listing, const char *name, size_t length)
+{
+	if (listing->name_count == listing->name_size) {
+		size_t size = listing->name_size == 0 ? 64 : 2 * listing->name_size;
+		struct found *names = reallocarray(listing->names, size, sizeof(*names));
+
+		if (!names)
+			return listing_fail_memory(listing);
+		listing->names = names;
+		listing->name_size = size;
+	}
+	listing->names[listing->name_count] = (struct found){strndup(name, length), listing->link};
+	return listing->names[listing->name_count++].name != NULL || listing_fail_memory(listing);
+}
+
+/* A lock is found by its key, by its queue where it is free or about to be, and by what the server
+ * remembers of it. */
+static bool handle_key(struct listing *listing, const char *key)
+{
+	size_t prefix_length = strlen(listing->prefix);
+	size_t length;
+	const char *name = keys_lock_name(key, "queue", listing->prefix, &length);
+
+	if (!name && listing->idle_too)
+		name = keys_lock_name(key, "meta", listing->prefix, &length);
+	if (!name) {
+		/* A server that was asked for this prefix may answer anything. */
+		if (strncmp(key, listing->prefix, prefix_length) != 0)
+			return true;
+		name = key + prefix_length;
+		length = strlen(name);
+		if (length == 0 || name_is_companion(name))
+			return true;
+	}
+	return keep_name(listing, name, length);
+}
+
+static bool request(
+	struct listing *listing, struct reply **reply, size_t count, const char *const *words)
+{
+	enum io_result io;
+
+	listing_wait_anew(listing);
+	io = command_call(listing->link->connection, reply, count, words, listing->deadline,
+		listing->failure);
+	if (!listing_done(listing, io))
+		return false;
+	if (!reply_error(*reply))
+		return true;
+	error_reply_read(reply_error(*reply), link_server_name(listing->link), listing->failure);
+	reply_free(*reply);
+	return false;
+}
+
+/* Companions share the prefix, so nothing more narrow is asked for: one pass finds all. */
+static bool scan(struct listing *listing, const char *pattern)
+{
+	char cursor[24] = "0";
+	const char *words[] = {"SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT};
+	struct reply *reply;
+	bool good = true;
+
+	do {
+		if (!request(listing, &reply, 6, words))
+			return false;
+		const char *next = reply_text(reply_at(reply, 0));
+		const struct reply *keys = reply_at(reply, 1);
+
+		good = next != NULL || listing_fail_nonsense(listing);
+		snprintf(cursor, sizeof(cursor), "%s", next ? next : "0");
+		for (size_t i = 0; good && i < reply_count(keys); i++) {
+			const char *key = reply_text(reply_at(keys, i));
+
+			good = !key || handle_key(listing, key);
+		}
+		reply_free(reply);
+	} while (good && strcmp(cursor, "0") != 0);
+	return good;
+}
+
+/* One that cannot be reached must not be taken for one that has no locks. */
+static bool scan_node(struct listing *listing, const struct place *place, const char *pattern)
+{
+	struct link *link = &listing->nodes[listing->node_count++];
+
+	*link = (struct link){.server = listing->own.server, .route.home = *place};
+	listing->link = link;
+	listing_wait_anew(listing);
+	return listing_done(listing, link_open(link, listing->deadline, listing->failure)) &&
+	       link->route.home.host[0] != '\0' && scan(listing, pattern);
+}
+
+/* A Cluster has no SCAN of all. */
+static bool scan_all(struct listing *listing, const char *pattern)
+{
+	struct place *places;
+	size_t count;
+	bool good =
+		listing_done(listing, cluster_masters_find(listing->link, listing->prefix, &places,
+					      &count, listing->deadline, listing->failure));
+
+	if (!good || count == 0) {
+		free(places);
+		return good && scan(listing, pattern);
+	}
+	listing->nodes = calloc(count, sizeof(*listing->nodes));
+	if (!listing->nodes) {
+		free(places);
+		return listing_fail_memory(listing);
+	}
+	for (size_t i = 0; good && i < count; i++)
+		good = scan_node(listing, &places[i], pattern);
+	listing->link = &listing->own;
+	free(places);
+	return good;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
+}
+
+/* Fills in listing->names, sorted, perhaps with some twice: by SCAN, of each node of a Cluster,
+ * where a pattern or all are asked for; else those that are named. */
+static bool listing_find_names(struct listing *listing)
+{
+	bool scans = listing->pattern_count == 0;
+	char *pattern;
+	bool good = true;
+
+	for (size_t i = 0; i < listing->pattern_count; i++)
+		scans = scans || is_glob(listing->patterns[i]);
+	if (scans) {
+		pattern = keys_pattern(listing->prefix);
+		good = pattern ? scan_all(listing, pattern) : listing_fail_memory(listing);
+		free(pattern);
+	}
+	for (size_t i = 0; good && i < listing->pattern_count; i++) {
+		if (!is_glob(listing->patterns[i]))
+			good = keep_name(
+				listing, listing->patterns[i], strlen(listing->patterns[i]));
+	}
+	if (good && listing->name_count > 0)
+		qsort(listing->names, listing->name_count, sizeof(*listing->names), compare_names);
+	return good;
+}
+
+struct owners {
+	struct lock_view_owner *list; /* owned */
+	size_t count;
+};
+
+static bool owners_make(struct owners *owners, size_t most)
+{
+	*owners = (struct owners){.list = calloc(most + 1, sizeof(*owners->list))};
+	return owners->list != NULL;
+}
+
+/* A moment may lie ahead of the server's clock, which was set back meanwhile. */
+static void owners_add(
+	struct owners *owners, const struct owner_record *record, int64_t now_us, int64_t ttl_ms)
+{
+	int64_t past_us = now_us > record->moment ? now_us - record->moment : 0;
+
+	owners->list[owners->count++] = (struct lock_view_owner){
+		.owner = record->owner,
+		.mode = record->mode,
+		.priority = record->priority,
+		/* Handed over, and not claimed yet: it has held for no time at all. */
+		.ms = ttl_ms >= 0 && !record->claimed ? 0 : past_us / 1000,
+		.ttl_ms = ttl_ms,
+		.since_us = record->claimed ? record->moment : now_us,
+		.detached = record->detached,
+	};
+}
+
+static void read_holders(struct owners *holders, const struct reply *list, int64_t now_us)
+{
+	for (size_t i = 0; i + 1 < reply_count(list); i += 2) {
+		struct owner_record record;
+
+		if (!owner_record_read(&record, reply_text(reply_at(list, i + 1))))
+			record = (struct owner_record){.claimed = true, .moment = now_us};
+		owners_add(holders, &record, now_us,
+			reply_within(reply_at(list, i), -1, REPLIES_MS_MOST));
+	}
+}
+
+static void read_waiters(struct owners *waiters, const struct reply *list, int64_t now_us)
+{
+	for (size_t i = 0; i < reply_count(list); i++) {
+		struct owner_record record;
+
+		if (owner_record_read(&record, reply_text(reply_at(list, i))))
+			owners_add(waiters, &record, now_us, -1);
+	}
+}
+
+static enum lock_mode read_mode(const char *kind)
+{
+	if (kind && strcmp(kind, "shared") == 0)
+		return LOCK_SHARED;
+	return kind && strcmp(kind, "permits") == 0 ? LOCK_PERMITS : LOCK_EXCLUSIVE;
+}
+
+static struct lock_counters read_counters(const struct reply *list)
+{
+	return (struct lock_counters){
+		.acquisitions = reply_within(reply_at(list, 0), 0, INT64_MAX),
+		.contentions = reply_within(reply_at(list, 1), 0, INT64_MAX),
+		.timeouts = reply_within(reply_at(list, 2), 0, INT64_MAX),
+		.losses = reply_within(reply_at(list, 3), 0, INT64_MAX),
+		.waited_us = reply_within(reply_at(list, 4), 0, INT64_MAX),
+		.held_us = reply_within(reply_at(list, 5), 0, INT64_MAX),
+	};
+}
+
+static bool show_reply(struct listing *listing, const struct keys *keys, const char *name,
+	const struct reply *reply, void (*show)(const struct lock_view *view, void *context),
+	void *context)
+{
+	int64_t now_us = reply_within(reply_at(reply, 0), 0, REPLIES_US_MOST);
+	const char *kind = reply_text(reply_at(reply, 1));
+	struct owners holders, waiters = {0};
+	struct lock_view view = {
+		.name = name,
+		.key = keys->lock,
+		.mode = read_mode(kind),
+		.foreign = kind && strcmp(kind, "foreign") == 0,
+		.ttl_ms = reply_within(reply_at(reply, 2), -1, REPLIES_MS_MOST),
+		.fence = (uint64_t)reply_within(reply_at(reply, 3), 0, REPLIES_US_MOST),
+	};
+	bool good;
+
+	if (!kind)
+		return listing_fail_nonsense(listing);
+	good = owners_make(&holders, reply_count(reply_at(reply, 4)) / 2) &&
+	       owners_make(&waiters, reply_count(reply_at(reply, 5)));
+	if (good) {
+		read_holders(&holders, reply_at(reply, 4), now_us);
+		read_waiters(&waiters, reply_at(reply, 5), now_us);
+		view.holders = holders.list;
+		view.holder_count = holders.count;
+		view.waiters = waiters.list;
+		view.waiter_count = waiters.count;
+		view.counters = read_counters(reply_at(reply, 6));
+		if (waiters.count > 0 || strcmp(kind, "free") != 0 || listing->idle_too)
+			show(&view, context);
+	}
+	free(holders.list);
+	free(waiters.list);
+	return good || listing_fail_memory(listing);
+}
+
+/* What is no lock is passed over, unless it was asked for by its name. */
+static bool handle_failure(const struct listing *listing, const char *name)
+{
+	if (listing->failure->code != EXIT_PROTOCOL)
+		return false;
+	for (size_t i = 0; i < listing->pattern_count; i++) {
+		if (strcmp(listing->patterns[i], name) == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool show_lock(struct listing *listing, const char *name,
+	void (*show)(const struct lock_view *view, void *context), void *context)
+{
+	struct keys keys;
+	struct reply *reply;
+	struct call call;
+	enum io_result io;
+	bool good;
+
+	if (!keys_make(&keys, listing->prefix, name, ""))
+		return listing_fail_memory(listing);
+	listing->link->key = keys.lock;
+	call_begin(&call, &script_inspect, &keys, "");
+	listing_wait_anew(listing);
+	io = link_call(listing->link, &call, &reply, listing->deadline, listing->failure);
+	if (io == IO_OK) {
+		good = show_reply(listing, &keys, name, reply, show, context);
+		reply_free(reply);
+	} else {
+		good = io == IO_FAILED && handle_failure(listing, name);
+		listing_done(listing, io);
+	}
+	keys_free(&keys);
+	return good;
+}
+
+static void free_names(struct listing *listing)
+{
+	for (size_t i = 0; i < listing->name_count; i++)
+		free(listing->names[i].name);
+	free(listing->names);
+	listing->names = NULL;
+	listing->name_count = listing->name_size = 0;
+}
+
+/* The nodes' among them: a Cluster may have others at the next look. */
+static void close_nodes(struct listing *listing)
+{
+	for (size_t i = 0; i < listing->node_count; i++)
+		link_close(&listing->nodes[i]);
+	free(listing->nodes);
+	listing->nodes = NULL;
+	listing->node_count = 0;
+}
+
+static void close_sessions(struct listing *listing)
+{
+	link_close(&listing->own);
+	close_nodes(listing);
+}
+
+/* Over the connection that there is, if there is one. */
+static bool look(struct listing *listing, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
+{
+	bool good;
+
+	listing->deadline = deadline;
+	listing->span = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
+	listing->failure = failure;
+	listing->link = &listing->own;
+	close_nodes(listing);
+	good = listing_done(listing, link_open(listing->link, deadline, failure)) &&
+	       listing_find_names(listing);
+	for (size_t i = 0; good && i < listing->name_count; i++) {
+		const char *name = listing->names[i].name;
+
+		listing->link = listing->names[i].link;
+		if (listing_is_wanted(listing, name) &&
+			(i == 0 || strcmp(name, listing->names[i - 1].name) != 0))
+			good = show_lock(listing, name, show, context);
+	}
+	free_names(listing);
+	return good;
+}
+
+bool single_list(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, bool idle_too,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct deadline deadline, struct failure *failure)
+{
+	struct listing listing = {
+		.own = {.server = server},
+		.prefix = prefix,
+		.patterns = patterns,
+		.pattern_count = pattern_count,
+		.idle_too = idle_too,
+	};
+	bool good = look(&listing, show, context, deadline, failure);
+
+	close_sessions(&listing);
+	return good;
+}
+
+void *single_list_open(const struct server *server, const char *prefix, char *const *patterns,
+	size_t pattern_count, struct failure *failure)
+{
+	struct listing *listing = malloc(sizeof(*listing));
+
+	if (!listing) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	*listing = (struct listing){
+		.own = {.server = server},
+		.prefix = prefix,
+		.patterns = patterns,
+		.pattern_count = pattern_count,
+	};
+	return listing;
+}
+
+bool single_list_again(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
+{
+	struct listing *listing = state;
+	bool good = look(listing, show, context, deadline, failure);
+
+	/* What is still to come would be taken for the answer to the next question. */
+	if (!good)
+		link_drop(&listing->own);
+	return good;
+}
+
+void single_list_close(void *state)
+{
+	struct listing *listing = state;
+
+	close_sessions(listing);
+	free(listing);
+}

@@ -1,0 +1,268 @@
+/* Giving back, and seeing to it that what was handed on was taken. */
+#include "redis/single/release.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/server.h"
+#include "redis/link/connection.h"
+#include "redis/link/error_reply.h"
+#include "redis/script/replies.h"
+#include "redis/script/script.h"
+#include "redis/single/single.h"
+#include "redis/single/wait.h"
+
+#define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
+
+/* The same moment by the server's clock (us): what is handed to it late proves nothing. 0: it is
+ * past. The grant was made before its answer came, so this is rather too early. */
+static int64_t proof_ends(const struct single *single, const struct release_terms *release_terms)
+{
+	if (single->since_us == 0 || release_terms->valid_until <= clock_now())
+		return 0;
+	return single->since_us + (release_terms->valid_until - single->granted_at) / NANOS_PER_US;
+}
+
+static void begin_release(
+	struct single *single, struct call *call, const struct release_terms *release_terms)
+{
+	const struct lock_request *request = &single->request;
+	const char *around = single->around.token;
+	bool inside = *around != '\0';
+
+	if (single_by_token(single)) {
+		call_begin(call, &script_detached_release, &single->keys, single->token);
+		call_add(call, "");
+		return;
+	}
+	call_begin(call, &script_release, &single->keys, single->token);
+	/* Inside another's: --at-least, the time it was held for and its loss are that one's. */
+	call_add(call, inside ? single->around.mode : single->mode);
+	call_add_number(call, inside ? 0 : release_terms->keep_ms);
+	call_add_number(call, (int64_t)single->fence);
+	call_add_number(call, (int64_t)single->generation);
+	call_add_number(call, inside ? 0 : single->since_us);
+	call_add_number(call, single->loss_told || inside ? 0 : 1);
+	call_add_number(call, release_terms->success ? 1 : 0);
+	call_add_number(call, request->cooldown_ms);
+	call_add(call, single->once);
+	call_add_number(call, request->once_for_ms);
+	call_add_number(call, inside ? 0 : proof_ends(single, release_terms));
+	call_add(call, inside ? around : request->outer ? request->outer : "");
+}
+
+void single_read_stay(const struct reply *reply, struct lock_answer *answer)
+{
+	const struct reply *list = reply_at(reply, 2);
+
+	answer->around = reply_integer(reply_at(reply, 3)) == 1;
+	answer->inside_count = 0;
+	for (size_t i = 0; i < reply_count(list) && i < LOCK_INSIDE_MOST; i++) {
+		const char *pid = reply_text(reply_at(list, i));
+
+		if (pid)
+			answer->inside[answer->inside_count++] = (pid_t)strtol(pid, NULL, 10);
+	}
+}
+
+/* False: it is no answer to a release. */
+static bool read_release(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	static const struct {
+		const char *word;
+		enum lock_result result;
+	} words[] = {{"released", LOCK_RELEASED}, {"gone", LOCK_GONE}, {"lost", LOCK_LOST}};
+	const char *word = reply_text(reply_at(reply, 0));
+
+	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(word, words[i].word) != 0)
+			continue;
+		answer->result = words[i].result;
+		replies_read_handed(reply_at(reply, 1), answer);
+		single_read_stay(reply, answer);
+		return true;
+	}
+	if (!single_by_token(single) || !replies_read_denial(reply, answer))
+		return false;
+	/* On the connection before this one the same release may have landed. */
+	if (single->link.dials > 1 && word && strcmp(word, "ended") == 0) {
+		answer->result = LOCK_RELEASED;
+		replies_read_handed(reply_at(reply, 1), answer);
+	}
+	return true;
+}
+
+static bool is_redirect(const char *error)
+{
+	struct failure unheard;
+
+	return error && error_reply_read(error, "", &unheard) == ERROR_REPLY_REDIRECT;
+}
+
+/*
+ * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it,
+ * as it could on a connection of its own: what is granted late would then stay for a TTL. How many
+ * replies come first is not known where a child has read some; none of them looks like ours. A
+ * release in full needs no second request.
+ */
+static enum io_result release_behind(struct single *single, struct call *call,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct link *link = &single->link;
+	nanos left = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
+	struct deadline limit =
+		deadline_within(deadline, left / 2 < BEHIND_MOST ? left / 2 : BEHIND_MOST);
+	enum io_result io = IO_CLOSED;
+	bool found = false;
+
+	if (call_append(call, link->connection, true))
+		io = connection_flush(link->connection, limit, &answer->failure);
+	while (io == IO_OK && !found) {
+		struct reply *reply;
+
+		io = connection_read(link->connection, &reply, limit, &answer->failure);
+		if (io != IO_OK)
+			break;
+		found = read_release(single, reply, answer);
+		/* What is under way there will not be granted there. */
+		if (!found && is_redirect(reply_error(reply)))
+			io = link_handle_error(link, reply_error(reply), &answer->failure);
+		reply_free(reply);
+	}
+	link->waiting = link->owes = false;
+	link->handshakes = 0;
+	if (found)
+		return IO_OK;
+	link_drop(link);
+	return io == IO_FAILED ? IO_CLOSED : io;
+}
+
+static enum io_result release_once(struct single *single, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct link *link = &single->link;
+	struct reply *reply;
+	struct call call;
+	enum io_result io;
+
+	begin_release(single, &call, release_terms);
+	wait_stop(single);
+	/* Behind a WAIT it would wait as well; on a connection of its own it may overtake the
+	 * request, which then finds that its token has ended. */
+	if (link->connection && link->waiting && !link->owes)
+		return release_behind(single, &call, deadline, answer);
+	io = link_call(link, &call, &reply, deadline, &answer->failure);
+	if (io != IO_OK)
+		return io;
+	if (!read_release(single, reply, answer)) {
+		error_reply_nonsense(&answer->failure, link_server_name(link));
+		io = IO_FAILED;
+	}
+	reply_free(reply);
+	return io;
+}
+
+/* Nothing of this attempt is left in the server. */
+static void forget(struct single *single)
+{
+	single->asked = false;
+	single->loss_told = false;
+	single->fence = single->generation = single->ticket = 0;
+	single->since_us = 0;
+	single->granted_at = single->kept_at = 0;
+	single->around.token[0] = '\0';
+	single->spent = true;
+}
+
+bool single_release_send(
+	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
+{
+	struct single *single = (struct single *)lock;
+	struct link *link = &single->link;
+	struct failure unheard;
+	struct call call;
+
+	if (!link->connection || link->waiting || link->dials != single->asked_on ||
+		link->server->tls)
+		return false;
+	begin_release(single, &call, release_terms);
+	/* It may have gone over another connection in the end. */
+	return link_send(link, &call, deadline, &unheard) == IO_OK &&
+	       link->dials == single->asked_on;
+}
+
+/* Whatever is not in order is left to an ordinary release, which may be repeated. */
+void single_release_finish(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	struct link *link = &single->link;
+	struct reply *reply;
+	struct call call;
+	bool heard = false;
+
+	replies_clear(answer);
+	begin_release(single, &call, release_terms);
+	link->waiting = true;
+	if (link->connection &&
+		link_receive(link, &call, &reply, deadline, &answer->failure) == IO_OK) {
+		heard = read_release(single, reply, answer);
+		reply_free(reply);
+	}
+	if (heard)
+		forget(single);
+	else
+		single_release(lock, release_terms, deadline, answer);
+}
+
+void single_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	static const struct release_terms plain;
+	struct single *single = (struct single *)lock;
+	enum io_result io;
+
+	replies_clear(answer);
+	answer->result = LOCK_RELEASED;
+	if (!single->asked)
+		return;
+	for (;;) {
+		io = release_once(single, release_terms ? release_terms : &plain, deadline, answer);
+		if (io == IO_OK) {
+			forget(single);
+			return;
+		}
+		answer->result = io == IO_TIMEOUT ? LOCK_TIMEOUT : single_result(io, deadline);
+		if (io == IO_CANCELLED ||
+			(io == IO_FAILED && answer->failure.code != EXIT_UNREACHABLE))
+			return;
+		if (single_by_token(single) && single->link.dials == 0)
+			return;
+		if (!single_pause(deadline, &answer->result))
+			return;
+	}
+}
+
+enum lock_result single_verify(
+	struct lock *lock, struct lock_answer *answer, struct deadline deadline)
+{
+	struct single *single = (struct single *)lock;
+	struct reply *reply;
+	struct call call;
+	enum io_result io;
+
+	wait_stop(single);
+	call_begin(&call, &script_verify, &single->keys, single->token);
+	for (int i = 0; i < answer->handed_count; i++)
+		call_add(&call, answer->handed[i]);
+	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
+	if (io != IO_OK) {
+		/* What comes late would be taken for the answer to what is asked next. */
+		link_drop(&single->link);
+		return single_result(io, deadline);
+	}
+	replies_read_handed(reply_at(reply, 1), answer);
+	reply_free(reply);
+	return LOCK_RELEASED;
+}

@@ -1,0 +1,124 @@
+/* Extending the lock, or setting it again. */
+#include "redis/single/renew.h"
+
+#include <string.h>
+
+#include "redis/link/connection.h"
+#include "redis/link/error_reply.h"
+#include "redis/script/replies.h"
+#include "redis/script/script.h"
+#include "redis/single/single.h"
+
+static enum lock_result read_renewal(
+	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+{
+	static const struct {
+		const char *word;
+		enum lock_result result;
+	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
+	const char *word = reply_text(reply_at(reply, 0));
+
+	if (single_by_token(single) && replies_read_denial(reply, answer))
+		return LOCK_LOST;
+	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(word, words[i].word) == 0)
+			return words[i].result;
+	}
+	error_reply_nonsense(&answer->failure, link_server_name(&single->link));
+	return LOCK_FAILED;
+}
+
+/* Of a lock inside another's: that one is renewed with it. */
+static void add_around(struct single *single, struct call *call, const char *own)
+{
+	call_add(call, single->around.token);
+	call_add_number(call, single->around.ended);
+	call_add(call, own);
+}
+
+/* who: room for the record that goes with it. */
+static void begin_renewal(
+	struct single *single, struct call *call, char who[static OWNER_RECORD_SIZE])
+{
+	const struct around *around = &single->around;
+	bool inside = around->token[0] != '\0';
+
+	if (single_by_token(single)) {
+		call_begin(call, &script_detached_renew, &single->keys, single->token);
+		call_add_number(call, single->request.ttl_ms);
+		return;
+	}
+	owner_record_write(who, single->mode, single->since_us, single->text);
+	call_begin(call, &script_renew, &single->keys, single->token);
+	call_add(call, inside ? around->mode : single->mode);
+	call_add_number(call, single_ttl_ms(single));
+	call_add_number(call, (int64_t)single->fence);
+	call_add_number(call, (int64_t)single->generation);
+	/* Once that one has ended, the lock is shown as ours. */
+	call_add(call, inside && !around->ended ? around->who : who);
+	call_add_number(call, 0);
+	call_add_number(call, single_is_to_be_kept(&single->kept_at));
+	if (inside)
+		add_around(single, call, who);
+}
+
+/* While the lock's keys are on the move, the lock itself is on one of the two nodes. */
+static enum io_result extend(
+	struct single *single, struct lock_answer *answer, struct deadline deadline)
+{
+	bool inside = single->around.token[0] != '\0';
+	const char *word;
+	struct reply *reply;
+	struct call call;
+	enum io_result io;
+
+	call_begin_alone(&call, &script_extend, &single->keys,
+		inside ? single->around.token : single->token);
+	call_add_number(&call, single_ttl_ms(single));
+	call_add_number(&call, inside);
+	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
+	if (io != IO_OK)
+		return io;
+	word = reply_text(reply_at(reply, 0));
+	if (!word || strcmp(word, "extended") != 0)
+		io = IO_AGAIN;
+	reply_free(reply);
+	return io;
+}
+
+static bool is_exclusive(const struct single *single)
+{
+	return single->around.token[0] != '\0' ? single->around.mode[0] == 'x'
+					       : single->request.mode == LOCK_EXCLUSIVE;
+}
+
+void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	char who[OWNER_RECORD_SIZE];
+	struct reply *reply;
+	struct call call;
+	enum io_result io;
+
+	replies_clear(answer);
+	begin_renewal(single, &call, who);
+	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
+	if (io == IO_OK) {
+		answer->result = read_renewal(single, reply, answer);
+		single->around.ended |= reply_integer(reply_at(reply, 1)) == 1;
+		reply_free(reply);
+	} else {
+		if (io == IO_AGAIN && single->link.moving && is_exclusive(single) &&
+			!single_by_token(single))
+			io = extend(single, answer, deadline);
+		answer->result = single_result(io, deadline);
+		if (io != IO_OK)
+			return;
+	}
+	answer->asked_at = single->link.sent_at;
+	answer->fence = single->fence;
+	answer->generation = single->generation;
+	answer->since_us = single->since_us;
+	if (answer->result == LOCK_LOST)
+		single->loss_told = true;
+}

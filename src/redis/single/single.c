@@ -1,0 +1,105 @@
+#include "redis/single/single.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/number.h"
+#include "net/server.h"
+
+#define PAUSE_LEAST 50 /* ms between tries */
+#define PAUSE_MORE  200
+#define DAY         (24 * 3600 * NANOS_PER_SEC)
+
+enum lock_result single_result(enum io_result io, struct deadline deadline)
+{
+	switch (io) {
+	case IO_OK:
+		return LOCK_GRANTED;
+	case IO_CANCELLED:
+		return LOCK_CANCELLED;
+	case IO_TIMEOUT:
+		return clock_now() < deadline.until ? LOCK_FAILED : LOCK_TIMEOUT;
+	case IO_CLOSED:
+	case IO_AGAIN:
+	case IO_FAILED:
+		break;
+	}
+	return LOCK_FAILED;
+}
+
+bool single_pause(struct deadline deadline, enum lock_result *result)
+{
+	nanos span = (PAUSE_LEAST + clock_jitter(PAUSE_MORE)) * NANOS_PER_MS;
+
+	if (!deadline_pause(deadline, span)) {
+		*result = LOCK_CANCELLED;
+		return false;
+	}
+	return clock_now() < deadline.until;
+}
+
+/* --- Tokens --------------------------------------------------------------------------------- */
+
+bool single_set_token(struct single *single, const char *token, struct failure *failure)
+{
+	strlcpy(single->token, token, sizeof(single->token));
+	keys_free(&single->keys);
+	if (!keys_make(&single->keys, single->request.prefix, single->request.name, single->token))
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	single->link.key = single->keys.lock;
+	single->spent = false;
+	return true;
+}
+
+bool single_new_token(struct single *single, struct failure *failure)
+{
+	char token[LOCK_TOKEN_SIZE];
+	char *at;
+	uint64_t random[2];
+
+	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
+	while (getrandom(random, sizeof(random), 0) < 0 && errno == EINTR)
+		continue;
+	at = stpcpy(stpcpy(token, single->request.self.host), ":");
+	at = stpcpy(number_write(at, single->request.self.pid), ":");
+	number_write_hex(number_write_hex(at, random[0]), random[1]);
+	return single_set_token(single, token, failure);
+}
+
+/* --- Acquire -------------------------------------------------------------------------------- */
+
+int64_t single_ttl_ms(const struct single *single)
+{
+	const struct lock_request *request = &single->request;
+	int64_t left = request->at_least_ms;
+
+	if (single->granted_at != 0)
+		left -= (clock_now() - single->granted_at) / NANOS_PER_MS;
+	return left > request->ttl_ms ? left : request->ttl_ms;
+}
+
+int64_t single_settle(const struct lock_request *request)
+{
+	return request->settle_asked ? request->settle_ms : -request->settle_ms;
+}
+
+bool single_is_to_be_kept(nanos *kept_at)
+{
+	nanos now = clock_now();
+
+	if (*kept_at == 0)
+		*kept_at = now; /* the grant has said so */
+	if (now - *kept_at < DAY)
+		return false;
+	*kept_at = now;
+	return true;
+}
+
+/* --- The rest ------------------------------------------------------------------------------- */
+
+bool single_by_token(const struct single *single)
+{
+	return single->request.detached && single->request.token;
+}

@@ -1,0 +1,132 @@
+/* A lock on one Redis server, as the files of this folder share it: take.c asks for it, wait.c
+ * waits, renew.c extends it, release.c gives it back and hands it on, force.c breaks it,
+ * wait_replicas.c waits for replicas, deadlock.c finds waits that never end, list.c looks at locks.
+ */
+#ifndef DLOCK_REDIS_SINGLE_SINGLE_H
+#define DLOCK_REDIS_SINGLE_SINGLE_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/failure.h"
+#include "lock/service.h"
+#include "net/io_result.h"
+#include "redis/keys.h"
+#include "redis/link/link.h"
+#include "redis/script/owner_record.h"
+
+struct reply;
+
+/* A server that was silent for so long in one try is gone, or the way to it. */
+#define SINGLE_TRY     (5 * NANOS_PER_SEC)
+#define DEADLOCK_PROOF 48
+
+enum wait_stage {
+	WAIT_REST,    /* nothing is under way */
+	WAIT_LEASE,   /* PEXPIRE and BLPOP were sent; the reply to the first is to come */
+	WAIT_MESSAGE, /* that to BLPOP */
+	WAIT_HOLDER,  /* GET was sent, with PTTL and ZRANK unless it is brief */
+	WAIT_EXPIRY,  /* the reply to PTTL is to come */
+	WAIT_PLACE,   /* that to ZRANK */
+};
+
+struct deadlock {
+	nanos look_at; /* NANOS_NEVER: never; 0: the wait has not begun */
+	bool unable;   /* this server cannot tell: a Cluster */
+	int confirmed;
+	unsigned round;
+	char asked[DEADLOCK_PROOF]; /* the proof that was asked for in the last round; "": none */
+	char proof[DEADLOCK_PROOF]; /* what another one asks for; "": nobody does */
+};
+
+/* What a waiter knows. All moments on CLOCK_BOOTTIME. */
+struct wait_state {
+	enum wait_stage stage;
+	nanos listen_until; /* when BLPOP ends by itself */
+	nanos lease_until;  /* how long the server takes us for alive */
+	int64_t told_ms;    /* look then, says a message; -1: there was none */
+	unsigned looks;     /* how many there were */
+	bool brief;         /* this one asks for nothing but the holder */
+	bool for_room;      /* this one is also for room beside sharers */
+	bool moved;         /* what the look has found so far asks for a new request */
+	nanos look_at;      /* when the lock may come free by expiry; NANOS_NEVER: not by itself */
+	int rank;
+	bool foreign;
+	char holder[LOCK_TOKEN_SIZE]; /* "": none that is known */
+	uint64_t seen; /* the counter of fences: less than that, and the server lost its memory */
+	nanos settled_at;  /* when the server has settled; only of use without a place in the queue
+			    */
+	nanos known_until; /* the holder's last known expiry */
+	nanos span;        /* the longest it was ever seen to have */
+	struct deadlock deadlock;
+	nanos dropped_at; /* when the connection was lost; 0: it was not */
+};
+
+/* The holder inside which a lock is held, for renewals and the release. */
+struct around {
+	char token[LOCK_TOKEN_SIZE]; /* "": none */
+	char mode[OWNER_RECORD_MODE];
+	char who[OWNER_RECORD_SIZE]; /* its record, should the server forget it */
+	bool ended;                  /* it was given back, as far as is known */
+};
+
+struct single {
+	struct lock lock; /* first: struct lock_service's functions get this */
+	struct lock_request request;
+	struct link link;
+	struct keys keys;
+	char token[LOCK_TOKEN_SIZE];
+	char mode[OWNER_RECORD_MODE];
+	char text[OWNER_RECORD_TEXT];
+	char once[KEYS_ONCE_SIZE]; /* "": none */
+	unsigned asked_on;         /* session.dials when the request was sent: a child has the same
+				      connection */
+	bool asked;     /* something may be left in the server that only a release takes away */
+	bool answered;  /* the server has answered a request to acquire */
+	bool spent;     /* this token was given back; the next attempt takes a fresh one */
+	bool loss_told; /* the server has counted it */
+	uint64_t fence, generation; /* 0: not granted, as far as is known */
+	struct around around;
+	nanos kept_at; /* when the server was last asked to remember the lock for longer */
+	int64_t since_us;
+	nanos granted_at;
+	uint64_t ticket; /* 0: none */
+	struct wait_state waiting;
+};
+
+/* How a step ended, for callers of lock.h. Out of patience is a failure where it was not theirs. */
+enum lock_result single_result(enum io_result io, struct deadline deadline);
+
+/* The answer's result and failure. */
+void single_end(struct lock_answer *answer, enum lock_result result);
+
+/* Lets a moment pass before the next try; false when patience ended in it. */
+bool single_pause(struct deadline deadline, enum lock_result *result);
+
+/* What acquire.lua takes for it. */
+int64_t single_settle(const struct lock_request *request);
+
+/* What is known of the holder around ours, from LOCK_WITHIN; by the reply itself more than by what
+ * is left of it in the answer (NULL: there is none). */
+void around_learn(struct around *around, const struct lock_answer *answer, const char *mode,
+	const struct reply *reply);
+
+/* Whether the server is to be told, with a renewal, that it must not forget the lock. */
+bool single_is_to_be_kept(nanos *kept_at);
+
+/* How long the server is to keep the lock from now on. */
+int64_t single_ttl_ms(const struct single *single);
+
+/* Whether a token is all that is known: what was acquired detached, by another process. */
+bool single_by_token(const struct single *single);
+
+/* With whom the lock stays, from the reply to a release. */
+void single_read_stay(const struct reply *reply, struct lock_answer *answer);
+
+/* False: out of memory. */
+bool single_set_token(struct single *single, const char *token, struct failure *failure);
+
+/* The same with a fresh one. */
+bool single_new_token(struct single *single, struct failure *failure);
+
+#endif

@@ -1,0 +1,175 @@
+#include "redis/single/take.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "net/server.h"
+#include "redis/link/connection.h"
+#include "redis/script/replies.h"
+#include "redis/script/script.h"
+#include "redis/single/release.h"
+#include "redis/single/single.h"
+#include "redis/single/wait.h"
+#include "redis/single/wait_replicas.h"
+
+#define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
+#define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
+
+static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
+{
+	const struct lock_request *request = &single->request;
+
+	call_begin(call, &script_acquire, &single->keys, single->token);
+	call_add(call, single->mode);
+	call_add_number(call, single_ttl_ms(single));
+	call_add_number(call, request->queues ? LEASE_MS : 0);
+	call_add_number(call, (int64_t)single->ticket);
+	call_add_number(call, request->priority * US_PER_PRIORITY);
+	call_add_number(call, wait_hold_off(single));
+	call_add_number(call, (int64_t)single->waiting.seen);
+	call_add(call, single->text);
+	call_add_number(call, request->cooldown_ms);
+	call_add(call, single->once);
+	call_add(call, request->outer ? request->outer : "");
+	if (request->settle_ms > 0)
+		call_add_number(call, single_settle(request));
+	wait_replicas_ask(single, call, deadline);
+}
+
+/* Until a server has answered, the caller's patience is the only limit. */
+static struct deadline one_try(const struct single *single, struct deadline deadline)
+{
+	nanos most = SINGLE_TRY + single->request.replicas_ms * NANOS_PER_MS;
+
+	return single->answered ? deadline_within(deadline, most) : deadline;
+}
+
+enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct single *single = (struct single *)lock;
+	struct deadline limit = one_try(single, deadline);
+	struct call call;
+	enum io_result io;
+
+	if (single->spent && !single_new_token(single, failure))
+		return LOCK_FAILED;
+	single->asked = true;
+	wait_stop(single);
+	begin_acquire(single, &call, limit);
+	io = link_send(&single->link, &call, limit, failure);
+	single->asked_on = single->link.dials;
+	return single_result(io, deadline);
+}
+
+/* What the server granted though it refused the greeting must not stay. */
+static void take_back(struct single *single, struct deadline deadline)
+{
+	static struct lock_answer unheard; /* large, and seldom needed */
+
+	single->link.refusal.code = EXIT_DONE;
+	single_release(&single->lock, NULL, deadline, &unheard);
+	link_drop(&single->link);
+}
+
+/* Everything but the state of the connection. */
+static void learn(struct single *single, const struct lock_answer *answer)
+{
+	switch (answer->result) {
+	case LOCK_GRANTED:
+		single->answered = true;
+		single->fence = answer->fence;
+		single->generation = answer->generation;
+		single->since_us = answer->since_us;
+		single->granted_at = answer->granted_at;
+		break;
+	case LOCK_ALREADY:
+		single->answered = true;
+		single->asked = false;
+		break;
+	case LOCK_BUSY:
+		single->answered = true;
+		single->ticket = answer->ticket;
+		single->asked = single->request.queues;
+		wait_adopt_answer(single, answer);
+		break;
+	case LOCK_WITHIN:
+		single->answered = true;
+		single->asked = !answer->covered;
+		single->fence = answer->fence;
+		single->generation = answer->generation;
+		single->since_us = answer->since_us;
+		single->granted_at = answer->granted_at;
+		around_learn(&single->around, answer, single->mode, NULL);
+		break;
+	case LOCK_LOST:
+		single->spent = true;
+		break;
+	default:
+		break;
+	}
+}
+
+bool single_is_busy(const struct lock *lock)
+{
+	static const char busy[] = "*9\r\n$4\r\nbusy\r\n";
+	const struct single *single = (const struct single *)lock;
+
+	return connection_begins(single->link.connection, busy, sizeof(busy) - 1);
+}
+
+void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	struct deadline limit = one_try(single, deadline);
+	struct link *link = &single->link;
+	struct reply *reply = NULL;
+	struct call call;
+	enum io_result io;
+
+	replies_clear(answer);
+	begin_acquire(single, &call, limit);
+	io = link_receive(link, &call, &reply, limit, &answer->failure);
+	while (io == IO_AGAIN && single_pause(limit, &answer->result)) {
+		struct failure before = answer->failure;
+
+		io = link_send(link, &call, limit, &answer->failure);
+		if (io == IO_OK)
+			io = link_receive(link, &call, &reply, limit, &answer->failure);
+		/* A try that is cut off says less than the one before. */
+		if (io == IO_TIMEOUT)
+			answer->failure = before;
+	}
+	if (io == IO_OK) {
+		replies_read_take(link, reply, answer);
+		learn(single, answer);
+		if (answer->result == LOCK_WITHIN)
+			around_learn(&single->around, answer, single->mode, reply);
+		reply_free(reply);
+		wait_replicas_handle(single, limit, answer);
+	} else if (answer->result != LOCK_CANCELLED) {
+		answer->result = single_result(io, deadline);
+	}
+	if (link->landed)
+		take_back(single, limit);
+}
+
+void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	struct link *link = &single->link;
+	bool clean = answer->result == LOCK_GRANTED ||
+		     answer->result ==
+			     LOCK_WITHIN /* the child goes on with it, up to lock_release_send */
+		     || answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
+
+	learn(single, answer);
+	/* Behind these the child did not wait for the replicas. */
+	if (single->request.replicas > 0 && answer->result != LOCK_GRANTED)
+		clean = answer->result == LOCK_BUSY && single->request.queues;
+	link->waiting = link->owes = false;
+	link->handshakes = 0;
+	/* Even if only by the child, as with TLS: a node found by a redirect is not in doubt. */
+	link->heard = link->heard || clean;
+	if (!clean || (link->connection && connection_is_stale(link->connection)))
+		link_drop(link);
+}

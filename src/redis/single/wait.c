@@ -1,0 +1,397 @@
+/*
+ * Waiting in the queue: one connection, blocked in BLPOP on the waiter's own list, where the server
+ * keeps each message until it is read. Now and then a look by plain commands, which cost the
+ * server a tenth of a script's. Whatever a look finds that is not as it was, the answer is to
+ * ask again with the old ticket.
+ */
+#include "redis/single/wait.h"
+
+#include <bsd/string.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/server.h"
+#include "redis/link/connection.h"
+#include "redis/script/replies.h"
+#include "redis/single/deadlock.h"
+#include "redis/single/single.h"
+
+#define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
+#define LISTEN_MS     20000 /* at most, between two looks */
+#define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
+#define FOREIGN_MS    1000  /* a foreign client tells nobody when it gives its lock back */
+#define RANK_MS       50    /* that each place gives those before it, once all is late */
+#define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
+#define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
+#define LEASE_LEAST   5000  /* of a series of short BLPOPs, behind a foreign client */
+#define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
+#define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
+#define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
+
+static nanos after_ms(int64_t ms)
+{
+	return clock_now() + ms * NANOS_PER_MS;
+}
+
+static int64_t ms_until(nanos moment)
+{
+	nanos left = moment == NANOS_NEVER ? NANOS_NEVER / 2 : moment - clock_now();
+
+	return left <= 0 ? 0 : (left - 1) / NANOS_PER_MS + 1;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- What is known -------------------------------------------------------------------------- */
+
+static void record_expiry(struct wait_state *waiting, int64_t left_ms)
+{
+	waiting->look_at = left_ms < 0 ? NANOS_NEVER : after_ms(left_ms) + LOOK_AFTER;
+	if (waiting->foreign || left_ms < 0)
+		return;
+	waiting->known_until = after_ms(left_ms);
+	if (left_ms * NANOS_PER_MS > waiting->span)
+		waiting->span = left_ms * NANOS_PER_MS;
+}
+
+void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
+{
+	struct wait_state *waiting = &single->waiting;
+
+	waiting->stage = WAIT_REST;
+	waiting->lease_until = 0;
+	/* To whom we handed it may be dead, and nobody else may look. */
+	waiting->told_ms = answer->handed_count > 0 ? CLAIM_MS : -1;
+	waiting->rank = answer->rank;
+	waiting->foreign = answer->foreign;
+	/* While we are held off, what was known of the holder stays. */
+	if (answer->holder_token[0] != '\0') {
+		if (strcmp(waiting->holder, answer->holder_token) != 0)
+			waiting->span = 0;
+		strlcpy(waiting->holder, answer->holder_token, sizeof(waiting->holder));
+		waiting->dropped_at = 0;
+		waiting->seen = answer->fence;
+		record_expiry(waiting, answer->free_in_ms);
+	}
+	waiting->look_at = answer->look_at;
+	waiting->settled_at = after_ms(answer->settling_ms) + LOOK_AFTER;
+	deadlock_begin(single);
+}
+
+/* Since the last look the holder will have renewed its lock: so it may hold for as long again as it
+ * was seen to, from the moment at which the server may have lost its memory. */
+int64_t wait_hold_off(struct single *single)
+{
+	struct wait_state *waiting = &single->waiting;
+	nanos until = waiting->known_until;
+
+	if (waiting->seen == 0 || waiting->foreign)
+		return 0;
+	if (!single->link.connection && waiting->dropped_at == 0)
+		waiting->dropped_at = clock_now();
+	if (waiting->dropped_at != 0 && waiting->dropped_at + waiting->span > until)
+		until = waiting->dropped_at + waiting->span;
+	return ms_until(until);
+}
+
+/* Behind a BLPOP every other request would wait until that ends. */
+void wait_stop(struct single *single)
+{
+	if (single->waiting.stage != WAIT_REST)
+		link_drop(&single->link);
+	single->waiting.stage = WAIT_REST;
+	single->waiting.moved = false;
+}
+
+/* --- Commands ------------------------------------------------------------------------------- */
+
+static bool append(struct single *single, size_t count, const char *first, const char *second,
+	const char *third)
+{
+	const char *words[] = {first, second, third};
+	size_t lengths[] = {strlen(first), strlen(second), third ? strlen(third) : 0};
+
+	return connection_append(single->link.connection, count, words, lengths);
+}
+
+static enum io_result flush(struct single *single, bool appended, enum wait_stage next,
+	struct deadline deadline, struct failure *failure)
+{
+	single->link.waiting = true;
+	single->waiting.stage = next;
+	if (!appended) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return IO_FAILED;
+	}
+	return connection_flush(single->link.connection, deadline, failure);
+}
+
+/* How long to listen before the next look. */
+static int64_t listen_ms(const struct wait_state *waiting)
+{
+	int64_t left = ms_until(waiting->look_at);
+
+	if (waiting->told_ms >= 0)
+		return least(waiting->told_ms, LISTEN_MS);
+	if (waiting->rank == 0)
+		return least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
+	/* The holder may be dead, and all that are ahead as well. */
+	return least(left + waiting->rank * RANK_MS, LISTEN_MS + clock_jitter(LISTEN_MORE));
+}
+
+/* First behind a foreign client: looks every second, so as little as will do, until its lock was to
+ * expire: it may have extended it. */
+static bool polls(const struct wait_state *waiting)
+{
+	return waiting->rank == 0 && waiting->foreign && clock_now() < waiting->look_at;
+}
+
+/* Whoever gives a share back says so; but where all that are ahead of us are dead, he told a dead
+ * one. To find out takes a whole request, so only those who are next do it now and then, the others
+ * seldom. */
+static bool looks_for_room(struct single *single)
+{
+	struct wait_state *waiting = &single->waiting;
+
+	if (single->request.mode == LOCK_EXCLUSIVE)
+		return false;
+	return clock_now() >= waiting->look_at ||
+	       ++waiting->looks % (waiting->rank <= 1 ? 2 : ROOM_EVERY) == 0;
+}
+
+static enum io_result look(struct single *single, struct deadline deadline, struct failure *failure)
+{
+	const struct keys *keys = &single->keys;
+	bool near;
+	bool done = true;
+
+	single->waiting.brief = polls(&single->waiting);
+	single->waiting.for_room = looks_for_room(single);
+	/* Who holds it concerns only those who may be next. */
+	near = single->waiting.rank == 0 || single->waiting.for_room;
+	if (near)
+		done = append(single, 2, "GET", keys->lock, NULL);
+	if (!single->waiting.brief)
+		done = done && append(single, 2, "PTTL", keys->lock, NULL) &&
+		       append(single, 3, "ZRANK", keys->queue, single->token);
+	return flush(single, done, near ? WAIT_HOLDER : WAIT_EXPIRY, deadline, failure);
+}
+
+/* The lease says how long we shall listen; in the same write, so that a waiter never seems to
+ * listen when it does not, and is passed over though it lives (verify.lua). Behind a foreign client
+ * nobody hands the lock on, and it may say more than that. */
+static enum io_result listen(
+	struct single *single, struct deadline deadline, struct failure *failure)
+{
+	struct wait_state *waiting = &single->waiting;
+	int64_t ms = least(least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
+		ms_until(deadline.until));
+	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
+	char timeout[32], expiry[32];
+	bool done = true;
+
+	waiting->told_ms = -1;
+	if (ms == 0)
+		return look(single, deadline, failure);
+	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+	snprintf(expiry, sizeof(expiry), "%" PRId64, lease);
+	waiting->listen_until = after_ms(ms);
+	if (waiting->lease_until >= after_ms(ms + LEASE_MORE_MS)) {
+		done = append(single, 3, "BLPOP", single->keys.wake, timeout);
+		return flush(single, done, WAIT_MESSAGE, deadline, failure);
+	}
+	waiting->lease_until = after_ms(lease);
+	done = append(single, 3, "PEXPIRE", single->keys.who, expiry) &&
+	       append(single, 3, "BLPOP", single->keys.wake, timeout);
+	return flush(single, done, WAIT_LEASE, deadline, failure);
+}
+
+/* --- Replies -------------------------------------------------------------------------------- */
+
+/* What comes next after a reply; IO_CLOSED: drop the connection and ask again. */
+static enum io_result handle_lease(struct single *single, const struct reply *reply)
+{
+	/* The record is gone: we were passed over. */
+	if (reply_integer(reply) == 0)
+		return IO_CLOSED;
+	single->waiting.stage = WAIT_MESSAGE;
+	return IO_OK;
+}
+
+static enum io_result handle_holder(struct single *single, const struct reply *reply)
+{
+	struct wait_state *waiting = &single->waiting;
+	const char *holder = reply_text(reply);
+	bool shared = holder && strncmp(holder, "dlock:", 6) == 0;
+
+	if (shared)
+		waiting->moved = waiting->for_room;
+	else
+		waiting->moved =
+			!holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
+								  LOCK_TOKEN_SIZE - 1) != 0);
+	waiting->stage = waiting->brief ? WAIT_REST : WAIT_EXPIRY;
+	return IO_OK;
+}
+
+static enum io_result handle_expiry(struct single *single, const struct reply *reply)
+{
+	struct wait_state *waiting = &single->waiting;
+	int64_t left = reply_within(reply, -2, REPLIES_MS_MOST);
+	nanos before = waiting->look_at;
+
+	if (left == -2) /* there is no such key */
+		waiting->moved = true;
+	else
+		record_expiry(waiting, left);
+	/* Permits: the key lives as long as the last of them, but the first to run out makes room.
+	 */
+	if (single->request.mode == LOCK_PERMITS && waiting->rank <= 1 && before > clock_now() &&
+		before < waiting->look_at)
+		waiting->look_at = before;
+	waiting->stage = WAIT_PLACE;
+	return IO_OK;
+}
+
+static enum io_result handle_place(struct single *single, const struct reply *reply)
+{
+	struct wait_state *waiting = &single->waiting;
+	int rank = (int)reply_within(reply, 0, REPLIES_RANK_MOST);
+
+	/* Not in the queue: passed over, or the lock is ours and the message was lost. First only
+	 * now: the holder and its expiry are to be watched from here on. */
+	if (!reply_is_integer(reply) || (rank == 0 && waiting->rank != 0) ||
+		(rank != waiting->rank && single->request.watched))
+		waiting->moved = true;
+	waiting->rank = rank;
+	waiting->stage = WAIT_REST;
+	return IO_OK;
+}
+
+static enum io_result (*const heed[])(struct single *single, const struct reply *reply) = {
+	[WAIT_LEASE] = handle_lease,
+	[WAIT_HOLDER] = handle_holder,
+	[WAIT_EXPIRY] = handle_expiry,
+	[WAIT_PLACE] = handle_place,
+};
+
+/* "go", "look N", or nothing in time. */
+static enum io_result handle_message(struct single *single, const struct reply *reply,
+	struct deadline deadline, struct failure *failure)
+{
+	struct wait_state *waiting = &single->waiting;
+	const char *message = reply_text(reply_at(reply, 1));
+
+	waiting->stage = WAIT_REST;
+	waiting->moved = false;
+	if (!message)
+		return look(single, deadline, failure);
+	waiting->lease_until = 0; /* whoever sent it has shortened it */
+	if (strncmp(message, "look ", 5) == 0) {
+		waiting->told_ms = strtoll(message + 5, NULL, 10);
+		waiting->looks = ROOM_EVERY - 1; /* whoever says that knows more */
+	} else if (strncmp(message, "prove ", 6) == 0)
+		deadlock_record_proof(single, message + 6);
+	else
+		waiting->moved = true;
+	if (waiting->told_ms < -1)
+		waiting->told_ms = -1;
+	return IO_OK;
+}
+
+static enum io_result read_reply(
+	struct single *single, struct deadline deadline, struct failure *failure)
+{
+	struct wait_state *waiting = &single->waiting;
+	struct deadline limit = deadline, slice;
+	nanos late = (waiting->stage == WAIT_MESSAGE ? waiting->listen_until : clock_now()) + LATE;
+	struct reply *reply;
+	enum io_result io;
+
+	if (late < limit.until)
+		limit.until = late;
+	slice = limit;
+	if (single->link.server->scheme == SERVER_SENTINEL)
+		slice = deadline_within(limit, FOLLOW_EVERY);
+	io = connection_read(single->link.connection, &reply, slice, failure);
+	if (io == IO_TIMEOUT && slice.until < limit.until)
+		return link_is_current(&single->link, deadline) ? IO_OK : IO_CLOSED;
+	if (io == IO_TIMEOUT && clock_now() < deadline.until)
+		return IO_CLOSED;
+	if (io != IO_OK)
+		return io;
+	if (reply_error(reply))
+		io = link_handle_error(&single->link, reply_error(reply), failure);
+	else if (waiting->stage == WAIT_MESSAGE)
+		io = handle_message(single, reply, deadline, failure);
+	else
+		io = heed[waiting->stage](single, reply);
+	reply_free(reply);
+	return io;
+}
+
+/* By TLS the connection was spent on the request, whose answer a child has read. Where it does not
+ * come back the next request is to see to that, or to hear of the signal that ended this. */
+static enum io_result reopen(
+	struct single *single, struct deadline deadline, struct failure *failure)
+{
+	enum io_result io =
+		link_open(&single->link, deadline_within(deadline, SINGLE_TRY), failure);
+
+	/* It may be a server that has lost its memory by now, as behind any new connection. */
+	single->waiting.dropped_at = clock_now();
+	return io == IO_OK || io == IO_FAILED ? io : IO_CLOSED;
+}
+
+/* Without a place in the queue there is nobody to send a message to: only the server's settle time
+ * is waited for. A connection that broke meanwhile would be found broken by the next request only.
+ */
+static enum lock_result rest(struct single *single, struct deadline deadline)
+{
+	nanos left = single->waiting.settled_at - clock_now();
+
+	link_drop(&single->link);
+	if (!deadline_pause(deadline, left > 0 ? left : 0))
+		return LOCK_CANCELLED;
+	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
+}
+
+enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct single *single = (struct single *)lock;
+	struct wait_state *waiting = &single->waiting;
+	struct link *link = &single->link;
+	enum io_result io;
+
+	if (!single->request.queues)
+		return rest(single, deadline);
+	io = link->connection ? IO_OK : reopen(single, deadline, failure);
+
+	while (io == IO_OK) {
+		if (waiting->stage != WAIT_REST) {
+			io = read_reply(single, deadline, failure);
+			continue;
+		}
+		link->waiting = false;
+		if (waiting->moved) {
+			waiting->moved = false;
+			return LOCK_GRANTED;
+		}
+		if (clock_now() >= deadline.until)
+			return LOCK_TIMEOUT;
+		io = clock_now() < deadlock_due(&waiting->deadlock)
+			     ? listen(single, deadline, failure)
+			     : deadlock_look(single, failure);
+	}
+	if (io == IO_CLOSED) {
+		link_drop(link);
+		wait_stop(single);
+		return LOCK_GRANTED;
+	}
+	return single_result(io, deadline);
+}

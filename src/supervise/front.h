@@ -1,0 +1,51 @@
+/*
+ * The front: the process that the caller started, and whose exit code he gets. It asks for the
+ * lock, waits for it, forks a keeper for each request that may be granted, passes signals on,
+ * stops and continues as any job does, and steps in when the keeper dies or stands still.
+ */
+#ifndef DLOCK_SUPERVISE_FRONT_H
+#define DLOCK_SUPERVISE_FRONT_H
+
+#include <stdbool.h>
+
+#include "supervise/lease.h"
+
+struct lock;
+
+struct nesting;
+struct hold;
+struct caller_state;
+struct outcome;
+struct program;
+
+/* All borrowed. */
+struct front_task {
+	struct lock *lock;       /* opened, nothing sent yet */
+	struct nesting *nesting; /* opened; what is learnt goes into the lock's request */
+	const struct owner *self;
+	struct lease_terms terms;
+	const struct program *program; /* NULL with hold */
+	struct hold *hold;             /* the lock is for this caller, not for a COMMAND; or NULL */
+	struct caller_state *caller_state;
+	const char *name;
+	nanos started; /* `wait` counts from here */
+	nanos wait;    /* 0: do not; NANOS_NEVER: for ever */
+	int stop_signal;
+	bool close_early;
+	bool warn_when_lost;
+
+	/* Of front_acquire, which takes no notice of what is COMMAND's. Tells the caller what he
+	 * got: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with granted->failure.
+	 */
+	enum lock_result (*deliver)(
+		struct lock *lock, struct lock_answer *granted, struct deadline deadline);
+};
+
+/* Runs COMMAND under the lock, from the first request to the end, and says how it went. */
+void front_run(const struct front_task *task, struct outcome *outcome);
+
+/* Takes a detached lock: from the first request to the moment at which the caller has heard of it,
+ * or it was given back. Nothing is left running. */
+void front_acquire(const struct front_task *task, struct outcome *outcome);
+
+#endif

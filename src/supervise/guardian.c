@@ -1,0 +1,127 @@
+#include "supervise/guardian.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lock/handoff.h"
+#include "lock/lock.h"
+#include "process/caller_state.h"
+#include "supervise/survivors.h"
+
+#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
+#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
+#define COMM_SIZE     16 /* TASK_COMM_LEN */
+
+static _Noreturn void give_back(struct lock *lock)
+{
+	static struct lock_answer answer; /* large */
+
+	lock_assume_asked(lock);
+	lock_release(lock, NULL,
+		(struct deadline){.until = clock_now() + RELEASE_LIMIT, .cancel_fd = -1}, &answer);
+	handoff_verify(lock, &answer, VERIFY_LIMIT);
+	_exit(0);
+}
+
+/* A session of its own: no Ctrl-C, no hangup and no signal to the front's group is for it. Those
+ * that are for it alone stay blocked, as in the front: it ends with its errand. It keeps nothing of
+ * the caller's open, nor of the front's: a connection that it had as well would hide the front's
+ * death from the server. */
+static _Noreturn void guard(struct lock *lock, int leash)
+{
+	ssize_t got;
+	char word;
+
+	setsid();
+	lock_reset(lock);
+	caller_state_close_all(leash);
+	do
+		got = read(leash, &word, 1);
+	while (got < 0 && errno == EINTR);
+	if (got != 0)
+		_exit(0);
+	give_back(lock);
+}
+
+/* It has its name from its first moment on: an outer dlock that finds it when the front is killed
+ * must not take it for something of COMMAND's (survivors.h). */
+static pid_t fork_named(void)
+{
+	char own[COMM_SIZE] = "";
+	pid_t pid;
+
+	prctl(PR_GET_NAME, own);
+	prctl(PR_SET_NAME, GUARDIAN_PROGRAM);
+	pid = fork();
+	if (pid != 0)
+		prctl(PR_SET_NAME, own);
+	return pid;
+}
+
+/* Fills in own; the child does not return. False with errno. */
+static bool fork_guardian(struct guardian *own, struct lock *lock, int leash[2])
+{
+	own->leash = leash[1];
+	own->pid = fork_named();
+	if (own->pid == 0) {
+		close(leash[1]);
+		guard(lock, leash[0]);
+	}
+	if (own->pid < 0)
+		return false;
+	own->fd = pidfd_open(own->pid, 0);
+	return own->fd >= 0;
+}
+
+bool guardian_start(struct guardian *guardian, struct lock *lock)
+{
+	struct guardian own = GUARDIAN_NONE;
+	int leash[2], error;
+	bool started;
+
+	if (pipe2(leash, O_CLOEXEC) != 0)
+		return false;
+	started = fork_guardian(&own, lock, leash);
+	error = errno;
+	close(leash[0]);
+	guardian_end(started ? guardian : &own);
+	if (started)
+		*guardian = own;
+	errno = error;
+	return started;
+}
+
+bool guardian_is_dead(const struct guardian *guardian)
+{
+	struct pollfd end = {.fd = guardian->fd, .events = POLLIN};
+
+	return guardian->fd >= 0 && poll(&end, 1, 0) > 0;
+}
+
+void guardian_end(struct guardian *guardian)
+{
+	if (guardian->pid > 0) {
+		kill(guardian->pid, SIGKILL);
+		while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
+			continue;
+	}
+	if (guardian->fd >= 0)
+		close(guardian->fd);
+	if (guardian->leash >= 0)
+		close(guardian->leash);
+	*guardian = GUARDIAN_NONE;
+}
+
+void guardian_dismiss(int leash)
+{
+	if (leash < 0)
+		return;
+	(void)!write(leash, "", 1); /* EPIPE: somebody has killed it */
+	close(leash);
+}

@@ -1,0 +1,423 @@
+#include "supervise/keeper_loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/message.h"
+#include "base/wakeup.h"
+#include "hold/caller.h"
+#include "hold/hold.h"
+#include "process/caller_state.h"
+#include "supervise/keeper.h"
+#include "supervise/renewal.h"
+#include "supervise/survivors.h"
+
+#define BY_HAND_LIMIT (500 * NANOS_PER_MS) /* one renewal without a thread */
+#define LOOK_EVERY    (20 * NANOS_PER_MS)
+
+static nanos earlier(nanos a, nanos b)
+{
+	return a < b ? a : b;
+}
+
+static void set_phase(struct keeper_loop *s, enum lease_phase phase)
+{
+	atomic_store(&s->lease->phase, phase);
+}
+
+bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid_t front)
+{
+	sigset_t heeded = task->caller_state->forwarded;
+	sigset_t quiet;
+
+	*s = (struct keeper_loop){
+		.task = task,
+		.lock = task->lock,
+		.lease = task->lease,
+		.front = front,
+		.release_socket = {.fd = -1},
+	};
+	sigaddset(&heeded, SIGCHLD);
+	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* A background process group that writes to a terminal with `stty tostop` would be stopped;
+	 * so would we by a Ctrl-Z while we are in COMMAND's group (leave_session). */
+	sigemptyset(&quiet);
+	sigaddset(&quiet, SIGTTOU);
+	sigaddset(&quiet, SIGTSTP);
+	sigprocmask(SIG_BLOCK, &quiet, NULL);
+
+	s->lost_fd = wakeup_open();
+	s->timer = clock_timer_open();
+	s->front_fd = pidfd_open(s->front, 0);
+	/* A front that has died is met by keeper_loop_front_is_gone. */
+	if (s->front_fd < 0 && errno != ESRCH)
+		return false;
+	return s->signal_fd >= 0 && s->lost_fd >= 0 && s->timer >= 0 && tree_open(&s->tree) &&
+	       tree_prepare();
+}
+
+bool keeper_loop_front_is_gone(const struct keeper_loop *s)
+{
+	struct pollfd front = {.fd = s->front_fd, .events = POLLIN};
+
+	/* The second look: it may have died before pidfd_open, and its pid may be another's by now.
+	 */
+	return s->front_fd < 0 || poll(&front, 1, 0) > 0 || getppid() != s->front;
+}
+
+/* ---- stopping ---- */
+
+/* A tree that is being stopped already goes on as it does; only the reason is another. */
+static void stop_tree(struct keeper_loop *s, enum lease_stop why)
+{
+	s->stop = s->lease->stop = why;
+	if (s->stopping.begun)
+		return;
+	set_phase(s, LEASE_STOPPING);
+	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->task->terms.grace);
+}
+
+/* First this, then the word about it: nothing that a message may wait for is to keep COMMAND
+ * running. The caller of hold may have ended by then, but is still to be told. */
+static void stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+static void stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
+{
+	struct caller *caller = s->task->hold ? &s->task->hold->caller : NULL;
+	char text[256];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	if (caller)
+		caller_keep_stderr(caller);
+	stop_tree(s, why);
+	message_say(MESSAGE_ERROR, "%s", text);
+	if (caller)
+		caller_drop_stderr(caller);
+}
+
+/* The server may grant the lock to another soon after this moment; where COMMAND was to go on all
+ * the same, that is no reason to hurry. */
+static nanos kill_limit(const struct keeper_loop *s)
+{
+	if (s->warned && s->task->warn_when_lost)
+		return NANOS_NEVER;
+	return lease_kill_at(atomic_load(&s->lease->valid_until));
+}
+
+static void go_on_stopping(struct keeper_loop *s)
+{
+	nanos limit = kill_limit(s);
+
+	/* Said before it is done: a first round through a large tree takes its time, and the front
+	 * is not to take us for stopped. */
+	if (clock_now() >= stopping_due(&s->stopping, limit) &&
+		atomic_load(&s->lease->phase) == LEASE_STOPPING)
+		set_phase(s, LEASE_KILLING);
+	stopping_step(&s->stopping, &s->tree, limit);
+	atomic_fetch_add(&s->lease->rounds, 1);
+}
+
+/* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the
+ * kernel. */
+static void give_up(struct keeper_loop *s)
+{
+	s->given_up = true;
+	survivors_say(s->lease, &s->tree, MESSAGE_ERROR, "could not stop");
+}
+
+/* ---- lingering: COMMAND has ended, or is done for; what is left of its tree keeps the lock ----
+ */
+
+static void linger(struct keeper_loop *s)
+{
+	s->lingering = true;
+	s->lease->stop = s->stop;
+	s->lease->held = clock_now() - s->lease->granted_at;
+	survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
+		"the lock stays with what COMMAND left running:");
+	caller_state_close();
+	close(s->front_fd);
+	s->front_fd = -1;
+	set_phase(s, LEASE_LINGERING);
+	wakeup_send(s->task->wakeup_fd);
+}
+
+/* The keeper of a `dlock hold` in COMMAND ends a little after it, and so does what looks after a
+ * handover for a dlock in it: that is not worth a word, and when we return its lock is to be free,
+ * too. Nor does it free ours sooner: a list may lack a process just forked, and only waitpid(2)
+ * says that there is nobody. */
+static bool own_leave(struct keeper_loop *s)
+{
+	nanos time = survivors_leave_within(&s->tree);
+
+	if (s->linger_at == 0)
+		s->linger_at = clock_now() + time;
+	return time > 0 && clock_now() < s->linger_at;
+}
+
+/* ---- the loop ---- */
+
+static bool is_over(const struct keeper_loop *s)
+{
+	if (s->tree.empty || s->given_up || s->given_back)
+		return true;
+	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
+}
+
+static void look_after_tree(struct keeper_loop *s)
+{
+	bool was_stopped = s->tree.stopped;
+
+	tree_reap(&s->tree);
+	if (s->tree.over && !atomic_load(&s->lease->command_over)) {
+		s->lease->command_status = s->tree.status;
+		atomic_store(&s->lease->command_over, true);
+	}
+	if (s->tree.stopped != was_stopped) {
+		atomic_store(&s->lease->command_stopped, s->tree.stopped);
+		if (s->tree.stopped)
+			wakeup_send(s->task->wakeup_fd);
+	}
+	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering && !own_leave(s))
+		linger(s);
+}
+
+/* fg sends SIGCONT to the whole job, so COMMAND has it already where it was stopped and is no
+ * longer. */
+static void forward(struct keeper_loop *s, int sig)
+{
+	if (sig == SIGCONT && s->tree.stopped) {
+		look_after_tree(s);
+		if (!s->tree.stopped)
+			return;
+	}
+	if (s->lingering)
+		tree_signal(&s->tree, sig);
+	else if (!s->tree.over)
+		kill(s->tree.command, sig);
+}
+
+/* Whoever ends a keeper of hold wants the lock back, not the caller's end. A stop goes on. */
+static void handle_request(struct keeper_loop *s, int sig)
+{
+	if (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT)
+		s->given_back = s->stop == STOP_NONE;
+}
+
+/* What the terminal sends COMMAND has as well; it reaches us only while we leave the session, in
+ * COMMAND's group. */
+static void handle_signals(struct keeper_loop *s)
+{
+	struct signalfd_siginfo info;
+	bool child = false;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		if (info.ssi_signo == SIGCHLD)
+			child = true;
+		else if (s->task->hold)
+			handle_request(s, (int)info.ssi_signo);
+		else if (!caller_state_is_shared(
+				 s->task->caller_state, (int)info.ssi_signo, info.ssi_code))
+			forward(s, (int)info.ssi_signo);
+	if (!child)
+		return;
+	look_after_tree(s);
+	go_on_stopping(s);
+}
+
+/* Whom the lock is for. */
+static const char *whom(const struct keeper_loop *s)
+{
+	return s->task->hold ? "its caller" : "COMMAND";
+}
+
+/* Whether a loss of the lock would be news. It outranks that --max-run was up. */
+static bool may_be_lost(const struct keeper_loop *s)
+{
+	return !s->warned &&
+	       (s->stop == STOP_NONE || (s->stop == STOP_MAX_RUN && !s->task->warn_when_lost));
+}
+
+static void handle_loss(struct keeper_loop *s)
+{
+	if (!may_be_lost(s) || !atomic_load(&s->lease->lost))
+		return;
+	s->warned = true;
+	if (s->task->warn_when_lost) {
+		message_say(
+			MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)", whom(s));
+		return;
+	}
+	stop(s, STOP_LOST, "the lock was lost: somebody else took it, or it was ended; stopping %s",
+		whom(s));
+}
+
+/* hold's front ends when the caller is told. If not, he does not know that he has the lock. */
+static void handle_messenger(struct keeper_loop *s)
+{
+	if (s->front_fd < 0 || !keeper_loop_front_is_gone(s))
+		return;
+	close(s->front_fd);
+	s->front_fd = -1;
+	if (!atomic_load(&s->lease->told) && s->stop == STOP_NONE)
+		s->given_back = true;
+}
+
+static void handle_front(struct keeper_loop *s)
+{
+	if (s->task->hold) {
+		handle_messenger(s);
+		return;
+	}
+	if (s->lingering || s->stop != STOP_NONE || !keeper_loop_front_is_gone(s))
+		return;
+	stop(s, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
+}
+
+static void handle_caller(struct keeper_loop *s)
+{
+	if (!s->tree.other)
+		return;
+	if (s->stop == STOP_NONE && release_socket_accept(&s->release_socket))
+		s->given_back = true;
+	look_after_tree(s);
+	go_on_stopping(s);
+}
+
+/* By its thread from now on. Where there is none to be had (COMMAND may have used up what its user
+ * may run) the main thread does it, for a moment at a time; and not any more once that could keep
+ * it from stopping COMMAND in time. */
+static void see_to_renewal(struct keeper_loop *s, nanos now)
+{
+	nanos stop_at = lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until));
+	nanos until = now + BY_HAND_LIMIT;
+
+	s->renewal_due = NANOS_NEVER;
+	if (!s->renewal)
+		s->renewal = renewal_open(s->lock, s->lease, &s->task->terms, s->lost_fd);
+	if (renewal_start(s->renewal))
+		return;
+	if (!s->task->warn_when_lost && until > stop_at)
+		until = stop_at;
+	if (now < until)
+		s->renewal_due = renewal_try(s->renewal, until);
+}
+
+static void handle_validity(struct keeper_loop *s, nanos now)
+{
+	if (!may_be_lost(s) ||
+		now < lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)))
+		return;
+	if (s->task->warn_when_lost) {
+		s->warned = true;
+		message_say(MESSAGE_WARNING,
+			"the lock cannot be proved any longer; %s goes on (--on-lost warn)",
+			whom(s));
+		return;
+	}
+	stop(s, STOP_UNPROVED, "the lock cannot be proved any longer; stopping %s", whom(s));
+}
+
+static nanos overrun_at(const struct keeper_loop *s)
+{
+	return lease_overrun_at(&s->task->terms, s->lease->granted_at);
+}
+
+static void handle_overrun(struct keeper_loop *s, nanos now)
+{
+	char span[DURATION_TEXT];
+
+	if (s->stop != STOP_NONE || is_over(s) || now < overrun_at(s))
+		return;
+	stop(s, STOP_MAX_RUN, "ran for more than %s; stopping COMMAND",
+		duration_format(s->task->terms.max_run, span));
+}
+
+/* SIGKILL was of no use. As long as the lock can be proved, what lives is waited for, and the lock
+ * stays. */
+static void handle_hopelessness(struct keeper_loop *s, nanos now)
+{
+	bool proved = now < atomic_load(&s->lease->valid_until);
+
+	if (!stopping_is_hopeless(&s->stopping, &s->tree))
+		return;
+	if (!proved || (s->stop != STOP_FRONT_GONE && s->stop != STOP_MAX_RUN))
+		give_up(s);
+	else if (s->stop == STOP_MAX_RUN && !s->lingering)
+		linger(s);
+}
+
+static void handle_time(struct keeper_loop *s)
+{
+	nanos now = clock_now();
+
+	if (now >= s->renewal_due)
+		see_to_renewal(s, now);
+	if (s->linger_at != 0 && !s->lingering && now >= s->linger_at)
+		look_after_tree(s);
+	handle_validity(s, now);
+	handle_overrun(s, now);
+	go_on_stopping(s);
+	handle_hopelessness(s, now);
+}
+
+/* The next moment at which handle_time has something to do. */
+static nanos next_due(const struct keeper_loop *s)
+{
+	nanos due = s->renewal_due;
+
+	if (may_be_lost(s))
+		due = earlier(
+			due, lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)));
+	if (s->linger_at != 0 && !s->lingering && s->stop == STOP_NONE)
+		due = earlier(due, s->linger_at);
+	if (s->stop == STOP_NONE)
+		return earlier(due, overrun_at(s));
+	if (s->tree.other) /* nobody tells us of the end of a process that is not ours */
+		due = earlier(due, clock_now() + LOOK_EVERY);
+	return earlier(due, stopping_due(&s->stopping, kill_limit(s)));
+}
+
+static void wait_for_news(struct keeper_loop *s)
+{
+	struct pollfd fds[] = {
+		{.fd = s->signal_fd, .events = POLLIN},
+		{.fd = s->timer, .events = POLLIN},
+		{.fd = s->lost_fd, .events = POLLIN},
+		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
+		{.fd = s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
+			.events = POLLIN},
+		{.fd = s->tree.other && !s->tree.over ? s->other.root->fd : -1, .events = POLLIN},
+		{.fd = s->stop == STOP_NONE ? s->release_socket.fd : -1, .events = POLLIN},
+	};
+	uint64_t times;
+
+	(void)poll(fds, sizeof(fds) / sizeof(fds[0]), clock_timer_set(s->timer, next_due(s)));
+	clock_timer_clear(s->timer);
+	(void)!read(s->lost_fd, &times, sizeof(times));
+	if (fds[4].revents)
+		s->renewal_due = 0; /* the connection dropped: renew on another at once */
+}
+
+void keeper_loop_run(struct keeper_loop *s)
+{
+	while (!is_over(s)) {
+		wait_for_news(s);
+		handle_signals(s);
+		handle_caller(s);
+		handle_loss(s);
+		handle_front(s);
+		handle_time(s);
+	}
+}

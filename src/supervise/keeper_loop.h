@@ -1,0 +1,52 @@
+/*
+ * The keeper's loop: watches over COMMAND and its tree, over the lease, over the front, and stops
+ * the tree when one of them gives a reason. One poll over signals, time, the renewal's news and the
+ * front; nothing in it waits for anything else.
+ */
+#ifndef DLOCK_SUPERVISE_KEEPER_LOOP_H
+#define DLOCK_SUPERVISE_KEEPER_LOOP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "hold/caller_tree.h"
+#include "hold/release_socket.h"
+#include "process/process_tree.h"
+#include "process/stopping.h"
+#include "supervise/lease.h"
+
+struct keeper_task;
+struct lock;
+struct renewal;
+
+struct keeper_loop {
+	const struct keeper_task *task;
+	struct lock *lock;
+	struct lease *lease;
+	struct process_tree tree;
+	struct caller_tree other; /* hold: tree.other */
+	struct renewal *renewal;  /* NULL: none was due yet */
+	pid_t front;
+	int front_fd, signal_fd, lost_fd, timer;
+	nanos renewal_due; /* when the main thread must see to it; NANOS_NEVER: the thread does */
+
+	struct stopping stopping;
+	enum lease_stop stop; /* why */
+	bool lingering;
+	nanos linger_at; /* when it will, if only keepers of hold are left; 0: COMMAND runs */
+	bool warned;     /* --on-lost warn: the one warning was given */
+	struct release_socket release_socket; /* hold: where its release is asked for */
+	bool given_back;                      /* hold: somebody did, the caller goes on */
+	bool given_up;                        /* what is left cannot be stopped */
+};
+
+/* Opens what watching needs, in the keeper, whose front has the given pid. False with errno. */
+bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, pid_t front);
+
+bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
+
+/* From COMMAND's start, with tree.command and renewal_due set, until the lock is to be given back:
+ * the tree is gone, or cannot be stopped, or COMMAND is (-o). */
+void keeper_loop_run(struct keeper_loop *loop);
+
+#endif

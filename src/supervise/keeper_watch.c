@@ -1,0 +1,426 @@
+#include "supervise/keeper_watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/wakeup.h"
+#include "process/caller_state.h"
+#include "supervise/keeper.h"
+#include "supervise/lease.h"
+
+#define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
+#define KILL_SLACK    (100 * NANOS_PER_MS) /* within the reserve and the least margin of lease.h */
+#define NOTE_EVERY    NANOS_PER_SEC
+#define ROUND_EVERY   (20 * NANOS_PER_MS)
+#define LOOK_EVERY    (20 * NANOS_PER_MS)
+#define RELEASE_SLACK (500 * NANOS_PER_MS)
+#define OVERRUN_SLACK NANOS_PER_SEC /* nothing is at stake but --max-run itself */
+
+#define ANSWER_SLACK (500 * NANOS_PER_MS) /* beyond what a late keeper gives the server */
+#define ANSWER_LATE  (100 * NANOS_PER_MS) /* the front has stood still, if it comes so late */
+
+bool keeper_watch_open(struct keeper_watch *watch, const struct caller_state *caller_state)
+{
+	sigset_t other = caller_state->forwarded;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&caller_state->ending, sig) == 1)
+			sigdelset(&other, sig);
+	*watch = (struct keeper_watch){
+		.caller_state = caller_state, .keeper_fd = -1, .guardian = GUARDIAN_NONE};
+	watch->ending_fd = signalfd(-1, &caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
+	watch->other_fd = signalfd(-1, &other, SFD_CLOEXEC | SFD_NONBLOCK);
+	watch->wakeup_fd = wakeup_open();
+	watch->timer = clock_timer_open();
+	watch->lease = lease_open();
+	return watch->ending_fd >= 0 && watch->other_fd >= 0 && watch->wakeup_fd >= 0 &&
+	       watch->timer >= 0 && watch->lease;
+}
+
+static enum lease_phase phase(const struct keeper_watch *watch)
+{
+	return atomic_load(&watch->lease->phase);
+}
+
+static void reap_keeper(struct keeper_watch *watch)
+{
+	while (waitpid(watch->keeper, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	close(watch->keeper_fd);
+	watch->keeper = 0;
+	watch->keeper_fd = -1;
+}
+
+static void kill_keeper(struct keeper_watch *watch)
+{
+	kill(watch->keeper, SIGKILL);
+	reap_keeper(watch);
+}
+
+bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
+{
+	lease_reset(watch->lease);
+	task->lease = watch->lease;
+	task->wakeup_fd = watch->wakeup_fd;
+	task->leash = watch->guardian.leash;
+	watch->asking_since = clock_now();
+	watch->answer_until = clock_after(task->answer_until, STOP_SLACK);
+	watch->answer_late = false;
+	watch->keeper = keeper_start(task);
+	if (watch->keeper < 0) {
+		watch->keeper = 0;
+		return false;
+	}
+	watch->keeper_fd = pidfd_open(watch->keeper, 0);
+	if (watch->keeper_fd >= 0) {
+		(void)tree_prepare(); /* nothing else is to be done until the keeper has its answer
+				       */
+		return true;
+	}
+
+	int error = errno;
+	bool decided = lease_decide(watch->lease, LEASE_CANCELLED);
+
+	kill_keeper(watch);
+	errno = error;
+	return !decided; /* COMMAND may run already: keeper_watch_run finds that the keeper has died
+			  */
+}
+
+/* Whether COMMAND has got this signal as well, from the terminal. */
+static bool record_terminal_signal(struct keeper_watch *watch, const struct signalfd_siginfo *info)
+{
+	int sig = (int)info->ssi_signo;
+
+	if (!caller_state_is_shared(watch->caller_state, sig, info->ssi_code))
+		return false;
+	if (sig == SIGINT || sig == SIGQUIT)
+		watch->terminal_signal = sig;
+	return true;
+}
+
+static void forward(struct keeper_watch *watch, const struct signalfd_siginfo *info)
+{
+	if (!record_terminal_signal(watch, info))
+		pidfd_send_signal(watch->keeper_fd, (int)info->ssi_signo, NULL, 0);
+}
+
+void keeper_watch_record_signals(struct keeper_watch *watch)
+{
+	struct signalfd_siginfo info;
+
+	while (read(watch->ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		watch->ending_signal = (int)info.ssi_signo;
+		record_terminal_signal(watch, &info);
+	}
+}
+
+/* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0.
+ * A keeper that was denied and is just about to end is told nothing any more: it would be lost. */
+static int handle_signals(struct keeper_watch *watch, bool *continued)
+{
+	struct signalfd_siginfo info;
+
+	while (read(watch->ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (lease_decide(watch->lease, LEASE_CANCELLED) || phase(watch) == LEASE_DENIED) {
+			kill_keeper(watch);
+			return (int)info.ssi_signo;
+		}
+		watch->ending_signal = (int)info.ssi_signo;
+		forward(watch, &info);
+	}
+	while (read(watch->other_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		*continued |= info.ssi_signo == SIGCONT;
+		forward(watch, &info);
+	}
+	return 0;
+}
+
+/* COMMAND was stopped: so is dlock, or the shell would wait for it for ever. News that is older
+ * than a SIGCONT is void: Ctrl-Z stopped us along with COMMAND, and we have been continued since.
+ */
+static void handle_news(struct keeper_watch *watch, bool continued)
+{
+	uint64_t times;
+
+	if (read(watch->wakeup_fd, &times, sizeof(times)) < 0 || continued)
+		return;
+	if (watch->caller_state->terminal && atomic_load(&watch->lease->command_stopped))
+		raise(SIGTSTP);
+}
+
+static nanos later(nanos a, nanos b)
+{
+	return a > b ? a : b;
+}
+
+/* Whether the keeper has been at work since the last look. It gives up by itself after a second. */
+static bool has_moved(struct keeper_watch *watch)
+{
+	unsigned rounds = atomic_load(&watch->lease->rounds);
+	bool moved = rounds != watch->rounds;
+
+	watch->rounds = rounds;
+	watch->moved_at = clock_now();
+	return moved;
+}
+
+/* When to look whether the keeper does its duty by the lease. */
+static nanos next_look(const struct keeper_watch *watch, const struct keeper_task *task)
+{
+	nanos valid_until = atomic_load(&watch->lease->valid_until);
+
+	if (phase(watch) == LEASE_RELEASING)
+		return watch->lease->release_until + RELEASE_SLACK;
+	if (phase(watch) == LEASE_KILLING)
+		return later(lease_kill_at(valid_until), watch->moved_at) + KILL_SLACK;
+	if (task->warn_when_lost)
+		return NANOS_NEVER;
+	if (valid_until ==
+		0) /* nobody wakes us when the grant comes, which spares a switch of processes */
+		valid_until = lease_valid_until(&task->terms, watch->asking_since);
+	return watch->stood_still ? lease_kill_at(valid_until) + KILL_SLACK
+				  : lease_stop_at(&task->terms, valid_until) + STOP_SLACK;
+}
+
+/* When to look whether it does so by --max-run. */
+static nanos overrun_look(const struct keeper_watch *watch, const struct keeper_task *task)
+{
+	const struct lease_terms *terms = &task->terms;
+
+	switch (phase(watch)) {
+	case LEASE_ASKING: /* nobody wakes us when the grant comes, but it will not be sooner */
+		return clock_after(lease_overrun_at(terms, clock_now()), OVERRUN_SLACK);
+	case LEASE_HELD:
+		return clock_after(lease_overrun_at(terms, watch->lease->granted_at),
+			OVERRUN_SLACK + (watch->overrun ? terms->grace : 0));
+	default:
+		return NANOS_NEVER;
+	}
+}
+
+/* With all that is below it: a keeper that hangs in the kernel (state D) does not die at once, and
+ * COMMAND dies only with it. Again in every round, until the keeper is gone; what it leaves is ours
+ * then. If it is no child of ours, all stand still and are known before it dies. */
+static void end_keeper(struct keeper_watch *watch)
+{
+	if (watch->tree.other) {
+		tree_signal(&watch->tree, SIGKILL);
+	} else {
+		tree_signal_below(watch->keeper, SIGKILL);
+		kill(watch->keeper, SIGKILL);
+	}
+	watch->next_round = clock_now() + ROUND_EVERY;
+}
+
+/* Where the keeper stands still while --max-run ends: the same. */
+static void end_overrun(struct keeper_watch *watch, const struct keeper_task *task)
+{
+	if (clock_now() < later(overrun_look(watch, task), watch->next_round) ||
+		phase(watch) != LEASE_HELD)
+		return;
+	if (watch->overrun) {
+		end_keeper(watch);
+		return;
+	}
+	watch->overrun = true;
+	tree_signal_below(watch->keeper, task->stop_signal);
+}
+
+/* Where the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in
+ * the end kills the keeper. That kills COMMAND at once, and the rest of the tree becomes ours. */
+static void step_in(struct keeper_watch *watch, const struct keeper_task *task)
+{
+	if (clock_now() < later(next_look(watch, task), watch->next_round))
+		return;
+	switch (phase(watch)) {
+	case LEASE_ASKING:
+		watch->asking_since = clock_now();
+		return;
+	case LEASE_HELD:
+		if (!watch->stood_still) {
+			watch->stood_still = true;
+			tree_signal_below(watch->keeper, task->stop_signal);
+			return;
+		}
+		break;
+	case LEASE_STOPPING: /* as it should, so far */
+		if (!watch->stood_still) {
+			watch->stood_still = true;
+			return;
+		}
+		break;
+	case LEASE_KILLING:
+		if (has_moved(watch))
+			return;
+		watch->stood_still = true;
+		break;
+	case LEASE_RELEASING: /* if the whole host stood still, the answer is only to be read */
+		if (!watch->release_late) {
+			watch->release_late = true;
+			watch->next_round = clock_now() + RELEASE_SLACK;
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	end_keeper(watch);
+}
+
+/* When the keeper must have told what became of the request. */
+static nanos answer_look(const struct keeper_watch *watch)
+{
+	return phase(watch) == LEASE_ASKING ? watch->answer_until : NANOS_NEVER;
+}
+
+/* If it has not, it stands still. The front may have stood still as well, and be the first of the
+ * two that runs again, while the grant lies in the keeper's socket: so the keeper's time counts
+ * from when the front notices; and once more if the front comes late to that, too. */
+static bool gives_more_time(struct keeper_watch *watch, const struct keeper_task *task, nanos now)
+{
+	if (watch->answer_late && now - watch->answer_until < ANSWER_LATE)
+		return false;
+	watch->answer_late = true;
+	watch->answer_until = now + task->answer_least + ANSWER_SLACK;
+	return true;
+}
+
+/* A keeper that stands still is killed; what it asked for is to be taken back. */
+static bool end_asking(struct keeper_watch *watch, const struct keeper_task *task)
+{
+	nanos now = clock_now();
+
+	if (now < answer_look(watch) || gives_more_time(watch, task, now) ||
+		!lease_decide(watch->lease, LEASE_CANCELLED))
+		return false;
+	kill_keeper(watch);
+	return true;
+}
+
+static nanos sooner(nanos a, nanos b)
+{
+	return a < b ? a : b;
+}
+
+/* Once the keeper has died its children are among ours, or nobody's. So what must be told from them
+ * is noted before: what is not COMMAND's; or what is, where it lingers and is not ours to inherit.
+ */
+static bool has_to_record(const struct keeper_watch *watch)
+{
+	return watch->tree.other || watch->tree.stranger_count > 0;
+}
+
+static void record_others(struct keeper_watch *watch)
+{
+	if (!has_to_record(watch) || clock_now() < watch->note_at)
+		return;
+	if (watch->tree.other)
+		tree_reap(&watch->tree);
+	else
+		tree_record_strangers(&watch->tree, watch->keeper);
+	watch->note_at = clock_now() + NOTE_EVERY;
+}
+
+static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
+{
+	nanos due = sooner(next_look(watch, task), overrun_look(watch, task));
+
+	due = sooner(answer_look(watch), later(due, watch->next_round));
+	return has_to_record(watch) ? sooner(watch->note_at, due) : due;
+}
+
+static bool has_done_its_work(const struct keeper_watch *watch)
+{
+	switch (phase(watch)) {
+	case LEASE_DENIED:
+	case LEASE_RELEASE_SENT:
+	case LEASE_ENDED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum keeper_watch_end keeper_watch_run(
+	struct keeper_watch *watch, const struct keeper_task *task, int *signal)
+{
+	while (watch->keeper != 0) {
+		struct pollfd fds[] = {
+			{.fd = watch->keeper_fd, .events = POLLIN},
+			{.fd = watch->ending_fd, .events = POLLIN},
+			{.fd = watch->other_fd, .events = POLLIN},
+			{.fd = watch->wakeup_fd, .events = POLLIN},
+			{.fd = watch->timer, .events = POLLIN},
+			{.fd = watch->guardian.fd, .events = POLLIN},
+		};
+		bool continued = false;
+
+		/* One that fails (ENOMEM) is no reason not to look at the time. */
+		(void)poll(fds, sizeof(fds) / sizeof(fds[0]),
+			clock_timer_set(watch->timer, next_due(watch, task)));
+		if (fds[0].revents) {
+			reap_keeper(watch);
+			return has_done_its_work(watch) ? KEEPER_WATCH_OVER : KEEPER_WATCH_DIED;
+		}
+		if (fds[5].revents)
+			guardian_end(&watch->guardian);
+		if ((*signal = handle_signals(watch, &continued)) != 0)
+			return KEEPER_WATCH_CANCELLED;
+		if ((phase(watch) == LEASE_LINGERING && !watch->tree.other) ||
+			phase(watch) == LEASE_ENDED)
+			return KEEPER_WATCH_OVER;
+		record_others(watch);
+		if (fds[3].revents)
+			handle_news(watch, continued);
+		if (end_asking(watch, task))
+			return KEEPER_WATCH_LATE;
+		end_overrun(watch, task);
+		step_in(watch, task);
+	}
+	return KEEPER_WATCH_DIED;
+}
+
+/* COMMAND, if it is our child now. Its pid is no other's until we reap it; if the keeper has done
+ * that, it may be. */
+static pid_t find_command(const struct keeper_watch *watch)
+{
+	pid_t command = atomic_load(&watch->lease->command);
+	siginfo_t info;
+
+	if (command == 0 || waitid(P_PID, (id_t)command, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return 0;
+	return command;
+}
+
+void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_task *task)
+{
+	nanos limit = lease_kill_at(atomic_load(&watch->lease->valid_until));
+	struct process_tree *tree = &watch->tree;
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	tree->begun = watch->lease->granted_at;
+	tree->command = find_command(watch);
+	tree_reap(tree);
+	tree->empty |= tree->begun == 0; /* no COMMAND was started */
+	if (tree->empty)
+		return;
+	stopping_begin(&watch->stopping, tree, task->stop_signal, task->terms.grace);
+	while (tree_reap(tree), !tree->empty && !stopping_is_hopeless(&watch->stopping, tree)) {
+		stopping_step(&watch->stopping, tree, limit);
+
+		nanos left = stopping_due(&watch->stopping, limit) - clock_now();
+
+		if (tree->other && left > LOOK_EVERY) /* no SIGCHLD tells of their end */
+			left = LOOK_EVERY;
+		if (left > 0)
+			sigtimedwait(&child, NULL,
+				&(struct timespec){left / NANOS_PER_SEC, left % NANOS_PER_SEC});
+	}
+}

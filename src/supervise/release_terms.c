@@ -1,0 +1,77 @@
+#include "supervise/release_terms.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/message.h"
+
+struct release_terms release_terms_make(
+	const struct lease *lease, const struct lease_terms *terms, int status)
+{
+	nanos left = terms->at_least - (clock_now() - lease->granted_at);
+
+	return (struct release_terms){
+		.keep_ms = left > 0 ? (left - 1) / NANOS_PER_MS + 1 : 0,
+		.success = status == 0,
+		.valid_until = atomic_load(&lease->lost) ? 0 : atomic_load(&lease->valid_until),
+	};
+}
+
+static void record_loss(struct lease *lease)
+{
+	if (!atomic_exchange(&lease->lost, true))
+		message_say(MESSAGE_ERROR, "the lock was lost before it was given back: "
+					   "somebody else took it, or it was ended");
+}
+
+/* The lock was given back, but a dlock that took it again inside goes on. */
+static void say_inside(const struct lock_answer *answer)
+{
+	char pids[LOCK_INSIDE_MOST * 12 + 1] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < answer->inside_count; i++)
+		used += (size_t)snprintf(
+			pids + used, sizeof(pids) - used, " %d", (int)answer->inside[i]);
+	if (used > 0)
+		message_say(MESSAGE_WARNING,
+			"the lock stays with the dlocks that hold it inside this one:%s", pids);
+}
+
+static void record_failure(
+	struct lease *lease, const struct lease_terms *terms, const struct lock_answer *answer)
+{
+	nanos left = terms->at_least - (clock_now() - lease->granted_at);
+	nanos longest = left > terms->ttl ? left : terms->ttl;
+
+	if (lease->stop == STOP_UNPROVED)
+		return; /* that was said already */
+	lease->release_failed = true;
+	message_say(MESSAGE_WARNING,
+		"could not give the lock back (%s); it frees itself within %" PRId64 " s",
+		answer->result == LOCK_FAILED ? answer->failure.text : "no answer",
+		(longest + NANOS_PER_SEC - 1) / NANOS_PER_SEC);
+}
+
+void release_terms_report(
+	struct lease *lease, const struct lease_terms *terms, const struct lock_answer *answer)
+{
+	switch (answer->result) {
+	case LOCK_RELEASED:
+		if (answer->flawed)
+			message_say(MESSAGE_WARNING, "%s", answer->failure.text);
+		say_inside(answer);
+		break;
+	case LOCK_GONE:
+		message_say(MESSAGE_INFO,
+			"the lock was no longer there when it was given back; nobody else had it");
+		say_inside(answer); /* some servers of a quorum have never had it */
+		break;
+	case LOCK_LOST:
+		record_loss(lease);
+		break;
+	default:
+		record_failure(lease, terms, answer);
+		break;
+	}
+}

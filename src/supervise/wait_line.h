@@ -1,0 +1,41 @@
+/*
+ * What is seen of a wait. On a terminal one line, redrawn in place every second, as long as dlock
+ * is in the foreground; with -v one line of its own when the wait begins; nothing else.
+ */
+#ifndef DLOCK_SUPERVISE_WAIT_LINE_H
+#define DLOCK_SUPERVISE_WAIT_LINE_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "lock/lock.h"
+
+struct lock_answer;
+
+struct wait_line {
+	const char *name;                 /* of the lock; borrowed */
+	const struct lock_answer *answer; /* the last LOCK_BUSY; borrowed */
+	nanos answered_at;
+	nanos started;      /* when the wait began; 0: not yet */
+	int cancel_fd;      /* borrowed */
+	int timer, both_fd; /* owned; -1: nothing is drawn */
+	bool drawn;
+};
+
+/* Whether a line would be drawn: stderr is a terminal, and -q was not given. */
+bool wait_line_is_wanted(void);
+
+/* cancel_fd: becomes readable when the wait is to end. */
+void wait_line_open(struct wait_line *line, const char *name, int cancel_fd);
+
+/* The lock is busy, as answer says, and its queue is listened to from now on. Returns a descriptor
+ * that becomes readable when cancel_fd does or when the line is to be redrawn. */
+int wait_line_begin(struct wait_line *line, const struct lock_answer *answer);
+
+/* Redraws the line if that is due. True: that was all; false: cancel_fd is readable. */
+bool wait_line_goes_on(struct wait_line *line);
+
+/* Takes the line away, before anything else is written. */
+void wait_line_end(struct wait_line *line);
+
+#endif

@@ -1,0 +1,510 @@
+# Shared by all *.bats files: `load ../lib/helper` at the top, then
+#
+#   setup_file() { file_begin; }        a private redis-server, and programs/
+#   setup() { test_begin; }             a clean environment and an empty server
+#   teardown() { test_end; }            fails when the test left anything behind
+#   teardown_file() { file_end; }
+#
+# From outside: DLOCK is the program under test (default: src/dlock of this tree); TEST_BIN a
+# directory with those of programs/ compiled (default: compiled here); TEST_PATIENCE multiplies every
+# time limit, for sanitizers and slow machines.
+
+bats_require_minimum_version 1.5.0
+
+readonly PYTHON=/usr/bin/python3 # where Debian's python3-redis is
+TEST_PATIENCE=${TEST_PATIENCE:-1}
+
+# ---- A file's server and programs ----------------------------------------------------------------
+
+file_begin() {
+	export BATS_TEST_TIMEOUT=$((150 * TEST_PATIENCE))
+	export BIN=$BATS_FILE_TMPDIR/bin SERVER=$BATS_FILE_TMPDIR/server
+	local program tool
+	program=$(realpath "${DLOCK:-$BATS_TEST_DIRNAME/../../src/dlock}")
+	if [[ ! -x $program ]]; then
+		echo "no program to test: $program (set DLOCK)" >&2
+		return 1
+	fi
+	mkdir -p "$BIN" "$SERVER"
+	ln -s "$program" "$BIN/dlock"
+	# By name in every test, whatever PATH is then.
+	for tool in redis-server redis-cli; do
+		ln -s "$(command -v $tool)" "$BIN/$tool"
+	done
+	for tool in launch oracle witness; do
+		if [[ -n ${TEST_BIN:-} ]]; then
+			ln -s "$(realpath "$TEST_BIN/$tool")" "$BIN/$tool"
+		else
+			cc -std=c17 -D_GNU_SOURCE -O1 -o "$BIN/$tool" "$BATS_TEST_DIRNAME/../programs/$tool.c"
+		fi
+	done
+	loading_dlock
+	sanitizers_begin
+	server_begin "$SERVER"
+}
+
+# For a dlock that was built with sanitizers: a finding fails the test (test_end) even where nobody
+# reads that dlock's stderr. Tests may preload something, and look at the limit of core files, which
+# sanitizers else lower for themselves. Not under strace: see unleaked.
+sanitizers_begin() {
+	local own=log_path=$BATS_FILE_TMPDIR/finding:disable_coredump=0
+	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}$own:verify_asan_link_order=0
+	export UBSAN_OPTIONS=${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}$own:print_stacktrace=1
+	export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}$own
+}
+
+# unleaked COMMAND...: for strace, under which LeakSanitizer cannot work.
+unleaked() { ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 "$@"; }
+
+# The program under test, or the one built beside it, as LOADING/dlock: what LD_PRELOAD names has
+# no effect on a program with libc linked in.
+loading_dlock() {
+	local program
+	export LOADING=$BATS_FILE_TMPDIR/loading
+	program=$(realpath "$BIN/dlock")
+	[[ -n ${VALGRIND:-} ]] || readelf -lW "$program" | grep -q INTERP ||
+		program=$(realpath -m "${TEST_BIN:-$BATS_TEST_DIRNAME/../programs}/dlock")
+	mkdir -p "$LOADING"
+	ln -s "$program" "$LOADING/dlock"
+}
+
+file_end() {
+	server_end "$SERVER"
+}
+
+# server_begin DIR [OPTION]...: a redis-server on DIR/socket and on a free port, written to
+# DIR/port, of 127.0.0.1 and, where there is one, ::1. Nothing is kept on disk.
+server_begin() {
+	local dir try
+	dir=$(realpath -m "$1")
+	shift
+	mkdir -p "$dir"
+	for try in {1..30}; do
+		echo $((15000 + (RANDOM * 32768 + RANDOM) % 17000)) >"$dir/port"
+		if server_again "$dir" "$@"; then
+			return 0
+		fi
+	done
+	cat "$dir/log" >&2
+	return 1
+}
+
+# server_again DIR [OPTION]...: the same place, an empty memory.
+server_again() {
+	local dir
+	dir=$(realpath "$1")
+	shift
+	rm -f "$dir/socket"
+	(
+		cd "$dir"
+		exec env -u TEST_MARK "$BIN/redis-server" --port "$(<port)" \
+			--bind 127.0.0.1 -::1 --unixsocket "$dir/socket" --unixsocketperm 700 \
+			--save '' --appendonly no --daemonize no --loglevel warning \
+			"$@" >log 2>&1 </dev/null 3>&- 4>&-
+	) &
+	echo $! >"$dir/pid"
+	disown $!
+	local limit=$(($(now_ms) + 10000 * TEST_PATIENCE))
+	until [[ -S $dir/socket ]] && redis-cli -s "$dir/socket" PING >"$dir/ping" 2>&1 \
+		&& grep -qE 'PONG|NOAUTH' "$dir/ping"; do
+		if is_gone "$(<"$dir/pid")" || (($(now_ms) > limit)); then
+			return 1
+		fi
+		sleep 0.02
+	done
+}
+
+# Also ends one that is stopped.
+server_end() {
+	[[ -e $1/pid ]] || return 0
+	local pid
+	pid=$(<"$1/pid")
+	kill -KILL "$pid" 2>/dev/null || true
+	wait_until is_gone "$pid"
+	rm -f "$1/pid"
+}
+
+# own_server NAME [OPTION]...: another one, in ./NAME, that ends with the test.
+own_server() {
+	echo "$PWD/$1" >>"$BATS_TEST_TMPDIR/servers"
+	server_begin "$@"
+}
+
+server_pid() { echo "$(<"$SERVER/pid")"; }
+server_stop() { kill -STOP "$(server_pid)"; }
+server_continue() { kill -CONT "$(server_pid)"; }
+
+# The file's server, directly; one that stands still is no reason to stand still as well.
+cli() { timeout 60 redis-cli -s "$SERVER/socket" "$@"; }
+
+# ---- Before and after each test ------------------------------------------------------------------
+
+test_begin() {
+	unset "${!DLOCK_@}" DLOCK REDISCLI_AUTH MAKEFLAGS POSIXLY_CORRECT
+	export HOME=$BATS_TEST_TMPDIR XDG_CONFIG_HOME=$BATS_TEST_TMPDIR/config
+	export USER=tester LOGNAME=tester SHELL=/bin/sh LC_ALL=C.UTF-8 TZ=UTC TERM=dumb
+	export PATH=$BIN:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+	export DLOCK_SERVER=unix://$SERVER/socket
+	export TEST_MARK=$BATS_TEST_TMPDIR
+	ulimit -S -c 0
+	cd "$BATS_TEST_TMPDIR"
+	# Servers start all the time here, and nobody is to wait for that: settle.bats has what happens else.
+	mkdir -p "$XDG_CONFIG_HOME"
+	echo 'settle = 0' >"$XDG_CONFIG_HOME/dlock.conf"
+	[[ -e $SERVER/pid ]] || server_again "$SERVER"
+	cli FLUSHALL >/dev/null
+	cli CONFIG RESETSTAT >/dev/null
+	under_valgrind_begin
+}
+
+# For a test with `ulimit -f`: ThreadSanitizer writes a file at every start, and would end by the signal.
+skip_where_files_must_grow() {
+	! grep -q __tsan_init "$(command -v dlock)" || skip "ThreadSanitizer needs a file that may grow"
+}
+
+# Under valgrind (tests/memcheck) some tests cannot hold; memcheck.except says why.
+under_valgrind_begin() {
+	[[ -n ${VALGRIND:-} ]] || return 0
+	local reason
+	reason=$(awk -v row="${BATS_TEST_FILENAME##*/}: $BATS_TEST_DESCRIPTION" '
+		/^#/ { reason = (inside ? reason " " : "") substr($0, 3) }
+		{ inside = /^#/ }
+		$0 == row { print reason; exit }' "$BATS_TEST_DIRNAME/../memcheck.except")
+	[[ -z $reason ]] || skip "valgrind: $reason"
+}
+
+# What a test leaves is a finding even where its own checks passed.
+test_end() {
+	local failed=0
+	if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
+		evidence
+	else
+		wait_until nothing_runs || failed=1
+		wait_until only_memory_is_left || failed=1
+	fi
+	no_findings_left || failed=1
+	local pid dir
+	if [[ -e $BATS_TEST_TMPDIR/services ]]; then
+		for pid in $(<"$BATS_TEST_TMPDIR/services"); do
+			kill -KILL "$pid" 2>/dev/null || true
+			wait_until is_gone "$pid"
+		done
+	fi
+	if [[ -e $BATS_TEST_TMPDIR/servers ]]; then
+		while read -r dir; do
+			server_end "$dir"
+		done <"$BATS_TEST_TMPDIR/servers"
+	fi
+	for pid in $(marked_pids); do
+		kill -KILL "$pid" 2>/dev/null || true
+	done
+	if [[ -e $SERVER/pid ]] && is_gone "$(server_pid)"; then
+		rm -f "$SERVER/pid"
+	elif [[ -e $SERVER/pid ]]; then
+		kill -CONT "$(server_pid)"
+	fi
+	return $failed
+}
+
+# Every process that this test started, by a mark in its environment; nothing runs beside grep that has
+# the mark as well.
+marked_pids() {
+	local one
+	for one in $(env -u TEST_MARK grep -lzsxF "TEST_MARK=$TEST_MARK" /proc/[0-9]*/environ); do
+		echo "${one//[!0-9]/}"
+	done
+}
+
+nothing_runs() { [[ -z $(marked_pids) ]]; }
+
+# What sanitizers or valgrind found, in any process.
+no_findings_left() {
+	local file none=true
+	for file in "$BATS_FILE_TMPDIR"/finding.*; do
+		[[ -s $file ]] || continue
+		none=false
+		echo "--- a finding of a sanitizer or of valgrind"
+		head -c 4000 "$file"
+		rm "$file"
+	done
+	$none
+}
+
+# Only meta, and every key ends by itself.
+only_memory_is_left() {
+	[[ -z $(keys_left) ]]
+}
+
+keys_left() {
+	is_gone "$(server_pid)" && return
+	local db
+	for db in $(cli INFO keyspace | sed -n 's/^db\([0-9]*\):.*/\1/p'); do
+		cli -n "$db" EVAL '
+			local left = {}
+			for _, key in ipairs(redis.call("KEYS", "*")) do
+				local ttl = redis.call("PTTL", key)
+				if ttl == -1 or (ttl > 0 and not key:find("}:meta$") and not key:find("}:meta:")) then
+					left[#left + 1] = "db'"$db"' " .. redis.call("TYPE", key).ok .. " " .. key .. " pttl " .. ttl
+				end
+			end
+			return left' 0
+	done | grep -v '^$' || true
+}
+
+# Printed when something failed.
+evidence() {
+	echo "--- keys"
+	[[ ! -e $SERVER/pid ]] || timeout 2 redis-cli -s "$SERVER/socket" KEYS '*' || true
+	echo "--- processes"
+	local pids
+	pids=$(marked_pids | paste -sd,)
+	[[ -z $pids ]] || ps -o pid,ppid,pgid,sid,stat,args -p "$pids" || true
+	local file
+	for file in "$BATS_TEST_TMPDIR"/*.err; do
+		[[ -s $file ]] || continue
+		echo "--- $(basename "$file")"
+		head -c 2000 "$file"
+	done
+}
+
+# ---- Saying what was wrong -----------------------------------------------------------------------
+
+fail() {
+	printf '%s\n' "$@" >&2
+	return 1
+}
+
+assert_equal() { # ACTUAL EXPECTED [WHAT]
+	[[ $1 == "$2" ]] || fail "${3:-value}:" "  expected: $2" "  seen:     $1"
+}
+
+assert_match() { # ACTUAL REGEX [WHAT]
+	[[ $1 =~ $2 ]] || fail "${3:-value}:" "  expected to match: $2" "  seen:     $1"
+}
+
+refute_match() { # ACTUAL REGEX [WHAT]
+	[[ ! $1 =~ $2 ]] || fail "${3:-value}:" "  expected not to match: $2" "  seen:     $1"
+}
+
+assert_between() { # VALUE LEAST MOST [WHAT]
+	(($1 >= $2 && $1 <= $3)) || fail "${4:-value}: $1 is not between $2 and $3"
+}
+
+assert_file() { # FILE TEXT: the whole content
+	[[ -e $1 ]] || fail "$1 was not written"
+	assert_equal "$(<"$1")" "$2" "$1"
+}
+
+refute_file() {
+	[[ ! -e $1 ]] || fail "$1 is there, holding: $(head -c 300 "$1")"
+}
+
+assert() { # CONDITION...
+	"$@" || fail "not so: $*"
+}
+
+refute() { # CONDITION...
+	! "$@" || fail "should not be so: $*"
+}
+
+# ---- Running -------------------------------------------------------------------------------------
+
+# try COMMAND...: sets status, out, err (without trailing newlines; the files are try.out, try.err)
+# and took (ms).
+try() {
+	local began
+	began=$(now_ms)
+	status=0
+	"$@" >"$BATS_TEST_TMPDIR/try.out" 2>"$BATS_TEST_TMPDIR/try.err" 3>&- 4>&- || status=$?
+	took=$(($(now_ms) - began))
+	out=$(tr '\0' '@' <"$BATS_TEST_TMPDIR/try.out")
+	err=$(tr '\0' '@' <"$BATS_TEST_TMPDIR/try.err")
+	tried="$*"
+}
+
+expect() { # STATUS [OUT [ERR]]: of the last try; OUT and ERR whole, empty where not given
+	[[ $status == "$1" && $out == "${2-}" && $err == "${3-}" ]] || fail "$tried" \
+		"  status: $status, expected $1" "  stdout: $out" "  expected: ${2-}" \
+		"  stderr: $err" "  expected: ${3-}"
+}
+
+# last_line FILE
+last_line() { tail -n 1 "$1"; }
+
+# expect_failure STATUS REGEX: nothing on stdout, one line on stderr that begins "dlock: " and
+# matches.
+expect_failure() {
+	[[ $status == "$1" && -z $out && $err == "dlock: "* && $err != *$'\n'* && $err =~ $2 ]] || fail \
+		"$tried" "  status: $status, expected $1" "  stdout: $out, expected none" \
+		"  stderr: $err" "  expected one line, dlock: and $2"
+}
+
+# start NAME [LAUNCH SETTING]... COMMAND...: in the background, in a session of its own with
+# signals as at login; sets pid, and NAME_pid. Its output goes to NAME.out and NAME.err.
+start() {
+	local name=$1
+	shift
+	launch default setsid "$@" >"$BATS_TEST_TMPDIR/$name.out" 2>"$BATS_TEST_TMPDIR/$name.err" \
+		</dev/null 3>&- 4>&- &
+	pid=$!
+	declare -g "${name}_pid=$pid"
+}
+
+# fake_server MODE: a server that is no Redis, or one in trouble (programs/fake_server.py), in ./MODE.
+fake_server() {
+	mkdir "$1"
+	service "$BATS_TEST_DIRNAME/../programs/fake_server.py" "$1" "$PWD/$1"
+	wait_until is_file "$1/port"
+}
+
+# proxy SOCKET [SECONDS]: passes what comes to ./proxy.socket on to SOCKET; who speaks when is in
+# ./turns. Answers come that much late.
+proxy() {
+	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/proxy.socket" "$1" "$PWD/turns" "${2:-0}"
+	wait_until test -S proxy.socket
+}
+
+# hole NAME: a proxy to the file's server at ./NAME.socket; ./NAME.rules says what it swallows.
+hole() {
+	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$PWD/$1.socket" "$SERVER/socket" "$PWD/$1.rules" \
+		"$PWD/$1.counts"
+	wait_until test -S "$1.socket"
+}
+
+# rule NAME TEXT
+rule() {
+	echo "$2" >"$1.rules.new"
+	mv "$1.rules.new" "$1.rules"
+}
+
+# service SCRIPT [ARG]...: ends with the test.
+service() {
+	env -u TEST_MARK "$PYTHON" "$@" </dev/null >/dev/null 2>"$BATS_TEST_TMPDIR/service.err" 3>&- 4>&- &
+	echo $! >>"$BATS_TEST_TMPDIR/services"
+	disown $!
+}
+
+# finish NAME: waits for what start began; sets status, out, err as try does.
+finish() {
+	local name=$1 variable=${1}_pid
+	wait_until is_gone "${!variable}" || return 1
+	status=0
+	wait "${!variable}" || status=$?
+	out=$(<"$BATS_TEST_TMPDIR/$name.out")
+	err=$(<"$BATS_TEST_TMPDIR/$name.err")
+	tried="$name"
+}
+
+# ---- Waiting -------------------------------------------------------------------------------------
+
+now_ms() {
+	local now=${EPOCHREALTIME/[.,]/}
+	echo "${now:0:-3}"
+}
+
+# wait_until [-t SECONDS] CONDITION...: within 15 s.
+wait_until() {
+	local seconds=15
+	if [[ $1 == -t ]]; then
+		seconds=$2
+		shift 2
+	fi
+	local limit=$(($(now_ms) + seconds * 1000 * TEST_PATIENCE))
+	until "$@"; do
+		if (($(now_ms) > limit)); then
+			fail "waited in vain for: $*" || true
+			evidence >&2
+			keys_left >&2
+			return 1
+		fi
+		sleep 0.02
+	done
+}
+
+# stays MS CONDITION...: so now, and all the while.
+stays() {
+	local limit=$(($(now_ms) + $1))
+	shift
+	while (($(now_ms) < limit)); do
+		"$@" || fail "no longer so: $*" || return 1
+		sleep 0.02
+	done
+}
+
+proc_state() { # PID: R, S, T, Z …; nothing when it is gone
+	local stat
+	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+	stat=${stat##*) }
+	echo "${stat:0:1}"
+}
+
+proc_status() { # PID FIELD
+	sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2>/dev/null
+}
+
+parent_of() { proc_status "$1" PPid; }
+is_gone() { [[ $(proc_state "$1") == [ZX] || ! -e /proc/$1 ]]; }
+is_alive() { ! is_gone "$1"; }
+
+# A program is dlock, or valgrind's (tests/memcheck).
+runs_dlock() { [[ $1 == */dlock || (-n ${VALGRIND:-} && $1 == */memcheck-*) ]]; }
+
+is_dlock() {
+	local program
+	program=$(readlink "/proc/$1/exe") && runs_dlock "$program"
+}
+is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
+
+all_gone() {
+	local one
+	for one; do
+		is_gone "$one" || return 1
+	done
+}
+
+# Asleep with no signal on its way to it: whatever it was to do about a signal is done. CHLD does
+# not count: it may stay pending where it is blocked and children are awaited by other means.
+is_quiet() {
+	local one mine all
+	for one; do
+		[[ $(proc_state "$one") == S ]] || return 1
+		mine=$(proc_status "$one" SigPnd)
+		all=$(proc_status "$one" ShdPnd)
+		((((16#${mine:-f} | 16#${all:-f}) & ~(1 << 16)) == 0)) || return 1
+		[[ $(proc_state "$one") == S ]] || return 1
+	done
+}
+
+is_held() { [[ $(cli EXISTS "lock:$1") == 1 ]]; }
+is_free() { [[ $(cli EXISTS "lock:$1") == 0 ]]; }
+owner_is() { [[ $(cli GET "lock:$1") == "$2" ]]; } # NAME TOKEN
+is_file() { [[ -s $1 ]]; }
+file_has() { grep -qE -- "$2" "$1" 2>/dev/null; } # FILE REGEX
+
+# begin_holder NAME LOCK [OPTION]...: starts a holder of LOCK that lives until the test ends it by
+# `let_go NAME`; returns once COMMAND runs. NAME_pid is the front, NAME_keeper, NAME_command.
+begin_holder() {
+	local name=$1 lock=$2
+	shift 2
+	rm -f "$BATS_TEST_TMPDIR/$name.count" # of an earlier one by that name
+	start "$name" dlock "$@" "$lock" witness count "$BATS_TEST_TMPDIR/$name.count"
+	wait_until file_has "$BATS_TEST_TMPDIR/$name.count" '^ready'
+	declare -g "${name}_command=$(sed -n 's/^ready //p' "$BATS_TEST_TMPDIR/$name.count")"
+	local command=${name}_command
+	declare -g "${name}_keeper=$(parent_of "${!command}")"
+}
+
+let_go() {
+	local command=${1}_command
+	kill -RTMIN "${!command}"
+	finish "$1"
+}
+
+# received NAME: the signals that the witness got, one a line.
+received() { sed -e '/^ready/d' -e 's/ .*//' "$BATS_TEST_TMPDIR/$1.count"; }
+
+# Where dlock keeps what it remembers of a lock with the default prefix.
+meta_of() { echo "lock:{lock:$1}:meta"; }
+
+# python [ARG]... <<PROGRAM: with programs/ at hand.
+python() { PYTHONPATH=$BATS_TEST_DIRNAME/../programs PYTHONDONTWRITEBYTECODE=1 "$PYTHON" - "$@" 3>&- 4>&-; }

@@ -1,0 +1,41 @@
+# Who waits for x on the file's server, and in which order they had it: `load ../lib/helper`, then
+# `load ../lib/waiters`.
+
+queue_of() { echo "lock:{lock:$1}:queue"; }
+queued() { [[ $(cli ZCARD "$(queue_of x)") == "$1" ]]; } # COUNT
+
+# enqueue NAME [OPTION]...: a waiter for x that adds NAME to the file `order`; returns once it
+# listens at its place.
+enqueue() {
+	local name=$1 before
+	shift
+	before=$(cli ZCARD "$(queue_of x)")
+	start "$name" dlock "$@" x sh -c "echo $name >>order"
+	wait_until queued $((before + 1))
+	wait_until listens "$pid"
+}
+
+listens() { # PID
+	local token
+	token=$(token_of "$1")
+	[[ -n $token ]] && (($(cli PTTL "lock:{lock:x}:who:$token") > 2500))
+}
+
+# token_of PID: of one that waits for x.
+token_of() { cli ZRANGE "$(queue_of x)" 0 -1 | grep ":$1:"; }
+
+is_cut_off() { ! find "/proc/$1/fd" -lname 'socket:*' | grep -q .; } # PID
+
+order_is() { [[ $(tr '\n' ' ' <order 2>/dev/null) == "$* " ]]; }
+assert_order() { assert_equal "$(tr '\n' ' ' <order)" "$* " order; }
+
+finish_all() {
+	local name
+	for name; do
+		finish "$name"
+		assert_equal "$status$err" 0 "$name"
+	done
+}
+
+# How many connections wait for a message.
+listeners_are() { [[ $(cli INFO clients | sed -n 's/^blocked_clients:\([0-9]*\).*/\1/p') == "$1" ]]; } # COUNT

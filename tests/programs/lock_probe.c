@@ -1,0 +1,375 @@
+/*
+ * Drives lock.h by hand, for tests: lock_probe URL NAME [OPTION]...
+ *
+ * -m MODE (x, s, pK)   -t TTL_MS   -q (queues)   -p PRIORITY   -P PREFIX   -l LABEL   -k TOKEN   -r
+ * REPLICAS
+ *
+ * Reads commands from stdin, one a line, and answers each with one line; a number is its patience
+ * in ms (1000 times TEST_PATIENCE): acquire [MS]         ask and answer ask [MS], answer [MS] child
+ * [MS]           ask here, answer in a child, learn here listen [MS]          waits for its turn
+ * wait [MS] acquire, listen, acquire ... until granted renew [MS], verify [MS] release [MS [KEEP]]
+ * settle [MS] verify until nothing is pending reset, token, sleep MS, fd, survey [PATTERN [MS]]
+ */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lock/lock.h"
+#include "lock/lock_list.h"
+#include "net/server.h"
+
+static const char *const results[] = {
+	"granted",
+	"again",
+	"busy",
+	"within",
+	"already",
+	"released",
+	"gone",
+	"lost",
+	"timeout",
+	"cancelled",
+	"failed",
+	"unreplicated",
+};
+
+struct probe {
+	struct server *server;
+	struct lock_request request;
+	struct lock *lock;
+	struct lock_answer *answer; /* shared with the child */
+	struct deadline deadline;
+	int64_t argument;
+	const char *word;
+};
+
+static void say_result(enum lock_result result, const struct failure *failure)
+{
+	printf("%s", results[result]);
+	if (result == LOCK_FAILED)
+		printf(" %d %s", (int)failure->code, failure->text);
+	puts("");
+}
+
+static void say_answer(const struct lock_answer *answer)
+{
+	printf("%s", results[answer->result]);
+	switch (answer->result) {
+	case LOCK_GRANTED:
+	case LOCK_SET_AGAIN:
+		printf(" fence=%" PRIu64 " gen=%" PRIu64 " since=%" PRId64, answer->fence,
+			answer->generation, answer->since_us);
+		break;
+	case LOCK_BUSY:
+		printf(" rank=%d foreign=%d known=%d left=%" PRId64
+		       " holder=%s:%d label=%s held=%" PRId64 " ticket=%" PRIu64,
+			answer->rank, answer->foreign, answer->known, answer->free_in_ms,
+			answer->holder.host, (int)answer->holder.pid, answer->holder.label,
+			answer->held_ms, answer->ticket);
+		break;
+	case LOCK_FAILED:
+	case LOCK_UNREPLICATED:
+		printf(" %d %s", (int)answer->failure.code, answer->failure.text);
+		break;
+	default:
+		break;
+	}
+	printf(" handed=%d\n", answer->handed_count);
+}
+
+static void do_ask(struct probe *probe)
+{
+	struct failure failure = {0};
+
+	say_result(lock_ask(probe->lock, probe->deadline, &failure), &failure);
+}
+
+static void do_answer(struct probe *probe)
+{
+	lock_answer(probe->lock, probe->deadline, probe->answer);
+	say_answer(probe->answer);
+}
+
+static enum lock_result acquire(struct probe *probe)
+{
+	struct failure failure = {0};
+	enum lock_result result = lock_ask(probe->lock, probe->deadline, &failure);
+
+	if (result == LOCK_GRANTED) {
+		lock_answer(probe->lock, probe->deadline, probe->answer);
+	} else {
+		probe->answer->result = result;
+		probe->answer->failure = failure;
+		probe->answer->handed_count = 0;
+	}
+	return probe->answer->result;
+}
+
+static void do_acquire(struct probe *probe)
+{
+	acquire(probe);
+	say_answer(probe->answer);
+}
+
+static void do_child(struct probe *probe)
+{
+	struct failure failure = {0};
+	pid_t child;
+
+	if (lock_ask(probe->lock, probe->deadline, &failure) != LOCK_GRANTED) {
+		say_result(LOCK_FAILED, &failure);
+		return;
+	}
+	child = fork();
+	if (child == 0) {
+		lock_answer(probe->lock, probe->deadline, probe->answer);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+	lock_adopt_answer(probe->lock, probe->answer);
+	say_answer(probe->answer);
+}
+
+static void do_listen(struct probe *probe)
+{
+	struct failure failure = {0};
+
+	say_result(lock_wait(probe->lock, probe->deadline, &failure), &failure);
+}
+
+static void do_settle(struct probe *probe)
+{
+	int rounds = 0;
+
+	while (probe->answer->handed_count > 0 && clock_now() < probe->deadline.until) {
+		lock_verify(probe->lock, probe->answer, probe->deadline);
+		rounds++;
+		poll(NULL, 0, rounds < 8 ? 1 << rounds : 100);
+	}
+	printf("settled pending=%d\n", probe->answer->handed_count);
+}
+
+static void do_wait(struct probe *probe)
+{
+	struct failure failure = {0};
+	enum lock_result result = LOCK_GRANTED;
+
+	while (result == LOCK_GRANTED) {
+		result = acquire(probe);
+		if (result == LOCK_GRANTED)
+			break;
+		if (result == LOCK_BUSY)
+			result = lock_wait(probe->lock, probe->deadline, &failure);
+		else if (result == LOCK_FAILED && probe->answer->failure.code == EXIT_UNREACHABLE)
+			result = poll(NULL, 0, 50) == 0 && clock_now() < probe->deadline.until
+					 ? LOCK_GRANTED
+					 : LOCK_TIMEOUT;
+		probe->answer->result = result;
+	}
+	say_answer(probe->answer);
+}
+
+static void do_renew(struct probe *probe)
+{
+	lock_renew(probe->lock, probe->deadline, probe->answer);
+	say_answer(probe->answer);
+}
+
+static void do_release(struct probe *probe)
+{
+	lock_release(probe->lock, &(struct release_terms){.keep_ms = probe->argument},
+		probe->deadline, probe->answer);
+	say_answer(probe->answer);
+}
+
+static void do_verify(struct probe *probe)
+{
+	enum lock_result result = lock_verify(probe->lock, probe->answer, probe->deadline);
+
+	printf("%s pending=%d\n", results[result], probe->answer->handed_count);
+}
+
+static void do_reset(struct probe *probe)
+{
+	lock_reset(probe->lock);
+	puts("reset");
+}
+
+static void do_token(struct probe *probe)
+{
+	puts(lock_token(probe->lock));
+}
+
+static void do_sleep(struct probe *probe)
+{
+	deadline_wait(&probe->deadline, -1, 0);
+	puts("slept");
+}
+
+static void do_fd(struct probe *probe)
+{
+	struct pollfd fd = {.fd = lock_watch_fd(probe->lock), .events = POLLIN};
+
+	printf("fd=%s readable=%d\n", fd.fd < 0 ? "none" : "some",
+		fd.fd >= 0 && poll(&fd, 1, 0) > 0);
+}
+
+static void show(const struct lock_view *view, void *context)
+{
+	(void)context;
+	printf("view name=%s key=%s mode=%s%s fence=%d ttl=%s holders=%zu waiters=%zu", view->name,
+		view->key, view->foreign ? "foreign " : "",
+		view->mode == LOCK_EXCLUSIVE ? "exclusive"
+		: view->mode == LOCK_SHARED  ? "shared"
+					     : "permits",
+		view->fence > 0, view->ttl_ms < 0 ? "none" : "some", view->holder_count,
+		view->waiter_count);
+	for (size_t i = 0; i < view->holder_count; i++)
+		printf(" H:%s", view->holders[i].owner.label);
+	for (size_t i = 0; i < view->waiter_count; i++)
+		printf(" W:%s/%d", view->waiters[i].owner.label, view->waiters[i].priority);
+	puts("");
+}
+
+static void do_survey(struct probe *probe)
+{
+	char *pattern = (char *)probe->word;
+	struct failure failure = {0};
+
+	if (probe->argument > 0)
+		probe->deadline.until = clock_now() + probe->argument * NANOS_PER_MS;
+	if (lock_list_once(probe->server, probe->request.prefix, &pattern, pattern ? 1 : 0, false,
+		    show, NULL, probe->deadline, &failure))
+		puts("surveyed");
+	else
+		printf("failed %d %s\n", (int)failure.code, failure.text);
+}
+
+static const struct {
+	const char *word;
+	void (*run)(struct probe *probe);
+} commands[] = {
+	{"ask", do_ask},
+	{"answer", do_answer},
+	{"acquire", do_acquire},
+	{"child", do_child},
+	{"listen", do_listen},
+	{"wait", do_wait},
+	{"renew", do_renew},
+	{"release", do_release},
+	{"verify", do_verify},
+	{"settle", do_settle},
+	{"reset", do_reset},
+	{"token", do_token},
+	{"sleep", do_sleep},
+	{"fd", do_fd},
+	{"survey", do_survey},
+};
+
+static bool run_line(struct probe *probe, char *line)
+{
+	const char *word = strtok(line, " \n");
+	const char *first = strtok(NULL, " \n");
+	const char *second = strtok(NULL, " \n");
+
+	const char *slow = getenv("TEST_PATIENCE");
+	nanos limit = 1000 * (slow && atoi(slow) > 0 ? atoi(slow) : 1);
+
+	if (!word)
+		return true;
+	if (first && atoi(first) > 0)
+		limit = atoi(first);
+	probe->word = first;
+	probe->deadline.until = clock_now() + limit * NANOS_PER_MS;
+	probe->argument = second ? atoll(second) : 0;
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(word, commands[i].word) != 0)
+			continue;
+		commands[i].run(probe);
+		fflush(stdout);
+		return true;
+	}
+	fprintf(stderr, "lock_probe: no such command: %s\n", word);
+	return false;
+}
+
+static bool read_options(struct probe *probe, int argc, char **argv, const char **label)
+{
+	struct lock_request *request = &probe->request;
+	int option;
+
+	while ((option = getopt(argc, argv, "m:t:qp:P:l:k:r:")) != -1) {
+		switch (option) {
+		case 'm':
+			request->mode = *optarg == 'p'   ? LOCK_PERMITS
+					: *optarg == 's' ? LOCK_SHARED
+							 : LOCK_EXCLUSIVE;
+			request->permits = atoi(optarg + 1);
+			break;
+		case 't':
+			request->ttl_ms = atoll(optarg);
+			break;
+		case 'q':
+			request->queues = true;
+			break;
+		case 'r':
+			request->replicas = atoi(optarg);
+			request->replicas_ms = 100;
+			break;
+		case 'p':
+			request->priority = atoi(optarg);
+			break;
+		case 'P':
+			request->prefix = optarg;
+			break;
+		case 'l':
+			*label = optarg;
+			break;
+		case 'k':
+			request->token = optarg;
+			break;
+		default:
+			return false;
+		}
+	}
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct probe probe = {.deadline = {.cancel_fd = -1}};
+	struct failure failure = {0};
+	const char *label = "probe";
+	char *line = NULL;
+	size_t size = 0;
+	bool good = true;
+
+	if (argc < 3)
+		return 64;
+	probe.server = server_parse(argv[1], &failure);
+	probe.request = (struct lock_request){.name = argv[2], .prefix = "lock:", .ttl_ms = 60000};
+	if (!probe.server || !read_options(&probe, argc - 2, argv + 2, &label)) {
+		fprintf(stderr, "lock_probe: %s\n", failure.text);
+		return 64;
+	}
+	probe.answer = mmap(NULL, sizeof(*probe.answer), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	owner_self(&probe.request.self, label);
+	probe.lock = lock_open(probe.server, &probe.request, &failure);
+	if (!probe.lock) {
+		printf("failed %d %s\n", (int)failure.code, failure.text);
+		server_free(probe.server);
+		return 1;
+	}
+	while (good && getline(&line, &size, stdin) > 0 && strcmp(line, "end\n") != 0)
+		good = run_line(&probe, line);
+	free(line);
+	lock_close(probe.lock);
+	server_free(probe.server);
+	return good ? 0 : 64;
+}

@@ -1,0 +1,458 @@
+# --also: several locks, all or none.
+
+load ../lib/helper
+
+setup_file() { file_begin; }
+teardown_file() { file_end; }
+setup() { test_begin; }
+teardown() { test_end; }
+
+queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME COUNT
+all_held() { [[ $(cli EXISTS "${@/#/lock:}") == "$#" ]]; }
+none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
+
+@test "all are held while COMMAND runs, and all given back" {
+	start one dlock --also b --also 'a z' c sh -c 'until [ -e go ]; do sleep 0.02; done'
+	wait_until all_held 'a z' b c
+	local name
+	for name in 'a z' b c; do
+		try dlock -n "$name" true
+		expect_failure 1 "held by $(hostname):$one_pid "
+	done
+	: >go
+	finish one
+	assert_equal "$status$err" 0
+	none_held 'a z' b c
+}
+
+@test "DLOCK_FENCES has them in canonical order, DLOCK_NAME and DLOCK_FENCE are NAME's" {
+	try dlock --also b --also 'a z' --also c --also b c sh -c 'echo "$DLOCK_FENCES"; echo "$DLOCK_NAME=$DLOCK_FENCE"'
+	assert_match "$out" $'^a z=[0-9]+ b=[0-9]+ (c=[0-9]+)\n(.*)$'
+	assert_equal "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
+	try dlock c sh -c 'echo "$DLOCK_FENCES"'
+	expect 0
+}
+
+@test "-n: one is busy, none is kept, and the message says which" {
+	begin_holder one b
+	try dlock -n --also a --also b --also z c touch ran
+	expect_failure 1 "^dlock: c: busy: b is held by $(hostname):$one_pid "
+	none_held a c z
+	refute_file ran
+	let_go one
+}
+
+@test "-w: those that were had meanwhile are given back when it ends" {
+	begin_holder one b
+	try dlock -w 1 --also a --also b c touch ran
+	expect_failure 1 'busy after 1s: b is held by'
+	assert_between "$took" 1000 $((1500 * TEST_PATIENCE)) ms
+	none_held a c
+	refute_file ran
+	let_go one
+}
+
+@test "a signal while it waits gives all back" {
+	begin_holder one b
+	start two dlock --also a --also b c touch ran
+	wait_until queued b 1
+	assert is_held a
+	kill -TERM "$two_pid"
+	finish two
+	assert_equal "$status" 143
+	none_held a c
+	queued b 0
+	let_go one
+}
+
+@test "a bad NAME is refused, --per-host goes for all" {
+	try dlock --also '' x true
+	expect_failure 64 'is empty'
+	try dlock --also 'a://b' x true
+	expect_failure 64 'URL'
+	try dlock --per-host --also b a sh -c 'echo $DLOCK_FENCES'
+	assert_match "$out" "^$(hostname)/a=[0-9]+ $(hostname)/b=[0-9]+$"
+}
+
+@test "those that are held are renewed while the next is waited for, and while COMMAND runs" {
+	begin_holder one b -t $((60 * TEST_PATIENCE))
+	start two dlock -t $((2 * TEST_PATIENCE)) --also a --also b c sh -c 'echo run; until [ -e end ]; do sleep 0.05; done'
+	wait_until is_held a
+	local token
+	token=$(cli GET lock:a)
+	stays $((4000 * TEST_PATIENCE)) owner_is a "$token"
+	let_go one
+	wait_until file_has two.out run
+	stays $((2500 * TEST_PATIENCE)) all_held a b c
+	touch end
+	finish two
+	assert_equal "$status$err" 0
+}
+
+@test "one is lost: COMMAND is stopped, the others are given back" {
+	start one dlock -t 3 --also b a witness count count
+	wait_until file_has count '^ready'
+	cli SET lock:b foreign PX 4000 >/dev/null
+	finish one
+	assert_equal "$status" 80
+	none_held a
+	assert_equal "$(cli GET lock:b)" foreign
+	wait_until is_free b
+}
+
+@test "one is lost while the next is waited for: all is begun again" {
+	begin_holder one b
+	start two dlock -t 2 --also a b echo ran
+	wait_until queued b 1
+	cli SET lock:a foreign PX 1500 >/dev/null
+	wait_until queued b 0
+	wait_until queued b 1
+	let_go one
+	finish two
+	expect 0 ran
+}
+
+@test "the server restarts empty: all are set again" {
+	begin_holder one a --also b --also c
+	local token
+	token=$(cli GET lock:a)
+	server_end "$SERVER"
+	server_again "$SERVER"
+	local name
+	for name in a b c; do
+		wait_until owner_is $name "$token"
+	done
+	let_go one
+	assert_equal "$status" 0
+	none_held a b c
+}
+
+@test "the front is killed, the keeper is killed: all are given back" {
+	begin_holder one a --also b --also c
+	kill -KILL $one_pid
+	wait_until none_held a b c
+	finish one
+	rm one.count
+	begin_holder one a --also b --also c
+	kill -KILL $one_keeper
+	finish one
+	assert_equal "$status" 70
+	none_held a b c
+}
+
+@test "in whatever order they are named, they never wait in a circle: 6 contenders on 3 locks" {
+	cat >step <<-'END'
+		#!/bin/bash
+		for name in "$@"; do
+			exec {fd}>"judge.$name"
+			flock -n $fd || echo "overlap on $name" >>violations
+		done
+		echo . >>runs
+	END
+	chmod +x step
+	cat >contender <<-'END'
+		#!/bin/bash
+		for i in {1..10}; do
+			dlock --also "$2" --also "$3" "$1" ./step "$@" || echo "exit $?" >>violations
+			dlock --also "$1" "$3" ./step "$1" "$3" || echo "exit $?" >>violations
+		done
+	END
+	local i=0 order
+	for order in 'a b c' 'a c b' 'b a c' 'b c a' 'c a b' 'c b a'; do
+		start "c$((++i))" bash contender $order
+	done
+	for i in {1..6}; do
+		wait_until -t 60 is_gone "$(eval echo "\$c${i}_pid")"
+		finish "c$i"
+		assert_equal "$status$err" 0
+	done
+	refute_file violations
+	assert_equal "$(wc -l <runs)" 120
+}
+
+@test "inside: one that is held already is had, the others are taken" {
+	try dlock a dlock -w 5 --also a b sh -c 'dlock -n a dlock -n b echo "$DLOCK_FENCES"'
+	assert_match "$out" '^a=[0-9]+ b=[0-9]+$'
+	assert_equal "$status$err" 0
+	try dlock --also b a dlock -n b dlock -n a echo in
+	expect 0 in
+	none_held a b
+}
+
+@test "shared ones and permits" {
+	begin_holder one a -s --also b
+	try dlock -n -s --also b a echo shared
+	expect 0 shared
+	try dlock -n --also b c true
+	expect_failure 1 'b is held by'
+	let_go one
+}
+
+@test "dead waiters in a row for one of them are passed over when it is given back" {
+	begin_holder one a --also b
+	local i began
+	for i in 1 2 3 4; do
+		start "w$i" dlock b echo had
+		wait_until queued b $i
+		wait_until is_quiet "$pid"
+	done
+	kill -KILL $w1_pid $w2_pid $w3_pid
+	began=$(now_ms)
+	let_go one
+	finish w4
+	expect 0 had
+	assert_between $(($(now_ms) - began)) 0 $((6000 * TEST_PATIENCE)) ms
+	cli FLUSHALL >/dev/null # what the dead left ends with their leases
+}
+
+# ---- The front is killed before the grant ------------------------------------------------------------
+
+# What a set that waits or asks for them leaves of these locks: nothing.
+nothing_left() {
+	local name
+	none_held "$@" || return 1
+	for name; do
+		queued "$name" 0 || return 1
+	done
+}
+
+# The guardian of a front (guardian.h): its child of that name.
+guardian_of() {
+	local one
+	for one in $(cat "/proc/$1/task/$1/children"); do
+		[[ $(proc_status "$one" Name) != 'dlock guardian' ]] || echo "$one"
+	done
+}
+
+has_a_guardian() { [[ -n $(guardian_of "$1") ]]; }
+has_none() { [[ -z $(guardian_of "$1") ]]; }
+
+# waits NAME: in the background, a front that has a and waits for b, which `one` holds; sets NAME_guardian.
+waits() {
+	start "$1" dlock --also a --also b c touch ran
+	wait_until queued b 1
+	declare -g "$1_guardian=$(guardian_of "$pid")"
+}
+
+@test "the front is killed while it has one and waits for the next: free within a second, and its place as well" {
+	begin_holder one b
+	waits two
+	kill -KILL "$two_pid"
+	wait_until -t 1 nothing_left a c
+	wait_until -t 1 queued b 0
+	wait_until is_gone "$two_guardian"
+	assert is_held b
+	refute_file ran
+	let_go one
+}
+
+@test "what one of them was lost for is begun anew with one token for all, which the guardian knows" {
+	begin_holder one b
+	start two dlock -t $((2 * TEST_PATIENCE)) --also a b sh -c 'echo run; until [ -e go ]; do sleep 0.02; done'
+	wait_until queued b 1
+	cli SET lock:a foreign PX $((1500 * TEST_PATIENCE)) >/dev/null
+	wait_until queued b 0
+	wait_until queued b 1
+	kill -KILL "$two_pid"
+	wait_until -t 1 none_held a
+	wait_until -t 1 queued b 0
+
+	start two dlock -t $((2 * TEST_PATIENCE)) --also a b sh -c 'echo run; until [ -e go ]; do sleep 0.02; done'
+	wait_until queued b 1
+	cli SET lock:a foreign PX $((1500 * TEST_PATIENCE)) >/dev/null
+	wait_until queued b 0
+	wait_until queued b 1
+	let_go one
+	wait_until file_has two.out run
+	assert_equal "$(cli GET lock:a)" "$(cli GET lock:b)" 'their tokens'
+	: >go
+	finish two
+	assert_equal "$status" 0
+}
+
+@test "the front is killed after the grant: nothing is given back before COMMAND has ended" {
+	start two dlock --grace 2 --also a b witness count "$BATS_TEST_TMPDIR/two.count"
+	wait_until file_has two.count '^ready'
+	kill -KILL "$two_pid"
+	stays 1500 all_held a b
+	wait_until none_held a b
+	wait_until is_gone "$(sed -n 's/^ready //p' two.count)"
+}
+
+# killed_after US: kills the front that long after its start; all must be free within a second. Another's
+# lock, in `other`, is not.
+killed_after() {
+	local names=(a b c)
+	start two dlock --also a --also b c sleep 60
+	sleep "$(printf '0.%06d' "$1")"
+	kill -KILL "$two_pid"
+	wait "$two_pid" || true
+	[[ -z ${other:-} ]] || names=(a c)
+	wait_until -t 1 nothing_left "${names[@]}" || fail "killed after $1 us"
+	[[ -z ${other:-} ]] || wait_until -t 1 queued b 0 || fail "killed after $1 us"
+	wait_until nothing_runs_but "${other:-}" || fail "killed after $1 us"
+}
+
+nothing_runs_but() { [[ $(marked_pids | grep -vxF "$(printf '%s\n' none $1)") == '' ]]; }
+
+# Answers come late, so that the moments are spread over the requests.
+@test "the front is killed at any moment: 20 times while it asks, up to the grant and after it" {
+	proxy "$SERVER/socket" 0.01
+	local i
+	for i in {1..20}; do
+		DLOCK_SERVER=unix://$PWD/proxy.socket killed_after $((RANDOM % 80 * 1000 + RANDOM % 1000))
+	done
+}
+
+@test "the front is killed at any moment: 15 times while it waits" {
+	local i other
+	begin_holder one b
+	other="$one_pid $one_keeper $one_command"
+	for i in {1..15}; do
+		killed_after $((RANDOM % 60 * 1000 + RANDOM % 1000))
+	done
+	let_go one
+}
+
+@test "the front is killed at any moment: 15 times as it is handed what it waits for" {
+	proxy "$SERVER/socket" 0.005
+	local i
+	for i in {1..15}; do
+		rm -f one.count
+		begin_holder one b
+		DLOCK_SERVER=unix://$PWD/proxy.socket start two dlock --also a --also b c sleep 60
+		wait_until queued b 1
+		kill -RTMIN "$one_command"
+		sleep "$(printf '0.%06d' $((RANDOM % 50 * 1000 + RANDOM % 1000)))"
+		kill -KILL "$two_pid"
+		wait "$two_pid" || true
+		finish one
+		wait_until -t 1 nothing_left a b c || fail "in try $i"
+		wait_until nothing_runs
+	done
+}
+
+# The server has granted all, and the answer for the last is still on its way to the keeper. False: that was
+# faster, and COMMAND runs.
+killed_together() {
+	DLOCK_SERVER=unix://$PWD/proxy.socket start two dlock --also a --also b c sh -c ': >ran; exec sleep 60'
+	wait_until all_held a b c
+	kill -STOP "$two_pid"
+	kill -KILL $(pgrep -P "$two_pid" -x dlock) "$two_pid"
+	wait "$two_pid" || true
+	[[ ! -e ran ]]
+}
+
+@test "the front is killed together with its keeper, before the grant: the guardian gives all back" {
+	proxy "$SERVER/socket" "$((TEST_PATIENCE / 5)).$((TEST_PATIENCE % 5 * 2))"
+	local i
+	for i in {1..20}; do
+		if killed_together; then
+			wait_until nothing_left a b c
+			break
+		fi
+		assert test "$i" != 20
+		wait_until nothing_runs
+		cli FLUSHALL >/dev/null
+		rm ran
+	done
+}
+
+@test "the guardian ends with the grant, and is reaped; it keeps nothing of the caller's and has a session of its own" {
+	begin_holder one b
+	exec {fd}> >(cat >/dev/null)
+	waits two
+	exec {fd}>&-
+	assert_match "$(proc_status "$two_guardian" Name)" '^dlock guardian$'
+	assert_equal "$(readlink /proc/"$two_guardian"/fd/{0,1,2} | sort -u)" /dev/null
+	assert_match "$(readlink /proc/"$two_guardian"/fd/* | sort -u | paste -sd' ')" '^/dev/null pipe:\[[0-9]+\]$'
+	assert_equal "$(ps -o sid=,pgid= -p "$two_guardian" | xargs)" "$two_guardian $two_guardian"
+	let_go one
+	finish two
+	assert_equal "$status$err" 0
+	assert is_gone "$two_guardian"
+	rm ran
+	start two dlock --also a b sh -c 'echo run; until [ -e go ]; do sleep 0.02; done'
+	wait_until file_has two.out run
+	wait_until has_none "$two_pid"
+	assert_equal "$(wc -w <"/proc/$two_pid/task/$two_pid/children")" 1 'children of the front'
+	: >go
+	finish two
+	assert_equal "$status$err" 0
+}
+
+@test "the guardian is killed, or asked to end: the rest goes on without it" {
+	begin_holder one b
+	waits two
+	kill -TERM "$two_guardian"
+	stays 200 is_alive "$two_guardian"
+	kill -KILL "$two_guardian"
+	wait_until is_gone "$two_guardian"
+	stays 200 is_alive "$two_pid"
+	let_go one
+	finish two
+	assert_equal "$status$err" 0
+	none_held a b c
+	begin_holder one b
+	waits two
+	kill -KILL "$two_guardian"
+	kill -TERM "$two_pid"
+	finish two
+	assert_equal "$status" 143
+	nothing_left a c
+	let_go one
+}
+
+@test "the front's process group is stopped and continued, then gets an interrupt: the guardian is none of it" {
+	begin_holder one b
+	waits two
+	kill -STOP -- "-$two_pid"
+	wait_until state_is "$two_pid" T
+	assert_equal "$(proc_state "$two_guardian")" S
+	kill -CONT -- "-$two_pid"
+	kill -INT -- "-$two_pid"
+	finish two
+	assert_equal "$status" 130
+	nothing_left a c
+	wait_until is_gone "$two_guardian"
+	let_go one
+}
+
+state_is() { [[ $(proc_state "$1") == "$2" ]]; } # PID STATE
+
+has_no_keeper() { [[ $(pgrep -P "$1" | wc -l) == 1 ]]; } # FRONT with a guardian
+
+@test "a dlock around it takes the guardian of an inner one for nothing of COMMAND's" {
+	begin_holder one b
+	start two dlock outer sh -c 'dlock --also a --also b c true & echo $! >inner; until [ -e go ]; do sleep 0.02; done; kill -KILL $!; wait'
+	wait_until queued b 1
+	wait_until file_has inner '^[0-9]'
+	assert has_a_guardian "$(<inner)"
+	wait_until has_no_keeper "$(<inner)"
+	: >go
+	finish two
+	assert_equal "$status" 0
+	refute_match "$err" 'stays'
+	none_held outer a c
+	let_go one
+}
+
+@test "no guardian can be forked: 71, and nothing was asked for" {
+	unleaked try strace -o /dev/null -e trace=clone,clone3,fork,vfork \
+		-e inject=clone,clone3,fork:error=EAGAIN:when=1 \
+		dlock --also a b touch ran
+	assert_equal "$status" 71
+	assert_match "$err" '^dlock: b: cannot fork: Resource temporarily unavailable$'
+	refute_file ran
+	assert_equal "$(cli DBSIZE)" 0
+}
+
+@test "one lock has no guardian" {
+	begin_holder one x
+	start two dlock x true
+	wait_until queued x 1
+	assert_equal "$(<"/proc/$two_pid/task/$two_pid/children")" ''
+	kill -TERM "$two_pid"
+	finish two
+	let_go one
+}

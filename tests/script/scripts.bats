@@ -1,0 +1,1269 @@
+# The scripts themselves, called as a client would, and attacked.
+
+load ../lib/helper
+
+setup_file() { file_begin; }
+teardown_file() { file_end; }
+setup() { test_begin; }
+teardown() { test_end; }
+
+LUA=$BATS_TEST_DIRNAME/../../src/redis/script/lua
+
+# lua SCRIPT LOCK TOKEN [ARG]...: its answer, a line for each element, in the array `reply`.
+lua() {
+	local script=$1 key=lock:$2 token=$3
+	local of="lock:{$key}:"
+	shift 3
+	mapfile -t reply < <(cli EVAL "$("$LUA/embed.sh" -t "$LUA/prelude.lua" "$LUA/$script.lua")" 6 "$key" \
+		"${of}meta" "${of}holders" "${of}queue" "${of}who:$token" "${of}wake:$token" \
+		"$of" '' "$token" "$@")
+}
+
+# take LOCK TOKEN [NAME=VALUE]...
+take() {
+	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once='' outer='' \
+		party="host=h	boot=b	pid=1	label=$2"
+	shift 2
+	[[ $# = 0 ]] || local "$@"
+	[[ -n $outer || -n ${near:-} ]] || party="label=$token"
+	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "$party" \
+		"$cooldown" "$once" "$outer"
+	if [[ ${reply[0]} == granted ]]; then
+		since=${reply[1]} fence=${reply[2]} gen=${reply[3]} handed=(${reply[@]:4})
+	elif [[ ${reply[0]} == busy ]]; then
+		fence=${reply[2]} ticket_given=${reply[3]} rank=${reply[4]} left=${reply[5]} holder=${reply[6]}
+		handed=(${reply[@]:8})
+	elif [[ ${reply[0]} == already ]]; then
+		handed=(${reply[@]:3})
+	fi
+}
+
+# give LOCK TOKEN [NAME=VALUE]...
+give() {
+	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000 \
+		proof=0 outer=''
+	shift 2
+	[[ $# = 0 ]] || local "$@"
+	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 \
+		"$success" "$cooldown" "$once" "$once_for" "$proof" "$outer"
+	handed=(${reply[@]:1})
+}
+
+# extend LOCK TOKEN FENCE GEN [MODE [TTL]]
+extend() {
+	local mode=${5:-x}
+	lua renew "$1" "$2" "$mode" "${6:-60000}" "$3" "$4" "${mode^^}|1|label=$2"
+}
+
+verify() { # LOCK TOKEN...
+	local lock=$1
+	shift
+	lua verify "$lock" '' "$@"
+	handed=(${reply[@]:1})
+}
+
+# What a waiter does after it was told busy.
+listens() { cli PEXPIRE "lock:{lock:$1}:who:$2" 22000 >/dev/null; }
+hears() { cli DEL "lock:{lock:$1}:wake:$2" >/dev/null; }
+told() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ,; }
+meta() { cli HGET "lock:{lock:$1}:meta" "$2"; }
+owner() { cli GET "lock:$1"; }
+
+# How many commands the server runs for CODE, those inside scripts included.
+cost() {
+	cli CONFIG RESETSTAT >/dev/null
+	"$@"
+	cli INFO commandstats | tr -d '\r' |
+		awk -F'[=,]' '/^cmdstat_/ && !/config|info/ { n += $2 } END { print n + 0 }'
+}
+
+is_dead() { [[ $(cli EXISTS "lock:{lock:$1}:who:$2") == 0 ]]; }
+says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
+
+# --- One holder ---
+
+@test "a grant: the lock, who holds it, the counter; a release leaves the counter" {
+	take x a
+	says granted
+	assert_equal "$(owner x)" a
+	assert_equal "$(cli GET 'lock:{lock:x}:who:a')" "X|$since|label=a"
+	assert_equal "$(meta x token),$(meta x fence),$(meta x gen)" "a,$fence,$fence"
+	assert_between "$fence" $((since - 1000000)) $((since + 1000000))
+	give x a fence=$fence gen=$gen since=$since
+	says released
+	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
+	assert_equal "$(meta x token),$(meta x ended)" ',a'
+}
+
+# A lock's use, with TTL, COOLDOWN; how long it is remembered for then, of a memory that was to end in
+# a minute.
+remembered=''
+uses=0
+use() { # [NAME=VALUE]...
+	local ttl=60000 cooldown=0 token=user$((uses += 1))
+	[[ $# = 0 ]] || local "$@"
+	cli PEXPIRE 'lock:{lock:x}:meta' 60000 >/dev/null
+	take x $token ttl=$ttl
+	says granted
+	give x $token fence=$fence gen=$gen since=$since success=$((cooldown > 0)) cooldown=$cooldown
+	says released
+	remembered=$(cli PTTL 'lock:{lock:x}:meta')
+}
+
+@test "what is remembered lives a month after its last use, though not every use says so" {
+	local day=$((24 * 3600 * 1000))
+	use
+	assert_between "$remembered" $((32 * day)) $((33 * day)) 'the first use'
+	use
+	assert_between "$remembered" 1 60000 'the next'
+	cli HSET 'lock:{lock:x}:meta' fence $((fence - day * 1000)) >/dev/null
+	use
+	assert_between "$remembered" $((32 * day)) $((33 * day)) 'on another day'
+	use ttl=$((2 * day))
+	assert_between "$remembered" $((33 * day)) $((34 * day)) 'a lease of two days'
+	use cooldown=$((50 * day))
+	assert_between "$remembered" $((51 * day)) $((52 * day)) 'a long cooldown'
+	use cooldown=1
+	assert_between "$remembered" $((51 * day)) $((52 * day)) 'which a short one keeps'
+}
+
+@test "what each step costs the server" {
+	assert_between "$(cost take x a)" 1 9 acquire
+	assert_between "$(cost take x b)" 1 9 'busy without waiting'
+	take x a
+	assert_between "$(cost extend x a "$fence" "$gen")" 1 5 renew
+	assert_between "$(cost give x a fence="$fence" gen="$gen" since="$since")" 1 8 release
+}
+
+@test "a release costs no more with a hundred waiters than with two" {
+	local n few many
+	take x a
+	for n in 1 2; do take x w$n lease=60000; done
+	few=$(cost give x a fence=$fence gen=$fence since=1)
+	take y a
+	for n in {1..100}; do take y w$n lease=60000; done
+	many=$(cost give y a fence=$fence gen=$fence since=1)
+	assert_between "$few" 10 18
+	assert_between "$many" 10 "$few"
+	cli FLUSHALL >/dev/null
+}
+
+@test "fences grow though the clock stands still, and through a counter that is ahead of it" {
+	take x a
+	cli HSET 'lock:{lock:x}:meta' fence 8999999999999990 >/dev/null
+	give x a
+	take x b
+	assert_equal "$fence" 8999999999999991
+	give x b
+}
+
+@test "a request that landed unseen is granted when it is repeated" {
+	take x a
+	local first=$fence
+	take x a
+	says granted
+	((fence > first)) || fail "fence $fence after $first"
+	give x a
+}
+
+@test "nothing foreign is touched: another type, a plain string" {
+	cli RPUSH lock:x one two >/dev/null
+	take x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	give x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	extend x a 1 1
+	assert_match "${reply[0]}" ^WRONGTYPE
+	verify x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	lua inspect x a
+	assert_match "${reply[0]}" ^WRONGTYPE
+	assert_equal "$(cli KEYS '*')" lock:x
+	assert_equal "$(cli LRANGE lock:x 0 -1 | paste -sd ' ')" 'one two'
+	cli DEL lock:x >/dev/null
+
+	cli SET lock:x stranger >/dev/null
+	take x a
+	says busy
+	assert_equal "$left,$holder" '-1,stranger'
+	give x a fence=1 gen=1
+	says lost
+	extend x a 1 1
+	says denied
+	assert_equal "$(owner x),$(cli PTTL lock:x)" stranger,-1
+	cli DEL lock:x >/dev/null
+}
+
+# --- The queue ---
+
+@test "first come, first served; the next one is told that it is next" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	assert_equal "$rank" 0
+	take x c lease=60000
+	assert_equal "$rank" 1
+	take x d lease=60000
+	give x a fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" b
+	assert_equal "$(owner x)" b
+	assert_between "$(cli PTTL lock:x)" 1 1000
+	assert_equal "$(told x b)/$(told x c)/$(told x d)" 'go/look 1005/'
+	# Whoever was told something may not be listening for a moment.
+	assert_between "$(cli PTTL 'lock:{lock:x}:who:c')" 1 2000
+	take x b
+	says granted
+	assert_equal "$(told x b)" ''
+	give x b
+	assert_equal "${handed[*]}" c
+	cli FLUSHALL >/dev/null
+}
+
+@test "two that come in one microsecond keep their order, and so do they when the clock goes back" {
+	take x a
+	cli HSET 'lock:{lock:x}:meta' ticket 8000000000000000 >/dev/null
+	take x b lease=60000
+	assert_equal "$ticket_given" 8000000000000001
+	take x c lease=60000
+	assert_equal "$ticket_given" 8000000000000002
+	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1 | paste -sd ' ')" 'b c'
+	cli FLUSHALL >/dev/null
+}
+
+@test "a point of priority is a minute's head start, and no more" {
+	take x a
+	take x old lease=60000 ticket=1000000000000000
+	take x high lease=60000 ticket=1000000030000000 boost=60000000
+	take x late lease=60000 ticket=1000000070000000 boost=60000000
+	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1 | paste -sd ' ')" 'high old late'
+	cli FLUSHALL >/dev/null
+}
+
+@test "dead waiters in a row are passed over at once" {
+	take x a
+	local n f=$fence
+	for n in {1..30}; do take x dead$n lease=1; done
+	take x live lease=60000
+	sleep 0.02
+	give x a fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" live
+	assert_equal "$(cli EXISTS 'lock:{lock:x}:queue')" 0
+	give x live
+}
+
+@test "a newcomer that does not wait hands a free lock on and goes without" {
+	take x a
+	take x b lease=60000
+	cli DEL lock:x >/dev/null
+	take x new
+	says busy
+	assert_equal "${handed[*]}/$(owner x)/$rank" b/b/-1
+	give x b
+	give x a
+}
+
+@test "a newcomer that does not wait gets a free lock when all that are ahead are dead" {
+	take x a
+	take x b lease=1
+	take x c lease=1
+	cli DEL lock:x >/dev/null
+	sleep 0.02
+	take x new
+	says granted
+	give x new
+	give x a
+}
+
+@test "a waiter that looks and finds the lock free has it at once" {
+	take x a
+	take x b lease=60000
+	cli DEL lock:x >/dev/null
+	take x b lease=60000 ticket=$ticket_given
+	says granted
+	assert_equal "$(cli EXISTS 'lock:{lock:x}:queue')/${#handed[@]}" 0/0
+	give x b
+	give x a
+}
+
+@test "a claim that comes too late goes back to its old place" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	local ticket_b=$ticket_given
+	take x c lease=60000
+	give x a fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" b
+	# The claim time of b is over, c was given it.
+	cli PEXPIRE lock:x 1 >/dev/null
+	sleep 0.02
+	verify x b
+	assert_equal "${handed[*]}" c
+	take x c
+	says granted
+	take x d lease=60000
+	take x b lease=60000 ticket=$ticket_b
+	says busy
+	assert_equal "$rank/$ticket_given" "0/$ticket_b"
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify: what nobody took though he said that he listens goes on at once" {
+	take x a
+	local f=$fence
+	for n in b c d; do take x $n lease=2000; listens x $n; done
+	give x a fence=$f gen=$f since=1
+	hears x c
+	verify x b
+	# c was told that it is next, so it may be on its way back.
+	assert_equal "${handed[*]}/$(owner x)" c/c
+	assert_equal "$(cli EXISTS 'lock:{lock:x}:who:b')" 0
+	verify x c
+	assert_equal "${handed[*]}" c
+	take x c
+	verify x c
+	assert_equal "${#handed[@]}" 0
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify: who was told to look and did not even read that is dead as well" {
+	local n f
+	take x a
+	f=$fence
+	for n in b c d e; do take x $n lease=2000; listens x $n; done
+	give x a fence=$f gen=$f since=1
+	sleep 0.15
+	# c was told when b was given it; d and e have not been told anything.
+	verify x b
+	assert_equal "${handed[*]}/$(told x d)" c/
+	verify x c
+	assert_equal "${handed[*]}/$(owner x)" d/d
+	verify x d
+	assert_equal "${handed[*]}/$(owner x)" e/e
+	take x e
+	verify x e
+	assert_equal "${#handed[@]}" 0
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify: whose lease runs out before the claim is not forgotten: the lock goes on" {
+	local mode
+	for mode in x s p1; do
+		take $mode a
+		local f=$fence
+		take $mode b mode=$mode lease=60000
+		take $mode c lease=60000
+		give $mode a fence=$f gen=$f since=1
+		assert_equal "${handed[*]}" b
+		hears $mode b # the message went into the socket of one who is dead
+		cli PEXPIRE "lock:{lock:$mode}:who:b" 100 >/dev/null
+		hears $mode c
+		wait_until is_dead $mode b
+		verify $mode b
+		assert_equal "${handed[*]}" b "pending, handed by $mode"
+		wait_until is_free $mode
+		verify $mode b
+		assert_equal "${handed[*]}/$(owner $mode)" c/c
+		give $mode c
+	done
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify: who may not be listening has a second" {
+	take x a
+	local f=$fence
+	take x b lease=2000
+	take x c lease=2000
+	give x a fence=$f gen=$f since=1
+	hears x c
+	verify x b
+	assert_equal "${handed[*]}/$(owner x)" b/b
+	wait_until is_free x
+	verify x b
+	assert_equal "${handed[*]}/$(owner x)" c/c
+	give x c
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify leaves a holder alone whose record was evicted" {
+	take x a
+	cli DEL 'lock:{lock:x}:who:a' >/dev/null
+	cli RPUSH 'lock:{lock:x}:wake:a' go >/dev/null
+	cli PEXPIRE 'lock:{lock:x}:wake:a' 5000 >/dev/null
+	verify x a
+	assert_equal "$(owner x)/${#handed[@]}" a/0
+	give x a
+}
+
+@test "the first in the queue that leaves tells the next; a message to it is not lost on the others" {
+	take x a
+	take x b lease=60000
+	take x c lease=60000
+	give x c
+	assert_equal "$(told x b)" ''
+	take x c lease=60000 ticket=0
+	says ended
+	take x d lease=60000
+	give x b
+	says released
+	assert_equal "$(told x d)" 'look 0'
+	assert_equal "$(meta x timeouts)" 2
+	cli FLUSHALL >/dev/null
+}
+
+@test "a waiter that gives up just when it was handed the lock hands it on" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	take x c lease=60000
+	give x a fence=$f gen=$f since=1
+	give x b
+	says released
+	assert_equal "${handed[*]}/$(owner x)" c/c
+	cli FLUSHALL >/dev/null
+}
+
+@test "--at-least: the lock stays for its time, and the first in the queue is told" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	give x a left=700 fence=$f gen=$f since=$since
+	says released
+	assert_between "$(cli PTTL lock:x)" 1 700
+	assert_equal "$(told x b)/$(meta x token)" 'look 700/'
+	wait_until is_free x
+	# Nobody sets it again afterwards.
+	extend x a $f $f
+	says denied
+	cli FLUSHALL >/dev/null
+}
+
+@test "--at-least: a renewal that comes after the release extends nothing, and is no loss" {
+	local mode
+	for mode in x s; do
+		take $mode a mode=$mode
+		give $mode a mode=$mode left=20000 fence=$fence gen=$gen since=$since
+		extend $mode a "$fence" "$gen" $mode
+		says denied
+		lua extend $mode a 60000
+		says unknown
+		assert_between "$(cli PTTL lock:$mode)" 1 20000
+		assert_equal "$(meta $mode lost)" ''
+		# Nor when the server remembers others that ended since.
+		cli HSET "$(meta_of $mode)" ended 'b c d e' >/dev/null
+		extend $mode a "$fence" "$gen" $mode
+		says denied
+		assert_between "$(cli PTTL lock:$mode)" 1 20000
+		assert_equal "$(meta $mode lost)" ''
+		give $mode a mode=$mode
+		says released
+		assert is_free $mode
+	done
+}
+
+# --- Inside a holder ---
+
+# join LOCK TOKEN OUTER [NAME=VALUE]...: as one that runs under OUTER.
+join() {
+	take "$1" "$2" outer="$3" "${@:4}"
+	fence=${reply[3]} gen=${reply[4]}
+}
+# inner_extends LOCK TOKEN OUTER [TTL [MODE [ENDED]]]: by the fence and generation of the last grant.
+inner_extends() {
+	lua renew "$1" "$2" "${5:-x}" "${4:-60000}" "$fence" "$gen" "${5:-x}|1|label=$3" 0 0 "$3" "${6:-0}" "X|1|label=$2"
+}
+inside() { cli ZRANGE "lock:{lock:x}:inner:$1" 0 -1 | paste -sd ' '; }
+near=
+
+@test "inside: the lock lasts as long as each, and is handed on by the last" {
+	near=1
+	take x a ttl=5000
+	local f=$fence
+	join x i a ttl=50000
+	says within
+	assert_equal "${reply[*]:2:4}" "a $f $f x"
+	join x j a ttl=20000 mode=s
+	says within
+	assert_between "$(cli PTTL lock:x)" 49000 50000
+	extend x a "$f" "$f" x 5000
+	says extended
+	assert_between "$(cli PTTL lock:x)" 49000 50000
+	lua extend x a 5000
+	says extended
+	assert_between "$(cli PTTL lock:x)" 49000 50000
+	take x w lease=60000
+	give x a fence="$f" gen="$f" since=1
+	says released
+	assert_equal "$(owner x)/$(inside a)" 'a ended/j i'
+	inner_extends x i a 1000
+	says extended
+	assert_between "$(cli PTTL lock:x)" 49000 50000
+	give x i fence="$f" gen="$f" outer=a
+	says released
+	assert_between "$(cli PTTL lock:x)" 19000 20000
+	assert_match "$(told x w)" 'look [12][0-9]{4}$'
+	# Late, or repeated, it changes nothing.
+	inner_extends x i a
+	says denied
+	join x i a
+	says ended
+	give x i fence="$f" gen="$f" outer=a
+	says released
+	assert_equal "$(inside a)" j
+	give x j fence="$f" gen="$f" outer='other a'
+	assert_equal "${reply[*]:0:2}/$(owner x)" 'released w/w'
+	assert_equal "$(cli --scan --pattern '*:inner:*')$(meta x lost)" ''
+	cli FLUSHALL >/dev/null
+}
+
+@test "inside: the lock without anybody inside costs the same" {
+	near=1
+	take x a
+	assert_between "$(cost extend x a "$fence" "$gen")" 1 5 renew
+	assert_between "$(cost give x a fence="$fence" gen="$gen" since="$since")" 1 8 release
+	take x a2
+	join x i a2
+	give x i fence="$fence" gen="$gen" outer=a2
+	assert_between "$(cost extend x a2 "$fence" "$gen")" 1 5 'renew, once nobody is'
+	assert_between "$(cost give x a2 fence="$fence" gen="$gen" since="$since")" 1 8 'release, once nobody is'
+}
+
+@test "inside: set again by either, and lost to another by both" {
+	near=1
+	take x a
+	local f=$fence
+	join x i a
+	cli FLUSHALL >/dev/null
+	inner_extends x i a
+	says again
+	assert_equal "$(owner x)/$(inside a)/$(cli GET 'lock:{lock:x}:who:a')" 'a/i/x|1|label=a'
+	extend x a "$f" "$f"
+	says extended
+	give x a fence="$f" gen="$f"
+	cli DEL lock:x >/dev/null
+	inner_extends x i a
+	assert_equal "${reply[*]}/$(owner x)" 'again 1/a ended'
+	cli FLUSHALL >/dev/null
+	inner_extends x i a 60000 x 1
+	assert_equal "${reply[*]}/$(owner x)" 'again 1/a ended'
+	# The one around it has ended, and does not come back.
+	extend x a "$f" "$f"
+	says denied
+	cli SET lock:x thief >/dev/null
+	inner_extends x i a
+	says denied
+	give x i fence="$f" gen="$f" outer=a
+	says lost
+	assert_equal "$(owner x)" thief
+	cli FLUSHALL >/dev/null
+}
+
+@test "inside: in shares that ended, each for itself" {
+	near=1
+	take x r1 mode=s
+	local f1=$fence g=$gen
+	take x r2 mode=s
+	local f2=$fence
+	join x i r1 mode=s ttl=50000
+	says within
+	give x r1 mode=s fence="$f1" gen="$g"
+	assert_equal "$(cli ZRANGE 'lock:{lock:x}:holders' 0 -1 | sort | paste -sd ,)" 'r1 ended,r2'
+	give x r2 mode=s fence="$f2" gen="$g"
+	assert_between "$(cli PTTL lock:x)" 49000 50000
+	inner_extends x i r1 60000 s
+	says extended
+	take x w lease=60000
+	says busy
+	give x i mode=s fence="$fence" gen="$g" outer=r1
+	assert_equal "$(owner x)" w
+	cli FLUSHALL >/dev/null
+}
+
+# --- Set again, or lost ---
+
+@test "set again: deleted, forgotten whole, or an older memory; and nobody came between" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	extend x a $f $f
+	says again
+	assert_equal "$(owner x)" a
+	cli FLUSHALL >/dev/null
+	extend x a $f $f
+	says again
+	assert_equal "$(owner x),$(meta x fence),$(meta x token)" "a,$f,a"
+	assert_equal "$(cli GET 'lock:{lock:x}:who:a')" 'X|1|label=a'
+	cli DEL lock:x >/dev/null
+	cli HSET 'lock:{lock:x}:meta' fence 5 gen 5 token '' >/dev/null
+	extend x a $f $f
+	says again
+	extend x a $f $f
+	says extended
+	give x a fence=$f gen=$f
+	says released
+}
+
+@test "lost: another holds it, or held it, or it was ended" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	take x b
+	local fb=$fence
+	extend x a $f $f
+	says denied
+	give x b fence=$fb gen=$fb
+	extend x a $f $f
+	says denied
+	give x a fence=$f gen=$f
+	says lost
+	assert_equal "$(owner x)" ''
+	assert_equal "$(meta x lost)" 3
+
+	take y a
+	cli SET lock:y thief PX 60000 >/dev/null
+	extend y a $fence $fence
+	says denied
+	assert_equal "$(owner y)" thief
+	cli FLUSHALL >/dev/null
+}
+
+@test "a renewal that comes after the release does nothing, on an emptied server either" {
+	take x a
+	local f=$fence
+	give x a fence=$f gen=$f
+	extend x a $f $f
+	says denied
+	take x b
+	local fb=$fence
+	cli FLUSHALL >/dev/null
+	give x b fence=$fb gen=$fb
+	says gone
+	extend x b $fb $fb
+	says denied
+	assert_equal "$(owner x)" ''
+}
+
+@test "a request to acquire that comes after its release does nothing" {
+	give x a
+	says gone
+	take x a lease=60000
+	says ended
+	take x b
+	says granted
+	give x b fence=$fence gen=$fence
+	take x b
+	says ended
+	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
+}
+
+@test "a release may be repeated" {
+	take x a
+	local f=$fence
+	give x a fence=$f gen=$f since=$since
+	local held
+	held=$(meta x held_us)
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "$(meta x held_us)" "$held"
+	take x b
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "$(owner x)" b
+	local n
+	for n in b c d; do
+		take x $n
+		give x $n fence=$fence gen=$gen since=$since
+	done
+	assert_equal "$(meta x ended)" 'd c b a'
+	give x a fence=$f gen=$f since=$since
+	says released
+	take x e
+	give x e fence=$fence gen=$gen since=$since
+	assert_equal "$(meta x ended)" 'e d c b'
+}
+
+@test "a share that was given back is known as such after many others, too" {
+	local mode n f g
+	for mode in s p30; do
+		take $mode a mode=$mode
+		f=$fence g=$gen
+		take $mode b mode=$mode
+		give $mode a mode=$mode fence=$f gen=$g since=$since
+		give $mode b mode=$mode fence=$fence gen=$gen since=$since
+		for n in {1..18}; do
+			take $mode r$n mode=$mode
+			give $mode r$n mode=$mode fence=$fence gen=$gen since=$since
+		done
+		give $mode a mode=$mode fence=$f gen=$g since=$since
+		says released
+		assert_between "$(wc -w <<<"$(meta $mode ended)")" 20 20 tokens
+	done
+}
+
+@test "a release that is repeated tells again to whom it handed the lock" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	give x a fence=$f gen=$f since=$since
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" b
+	take x b
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" ''
+	give x b
+}
+
+@test "gone: it was not there when it was given back, and nobody came between" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	give x a fence=$f gen=$f
+	says gone
+	take x a2
+	cli FLUSHALL >/dev/null
+	give x a2 fence=$fence gen=$fence
+	says gone
+	assert_equal "$(meta x fence)" "$fence"
+}
+
+@test "an emptied server: whoever knew the holder keeps off, newcomers too, and the holder returns" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	local ticket_b=$ticket_given
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_b off=5000 seen=$f
+	says busy
+	assert_between "$left" 4000 5000
+	assert_equal "$holder/$rank" /0
+	take x new
+	says busy
+	take x late lease=60000
+	says busy
+	assert_equal "$(owner x)" ''
+	extend x a $f $f
+	says again
+	give x a fence=$f gen=$f
+	assert_equal "${handed[*]}" b
+	cli FLUSHALL >/dev/null
+}
+
+@test "an emptied server: whoever keeps off gets the lock when its holder does not return" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=300 seen=$f
+	says busy
+	sleep 0.35
+	take x b lease=60000 ticket=$ticket_given off=0 seen=$f
+	says granted
+	((fence > f)) || fail "fence $fence after $f"
+	extend x a $f $f
+	says denied
+	give x b
+}
+
+@test "an emptied server: who comes late to give back what he lost frees nothing that another holds" {
+	take x a
+	local f=$fence
+	give x a fence=$f gen=$f
+	take x h
+	local f_h=$fence
+	take x b lease=60000
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f_h
+	says busy
+	# a thought that he held it until now.
+	give x a fence=$f gen=$f
+	says gone
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	extend x h $f_h $f_h
+	says again
+	give x h fence=$f_h gen=$f_h
+	says released
+	assert_equal "${handed[*]}" b
+	cli FLUSHALL >/dev/null
+}
+
+@test "an emptied server: who proves that he had it until now, and gives it back, is not waited for" {
+	local us=1000000
+	take x a
+	local f=$fence proof=$((since + 60 * us))
+	take x b lease=60000
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f
+	says busy
+	# What was under way for longer than the lease proves nothing.
+	give x a fence=$f gen=$f proof=$((since - us))
+	says gone
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	cli FLUSHALL >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f
+	says busy
+	give x a fence=$f gen=$f proof=$proof
+	says gone
+	assert_equal "${handed[*]}/$(owner x)" b/b
+	cli FLUSHALL >/dev/null
+}
+
+# Readers r1 and r2 of x, of grants f1, f2 and the generation g, and w, who keeps off on their behalf.
+readers_are_forgotten() {
+	take x r1 mode=s
+	g=$gen f1=$fence
+	take x r2 mode=s
+	f2=$fence
+	take x w lease=60000
+	cli FLUSHALL >/dev/null
+	take x w lease=60000 ticket=$ticket_given off=5000 seen=$f2
+	says busy
+}
+
+@test "an emptied server: a reader proves nothing of the others" {
+	readers_are_forgotten
+	give x r1 mode=s fence=$f1 gen=$g proof=$((since + 60000000))
+	says gone
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	cli FLUSHALL >/dev/null
+}
+
+@test "an emptied server: the first reader that returns and ends frees nothing that the others hold" {
+	readers_are_forgotten
+	extend x r1 $f1 $g s
+	says again
+	give x r1 mode=s fence=$f1 gen=$g
+	says released
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	extend x r2 $f2 $g s
+	says again
+	give x r2 mode=s fence=$f2 gen=$g
+	says released
+	assert_equal "${#handed[@]}/$(owner x)" 0/
+	# Who is first looks when that time is over.
+	assert_match "$(told x w)" '^look [34][0-9]{3},look [34][0-9]{3}$'
+	cli FLUSHALL >/dev/null
+}
+
+@test "a server that lost nothing keeps nobody off" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	cli DEL lock:x >/dev/null
+	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f
+	says granted
+	give x a
+	give x b
+}
+
+# --- Shared, permits ---
+
+@test "readers share; the key says held to others, for as long as the longest share" {
+	take x r1 mode=s ttl=5000
+	local g=$gen
+	take x r2 mode=s ttl=50000
+	assert_equal "$gen" "$g"
+	((fence > g)) || fail "fence $fence, generation $g"
+	assert_equal "$(owner x)" dlock:shared
+	assert_between "$(cli PTTL lock:x)" 49000 50000
+	take x w
+	says busy
+	give x r2 mode=s fence=$fence gen=$g since=1
+	assert_between "$(cli PTTL lock:x)" 1 5000
+	give x r1 mode=s fence=$g gen=$g since=1
+	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
+	((g < $(meta x gen))) || fail 'the generation did not end with the last reader'
+}
+
+@test "a writer that waits blocks later readers, and then a batch of them goes in at once" {
+	take x r1 mode=s
+	local g=$gen
+	take x w lease=60000
+	take x r2 mode=s lease=60000
+	take x r3 mode=s lease=60000
+	take x w2 lease=60000
+	take x r4 mode=s lease=60000
+	assert_equal "$rank" 4
+	give x r1 mode=s fence=$g gen=$g since=1
+	assert_equal "${handed[*]}" w
+	take x w
+	give x w fence=$fence gen=$gen since=1
+	assert_equal "${handed[*]}" 'r2 r3'
+	assert_equal "$(owner x)" dlock:shared
+	assert_equal "$(told x w2)" 'look 1005'
+	take x r2 mode=s
+	local g2=$gen
+	take x r3 mode=s
+	assert_equal "$gen" "$g2"
+	cli FLUSHALL >/dev/null
+}
+
+@test "readers go past a dead writer" {
+	take x r1 mode=s
+	take x w lease=60000
+	take x r2 mode=s lease=60000
+	says busy
+	cli PEXPIRE 'lock:{lock:x}:who:w' 1 >/dev/null
+	wait_until is_dead x w
+	take x r2 mode=s lease=60000 ticket=$ticket_given
+	says granted
+	cli FLUSHALL >/dev/null
+}
+
+@test "a batch that is larger than one script hands out goes in to the last" {
+	local n in=0 token
+	take x w
+	local f=$fence
+	for n in {1..70}; do take x r$n mode=s lease=60000; done
+	give x w fence=$f gen=$f since=1
+	assert_equal "${#handed[@]}" 64
+	take x r1 mode=s
+	says granted
+	assert_equal "${#handed[@]}" 6
+	assert_equal "$(cli ZCARD 'lock:{lock:x}:holders')" 70
+	cli FLUSHALL >/dev/null
+}
+
+@test "every reader comes back after the server lost its memory, but none that has left" {
+	take x r1 mode=s
+	local g=$gen f1=$fence
+	take x r2 mode=s
+	local f2=$fence
+	take x r3 mode=s
+	local f3=$fence
+	give x r3 mode=s fence=$f3 gen=$g since=1
+	# A late renewal of a share that was given back while others go on.
+	extend x r3 $f3 $g s
+	says denied
+	cli FLUSHALL >/dev/null
+	extend x r2 $f2 $g s
+	says again
+	extend x r1 $f1 $g s
+	says again
+	extend x r1 $f1 $g s
+	says extended
+	assert_equal "$(cli ZCARD 'lock:{lock:x}:holders')" 2
+	give x r1 mode=s fence=$f1 gen=$g
+	give x r2 mode=s fence=$f2 gen=$g
+	extend x r2 $f2 $g s
+	says denied
+	extend x r1 $f1 $g s
+	says denied
+}
+
+@test "readers and a lock that was deleted: back, unless a writer came between" {
+	take x r1 mode=s
+	local g=$gen f1=$fence
+	take x r2 mode=s
+	local f2=$fence
+	cli DEL lock:x >/dev/null
+	extend x r1 $f1 $g s
+	says again
+	extend x r2 $f2 $g s
+	says again
+	cli DEL lock:x >/dev/null
+	take x w
+	extend x r1 $f1 $g s
+	says denied
+	give x w fence=$fence gen=$gen
+	extend x r2 $f2 $g s
+	says denied
+	give x r2 mode=s fence=$f2 gen=$g
+	says lost
+	cli FLUSHALL >/dev/null
+}
+
+@test "a reader whose share ran out is no longer one" {
+	take x r1 mode=s ttl=60000
+	take x dead mode=s ttl=1
+	sleep 0.02
+	take x w lease=60000
+	give x r1 mode=s fence=1 gen=1 since=1
+	assert_equal "${handed[*]}/$(owner x)" w/w
+	give x w
+}
+
+@test "a word without shares is held until it runs out" {
+	cli SET lock:x dlock:shared PX 300 >/dev/null
+	take x r mode=s
+	says busy
+	take x w
+	says busy
+	assert_equal "$holder" ''
+	wait_until is_free x
+	take x r mode=s
+	says granted
+	give x r mode=s
+}
+
+@test "permits: as many as fit, by the number that each one asks for; the next expiry counts" {
+	take x p1 mode=p3 ttl=30000
+	take x p2 mode=p3 ttl=60000
+	take x p3 mode=p2 lease=60000
+	says busy
+	assert_between "$left" 1 30000
+	give x p3 mode=p2
+	take x p4 mode=p3
+	says granted
+	take x p5 mode=p3
+	says busy
+	take x s mode=s
+	says busy
+	take x w
+	says busy
+	assert_between "$left" 30001 60000
+	assert_equal "$(owner x)" dlock:permits
+	give x p1 mode=p3
+	take x p5b mode=p3
+	says granted
+	cli FLUSHALL >/dev/null
+}
+
+@test "permits are handed on one by one" {
+	take x a mode=p2
+	take x b mode=p2
+	local n
+	for n in 1 2 3; do take x w$n mode=p2 lease=60000; done
+	give x a mode=p2
+	assert_equal "${handed[*]}" w1
+	give x b mode=p2
+	assert_equal "${handed[*]}" w2
+	take x w1 mode=p2
+	take x w2 mode=p2
+	assert_equal "$(cli ZCARD 'lock:{lock:x}:holders')" 2
+	verify x w1 w2
+	assert_equal "${#handed[@]}" 0
+	cli FLUSHALL >/dev/null
+}
+
+@test "verify takes a share back that nobody took" {
+	take x w
+	local f=$fence
+	for n in r1 r2; do take x $n mode=s lease=2000; listens x $n; done
+	give x w fence=$f gen=$f since=1
+	assert_equal "${handed[*]}" 'r1 r2'
+	take x r2 mode=s
+	verify x r1 r2
+	assert_equal "${#handed[@]}/$(cli ZRANGE 'lock:{lock:x}:holders' 0 -1)" 0/r2
+	give x r2 mode=s
+}
+
+# --- What a server may do in the middle ---
+
+@test "out of memory: nothing is taken, but what is held is given back and extended" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	cli CONFIG SET maxmemory 1 >/dev/null
+	take y a
+	assert_match "${reply[0]}" ^OOM
+	assert_equal "$(cli KEYS 'lock:y')" ''
+	extend x a $f $f
+	says extended
+	give x a fence=$f gen=$f since=$since
+	says released
+	assert_equal "${handed[*]}" b
+	cli CONFIG SET maxmemory 0 >/dev/null
+	give x b
+}
+
+@test "a right that is missing in the middle of a script: the lock is not taken" {
+	cli ACL SETUSER half on nopass '~*' '+@all' -set >/dev/null
+	cli() { redis-cli -s "$SERVER/socket" --user half --pass '' --no-auth-warning "$@"; }
+	take x a
+	assert_match "${reply[0]}" "can't run this command|no permissions to run the 'set' command"
+	assert_equal "$(cli EXISTS lock:x)" 0
+	give x a
+	says gone
+	unset -f cli
+	cli() { redis-cli -s "$SERVER/socket" "$@"; }
+	cli ACL DELUSER half >/dev/null
+}
+
+@test "every key that a script makes ends by itself, whatever it was that made it" {
+	cli SET lock:f stranger PX 60000 >/dev/null
+	take f a
+	take f b lease=60000
+	give g a
+	give h a fence=7 gen=7
+	extend i a 5 5 s
+	extend j a 5 5
+	give j a fence=9 gen=9
+	cli SET lock:k stranger PX 60000 >/dev/null
+	extend k a 5 5
+	take l a mode=s
+	take l b mode=p2 lease=60000
+	take m b lease=60000 off=1000 seen=5
+	local key
+	for key in $(cli KEYS '*'); do
+		assert_between "$(cli PTTL "$key")" 1 $((33 * 24 * 3600 * 1000)) "$key's time to live"
+	done
+	cli FLUSHALL >/dev/null
+}
+
+@test "the counters" {
+	take x a
+	local f=$fence s=$since
+	take x b
+	take x c lease=60000
+	local ticket_c=$ticket_given
+	take x d lease=60000
+	sleep 0.1
+	give x d
+	give x a fence=$f gen=$f since=$s
+	take x c ticket=$ticket_c
+	assert_equal "$(meta x granted) $(meta x contended) $(meta x timeouts)" '2 3 1'
+	assert_between "$(meta x waited_us)" 100000 10000000
+	assert_between "$(meta x held_us)" 100000 10000000
+	give x c
+}
+
+# ---- A success on record -------------------------------------------------------------------------
+
+messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK TOKEN
+
+@test "a success is on record with the release, and answers whoever asks for it" {
+	take x a
+	give x a fence=$fence gen=$gen success=1 once=id once_for=5000
+	assert_between "$(cli PTTL 'lock:{lock:x}:once:id')" 4000 5000
+	take x b cooldown=60000
+	assert_equal "${reply[0]} ${reply[2]}" "already $(meta x success)"
+	take x b once=id
+	assert_equal "${reply[0]} ${reply[2]}" "already $(cli GET 'lock:{lock:x}:once:id')"
+	assert_equal "$(cli EXISTS lock:x 'lock:{lock:x}:who:b')" 0
+	take x b cooldown=1 once=other
+	assert_equal "${reply[0]}" granted
+	give x b fence=$fence gen=$gen
+	cli DEL 'lock:{lock:x}:once:id' >/dev/null
+}
+
+@test "no success is on record of a lock that was lost, nor of one that did not succeed" {
+	take x a
+	local f=$fence
+	cli DEL lock:x >/dev/null
+	take x b
+	give x a fence=$f gen=$f success=1 once=id
+	assert_equal "${reply[0]} $(meta x success) $(cli EXISTS 'lock:{lock:x}:once:id')" 'lost  0'
+	give x b fence=$fence gen=$gen once=id
+	assert_equal "${reply[0]} $(meta x success) $(cli EXISTS 'lock:{lock:x}:once:id')" 'released  0'
+}
+
+@test "who is handed the lock and finds a success hands on in the same step, of whatever kind" {
+	local mode
+	for mode in x s p1; do
+		take $mode a
+		local f=$fence
+		take $mode b mode=$mode lease=60000
+		local ticket=$ticket_given
+		take $mode c lease=60000
+		give $mode a fence=$f gen=$f success=1
+		assert_equal "${handed[*]}" b
+		hears $mode c # that it is to look
+		take $mode b mode=$mode ticket=$ticket lease=2000 cooldown=60000
+		assert_equal "${reply[0]} ${handed[*]}" 'already c' "handed by $mode"
+		assert_equal "$(messages $mode c)" go
+		assert_equal "$(cli EXISTS "lock:{lock:$mode}:who:b" "lock:{lock:$mode}:wake:b")" 0
+		take $mode c ticket=$ticket_given
+		assert_equal "${reply[0]}" granted
+		give $mode c fence=$fence gen=$gen
+	done
+	cli FLUSHALL >/dev/null
+}
+
+@test "who leaves the queue for a success has the next look in his place" {
+	take x a
+	local f=$fence
+	take x b lease=60000
+	local ticket=$ticket_given
+	take x c lease=60000
+	cli HSET "$(meta_of x)" success "$(cli TIME | head -1)000000" >/dev/null
+	take x b ticket=$ticket lease=2000 cooldown=60000
+	assert_equal "${reply[0]} ${handed[*]}" 'already '
+	assert_equal "$(messages x c)" 'look 0'
+	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1)" c
+	give x c
+	give x a fence=$f gen=$f
+}
+
+# --- Circles ---------------------------------------------------------------------------------------
+
+# look LOCK WAITER TICKET OUTER_LOCK OUTER_TOKEN: WAITER, who runs under OUTER, looks for a circle.
+look() { lua circle "$1" "$2" "$3" '' '' proof "lock:{lock:$4}:waits:$5" "$5"; }
+
+# Holders A1 of a and B1 of b; below A1 first waits for b, below B1 second waits for a. All look.
+circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
+	take a A1
+	take b B1
+	take b first lease=60000
+	take a second lease=60000
+	look b first "$1" a A1
+	says none
+	look a second "$2" b B1
+	second_says=${reply[0]}
+	look b first "$1" a A1
+	first_says=${reply[0]}
+}
+
+@test "a circle, and all confirm it at the same moment: the one that came last leaves, and no other" {
+	circle_of_two 1000 2000
+	assert_equal "$first_says $second_says" 'older circle'
+	cli FLUSHALL >/dev/null
+	circle_of_two 2000 1000
+	assert_equal "$first_says $second_says" 'circle older'
+	cli FLUSHALL >/dev/null
+}
+
+@test "a circle whose waiters came in the same microsecond: still only one leaves" {
+	circle_of_two 1000 1000
+	assert_equal "$first_says $second_says" 'older circle'
+	cli FLUSHALL >/dev/null
+}
+
+# The same up to where the second asks the first for a proof.
+proof_is_asked() {
+	take a A1
+	take b B1
+	take b first lease=60000
+	take a second lease=60000
+	look b first 1000 a A1
+	look a second 2000 b B1
+	says circle
+}
+
+@test "whoever is asked for a proof may not be listening for a moment, and does not live longer for it" {
+	proof_is_asked
+	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 2000
+	cli PEXPIRE 'lock:{lock:b}:who:first' 1000 >/dev/null
+	look a second 2000 b B1
+	says circle
+	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 1000
+	cli FLUSHALL >/dev/null
+}
+
+@test "a circle that somebody has left, or that goes by permits, is none" {
+	proof_is_asked
+	give b first
+	look a second 2000 b B1
+	says none
+	cli FLUSHALL >/dev/null
+
+	take a A1 mode=p1
+	take b B1
+	take b first lease=60000
+	take a second mode=p1 lease=60000
+	look b first 1000 a A1
+	look a second 2000 b B1
+	says none
+	cli FLUSHALL >/dev/null
+}
+
+@test "only who has given the proof that was asked for counts as alive" {
+	proof_is_asked
+	assert_equal "$(told b first)" 'prove proof'
+	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1
+	says none
+	lua circle b first 1000 proof '' '' 'lock:{lock:a}:waits:A1' A1
+	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1
+	says circle
+	cli FLUSHALL >/dev/null
+}

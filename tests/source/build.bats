@@ -1,0 +1,133 @@
+# What was built: what it links, maps and weighs, and that it installs.
+
+load ../lib/helper
+
+setup_file() { file_begin; }
+setup() {
+	test_begin
+	builddir=${builddir:-$BATS_TEST_DIRNAME/../..}
+}
+teardown() { test_end; }
+teardown_file() { file_end; }
+
+sanitized() { grep -q '^DLOCK_LDFLAGS.*-fsanitize' "$builddir/Makefile"; }
+
+# Libraries that a plain run may map: libc's own, and of ours only what serves every run.
+readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
+
+@test "a plain run maps no library beyond libc, hiredis and libbsd" {
+	! sanitized || skip "a sanitizer brings its own"
+	try dlock maps sh -c 'cat "/proc/$PPID/maps"'
+	assert_equal "$status $err" "0 "
+	grep -oE '/[^/]*\.so[.0-9]*$' <<<"$out" | tr -d / | sort -u >mapped
+	if grep -q '^DLOCK_STATIC = .*-static-pie' "$builddir/Makefile"; then
+		assert_equal "$(<mapped)" "" 'mapped by a program with libc linked in'
+	else
+		assert grep -q '^libc\.so' mapped
+	fi
+	assert_equal "$(grep -vE "$ALLOWED" mapped || true)" ""
+}
+
+@test "no process of a run needs 2 MiB" {
+	! sanitized || skip "a sanitizer needs more"
+	# Mostly libc, of which the kernel maps 64 KiB around each fault; how much that makes varies
+	# with the address it was loaded at. So: the least of several runs.
+	local run
+	for run in {1..6}; do
+		try dlock memory sh -c '
+			keeper=$PPID
+			front=$(sed -n "s/^PPid:[[:space:]]*//p" "/proc/$keeper/status")
+			sed -n "s/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p" \
+				"/proc/$keeper/status" "/proc/$front/status" | sort -n | tail -n 1'
+		assert_equal "$status $err" "0 "
+		echo "$out" >>peaks
+	done
+	assert_between "$(sort -n peaks | head -n 1)" 500 2047 "peak memory in KiB"
+}
+
+@test "--version is the version that configure was given" {
+	local version
+	version=$(sed -n 's/^PACKAGE_VERSION = //p' "$builddir/Makefile")
+	try dlock --version
+	assert_equal "$status ${out%%$'\n'*}" "0 dlock $version"
+	assert_match "$out" $'\nTLS: (yes|no)$'
+}
+
+@test "the program is a hardened one" {
+	! sanitized || skip "a sanitizer's build is for tests"
+	grep -q '^DLOCK_PIE.*-pie' "$builddir/Makefile" || skip "configured without hardening"
+	local program
+	for program in dlock dlock-tls; do
+		[[ -e $builddir/src/$program ]] || continue
+		readelf -hW "$builddir/src/$program" >header
+		readelf -lW "$builddir/src/$program" >segments
+		readelf -dW "$builddir/src/$program" >dynamic
+		assert grep -qE 'Type: +DYN' header
+		assert grep -qE 'GNU_RELRO' segments
+		assert grep -qE 'BIND_NOW|NOW' dynamic
+		assert grep -qE 'GNU_STACK.* RW ' segments
+		refute grep -qE '(LOAD|GNU_STACK) .* R?WE ' segments
+		refute grep -qE 'RUNPATH|RPATH|TEXTREL' dynamic
+	done
+}
+
+@test "our own functions are hardened ones" {
+	! sanitized || skip "a sanitizer's build is for tests"
+	# In the program they could be libc's.
+	readelf -sW "$builddir/libdlock.a" >symbols
+	if grep -q '^DLOCK_CFLAGS.*-fstack-protector-strong' "$builddir/Makefile"; then
+		assert_between "$(grep -c 'UND __stack_chk_fail' symbols)" 20 200 'files with a stack protector'
+	fi
+	if grep -q '^DLOCK_CPPFLAGS.*-D_FORTIFY_SOURCE' "$builddir/Makefile"; then
+		assert_between "$(grep -cE 'UND __[a-z]+_chk$' symbols)" 20 400 'fortified calls'
+	fi
+}
+
+@test "TLS is in the program for it, and in no other" {
+	readelf -dW "$builddir/src/dlock" >dynamic
+	refute grep -qE 'libssl|libcrypto' dynamic
+	try dlock -V
+	if grep -q '^OPENSSL_LIBS = .' "$builddir/Makefile"; then
+		assert_match "$out" 'TLS: yes$'
+		readelf -dW "$builddir/src/dlock-tls" >dynamic
+		assert grep -q libssl dynamic
+	else
+		assert_match "$out" 'TLS: no$'
+	fi
+}
+
+@test "make install installs a dlock that runs, its manuals and completions" {
+	try make -s --no-print-directory -C "$builddir" install DESTDIR="$PWD/root" prefix=/usr
+	assert_equal "$status $err" "0 "
+	try root/usr/bin/dlock installed echo yes
+	expect 0 yes
+	assert test -s root/usr/share/man/man1/dlock.1
+	assert test -s root/usr/share/man/man7/dlock.7
+	assert test -s root/usr/share/bash-completion/completions/dlock
+	assert test -s root/usr/share/zsh/site-functions/_dlock
+	assert test -s root/usr/share/fish/vendor_completions.d/dlock.fish
+	assert test -s root/usr/share/doc/dlock/README.md
+	try make -s --no-print-directory -C "$builddir" uninstall DESTDIR="$PWD/root" prefix=/usr
+	assert_equal "$(find root -type f)" ""
+}
+
+@test "every source has its line in Makefile.am" {
+	local top=$BATS_TEST_DIRNAME/../.. source
+	(cd "$top" && find src tests/unit tests/programs -name '*.[ch]' -o -name '*.lua') >sources
+	assert_between "$(wc -l <sources)" 40 400
+	while IFS= read -r source; do
+		[[ $source != src/redis/script/script_text.c ]] || continue # made by the build
+		[[ $source != tests/*.c ]] || source=${source%.c} # a program's own name is enough
+		assert grep -qF "$source" "$top/Makefile.am"
+	done <sources
+}
+
+@test "what tests/memcheck leaves out is there" {
+	local row file
+	grep -v -e '^#' -e '^$' "$BATS_TEST_DIRNAME/../memcheck.except" >rows
+	while IFS= read -r row; do
+		file=$(echo "$BATS_TEST_DIRNAME"/../*/"${row%%: *}")
+		assert test -e "$file"
+		[[ $row == *': *' ]] || sed -n 's/^@test "\(.*\)" {.*/\1/p' "$file" | assert grep -qxF -- "${row#*: }"
+	done <rows
+}
