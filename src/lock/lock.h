@@ -40,6 +40,7 @@ struct lock_request {
 	int64_t once_for_ms; /* for how long ours is put on record under it */
 	int64_t settle_ms;   /* take nothing from a server that has been up for less than that, */
 	bool settle_asked;   /* nor from one that does not say for how long; else that one passes */
+	bool settle_named;   /* the command line itself asks for it: a service without is refused */
 	bool detached;       /* nobody stays with it: it lives for its TTL, and to renew or release
 			      * it takes no more than its token (below), whose lock, mode and TTL
 			      * the server then knows */
@@ -81,9 +82,9 @@ enum lock_result {
 /* Plain data: it crosses from the keeper to the front in shared memory. */
 struct lock_answer {
 	enum lock_result result;
-	struct failure failure; /* LOCK_FAILED. A renewal or a release that succeeded with a text
-				 * here: what would have been a reason to refuse the lock, had it
-				 * been known then; said once */
+	struct failure failure; /* LOCK_FAILED */
+	bool flawed; /* renew and release, though they succeeded: failure says what would have been
+		      * a reason to refuse the lock, had it been known then; said once */
 
 	char server[LOCK_SERVER_SIZE]; /* which server gave it, if the URL does not say; "": it
 					* does */
@@ -135,7 +136,13 @@ struct release_terms {
 	nanos valid_until; /* the end of the lease; in the past: no proof that it was ours so far */
 };
 
-/* Prepares a lock; nothing is sent yet. NULL with failure. */
+/* Whether the server's service can do what the request asks for, and `abilities` (enum lock_ability
+ * in service.h) beside. False with failure EXIT_USAGE: the one place where an option is refused
+ * because a service lacks it. Pure. */
+bool lock_service_can(const struct server *server, const struct lock_request *request,
+	unsigned abilities, struct failure *failure);
+
+/* Prepares a lock; nothing is sent yet. NULL with failure, lock_service_can's too. */
 struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure);
 void lock_close(struct lock *lock);

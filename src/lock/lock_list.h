@@ -1,4 +1,4 @@
-/* Which locks a server has, and who holds and waits for them; kept as copies of our own. */
+/* Which locks a server has, and what holds and waits for them; kept as copies of our own. */
 #ifndef DLOCK_LOCK_LOCK_LIST_H
 #define DLOCK_LOCK_LOCK_LIST_H
 

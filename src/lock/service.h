@@ -15,6 +15,7 @@
 
 struct lock_finding;
 struct server;
+struct server_reading;
 
 /* What a service can do beside an exclusive lock that is waited for. */
 enum lock_ability {
@@ -84,10 +85,13 @@ struct lock_service {
 	const struct lock_scheme *schemes; /* which URLs are its own */
 	unsigned can;                      /* enum lock_ability */
 	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
+	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that
+					    * itself; NULL: the service has no passwords */
 
-	/* Reads the URL into server, which has its scheme and text already, and is zero otherwise.
-	 * False with failure: EXIT_USAGE, the URL quoted without its password. */
-	bool (*read_url)(struct server *server, const char *url, struct failure *failure);
+	/* Reads reading->text into reading->server, which has its scheme already and is zero
+	 * otherwise; server->text is the service's to set. False with failure: EXIT_USAGE, the URL
+	 * quoted without its password. */
+	bool (*read_url)(struct server_reading *reading);
 	struct lock *(*open)(const struct server *server, const struct lock_request *request,
 		struct failure *failure);
 	void (*close)(struct lock *lock);

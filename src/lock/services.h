@@ -2,8 +2,10 @@
 #ifndef DLOCK_LOCK_SERVICES_H
 #define DLOCK_LOCK_SERVICES_H
 
+#include <stdbool.h>
+
 struct failure;
-struct lock_service;
+struct lock_scheme;
 struct server;
 
 /* Reads a URL. NULL with failure: EXIT_USAGE (the value quoted, password left out) when it is
@@ -11,7 +13,10 @@ struct server;
  * is returned. Pure. */
 struct server *services_read_url(const char *url, struct failure *failure);
 
-/* What speaks what the URL's scheme stands for. NULL with failure: this program cannot. */
-const struct lock_service *services_find(const struct server *server, struct failure *failure);
+/* Makes a copy of a server one of another scheme: of one of a list, say. */
+void services_set_scheme(struct server *server, const struct lock_scheme *scheme);
+
+/* Whether this program can speak to the server. False with failure: its TLS is another program's. */
+bool services_serve(const struct server *server, struct failure *failure);
 
 #endif

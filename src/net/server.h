@@ -13,6 +13,7 @@
 
 struct failure;
 struct lock_scheme;
+struct lock_service;
 
 struct endpoint {
 	char *host; /* owned; a name, an IPv4 or IPv6 address without brackets; or a path of a unix
@@ -21,7 +22,8 @@ struct endpoint {
 };
 
 struct server {
-	const struct lock_scheme *scheme; /* static; lock/service.h */
+	const struct lock_service *service; /* static; which one the scheme stands for, */
+	const struct lock_scheme *scheme;   /* and in which form (lock/service.h) */
 	bool tls;
 	struct endpoint *endpoints; /* owned; one, or as many as the list names */
 	size_t endpoint_count;
@@ -32,6 +34,7 @@ struct server {
 	int db;         /* of the databases behind one address */
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;
+	char *remark; /* owned; what is unwise about it, for a warning; NULL: nothing */
 	char *text; /* owned; the URL as messages may show it: without the password, and what TLS
 		       has behind a '?' */
 };
@@ -46,7 +49,7 @@ void server_scrub(char *url);
 
 struct server_reading {
 	const char *text;
-	struct url url; /* its pieces may be changed in place */
+	struct url url; /* zero before server_split; its pieces may be changed in place */
 	struct server *server;
 	struct failure *failure;
 };
@@ -54,6 +57,9 @@ struct server_reading {
 /* "What" is found in the URL and ought not to be, or misses: EXIT_USAGE; the URL is quoted without
  * its password. Always false. */
 bool server_fault(const struct server_reading *reading, const char *what);
+
+/* Cuts the URL into reading->url, and sets server->text. */
+bool server_split(struct server_reading *reading);
 
 /* Decodes text and stores a copy of it in *out, an empty one as NULL. */
 bool server_keep(const struct server_reading *reading, char *text, char **out);
