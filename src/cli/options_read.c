@@ -278,7 +278,8 @@ static bool settle_server(struct reading *reading)
 		config_warning_choice(&reading->notice, options, SYSTEM_FILE);
 	if (options->server->password != NULL)
 		return true;
-	options->server->password = password_find(options->server, options->password_file, reading->failure);
+	options->server->password =
+		password_find(options->server, options->password_file, reading->failure);
 	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
 }
 

@@ -32,13 +32,13 @@ struct status_live {
 	struct screen screen;
 	struct lock_query query;
 	struct lock_lister *lister; /* owned */
-	struct lock_list views;      /* owned; what was seen last */
-	struct failure trouble;      /* of the last look; EXIT_DONE: none */
-	int ends, resizes;           /* owned signalfds: what ends or stops us, what only redraws */
-	int wakes;                   /* owned: epoll of ends and the keys */
-	int left;                    /* lines that the frame has room for */
-	int end;                     /* the signal that has come; 0: none */
-	bool quit, gone;             /* wanted; the terminal is */
+	struct lock_list views;     /* owned; what was seen last */
+	struct failure trouble;     /* of the last look; EXIT_DONE: none */
+	int ends, resizes;          /* owned signalfds: what ends or stops us, what only redraws */
+	int wakes;                  /* owned: epoll of ends and the keys */
+	int left;                   /* lines that the frame has room for */
+	int end;                    /* the signal that has come; 0: none */
+	bool quit, gone;            /* wanted; the terminal is */
 };
 
 /* --- What happens meanwhile ------------------------------------------------------------------ */

@@ -16,7 +16,11 @@ struct server *services_read_url(const char *url, struct failure *failure);
 /* Makes a copy of a server one of another scheme: of one of a list, say. */
 void services_set_scheme(struct server *server, const struct lock_scheme *scheme);
 
-/* Whether this program can speak to the server. False with failure: its TLS is another program's. */
+/* Prints the forms that a URL may have, a service after the other, for --help. */
+void services_print_forms(void);
+
+/* Whether this program can speak to the server. False with failure: its TLS is another program's.
+ */
 bool services_serve(const struct server *server, struct failure *failure);
 
 #endif

@@ -116,7 +116,8 @@ static bool read_name(const struct server_reading *reading, char *text, char **h
 	return server_keep(reading, text, host);
 }
 
-static bool read_endpoint(const struct server_reading *reading, char *text, struct endpoint *endpoint)
+static bool read_endpoint(
+	const struct server_reading *reading, char *text, struct endpoint *endpoint)
 {
 	char *close = *text == '[' ? strchr(text, ']') : NULL;
 	char *colon = strchr(close == NULL ? text : close, ':');
@@ -211,8 +212,8 @@ static bool read_for_tls(
 }
 
 static bool read_parameter(const struct server_reading *reading, char *name,
-	bool (*own)(const struct server_reading *reading, const char *name, char *value,
-		bool *known))
+	bool (*own)(
+		const struct server_reading *reading, const char *name, char *value, bool *known))
 {
 	char *value = name;
 	bool good, known = true;
@@ -227,9 +228,9 @@ static bool read_parameter(const struct server_reading *reading, char *name,
 		"an unknown parameter '%.50s' in the server URL", name);
 }
 
-bool server_read_query(const struct server_reading *reading,
-	bool (*own)(const struct server_reading *reading, const char *name, char *value,
-		bool *known))
+bool server_read_query(
+	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
+						      const char *name, char *value, bool *known))
 {
 	const struct server *server = reading->server;
 	char *rest = reading->url.query;

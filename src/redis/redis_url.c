@@ -93,8 +93,7 @@ static bool read_hosts(const struct server_reading *reading)
 	if (form != REDIS_QUORUM)
 		return true;
 	if (reading->server->endpoint_count < QUORUM_LEAST)
-		return server_fault(
-			reading, "fewer than the three servers that a quorum needs");
+		return server_fault(reading, "fewer than the three servers that a quorum needs");
 	return remark_even(reading);
 }
 
