@@ -31,9 +31,13 @@ static bool take_list(
 	/* hiredis sends without MSG_NOSIGNAL; a reader of our table that goes away is another
 	 * matter. */
 	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
-	bool done = lock_list_once(options->server, options->prefix, options->operands,
-		options->operand_count, options->openmetrics, lock_list_take, views, deadline,
-		failure);
+	struct lock_query query = {
+		options->prefix, options->operands, options->operand_count, options->openmetrics};
+	struct lock_lister *lister = lock_list_open(options->server, &query, failure);
+	bool done = lister && lock_list_look(lister, lock_list_take, views, deadline, failure);
+
+	if (lister)
+		lock_list_close(lister);
 
 	signal(SIGPIPE, on_pipe);
 	return done && lock_list_sort(views, failure);

@@ -54,7 +54,7 @@ void caller_state_return(const struct caller_state *caller_state);
 void caller_state_close(void);
 
 /* The same, and of all of dlock's own but one (-1: none is kept): for a process that opens what it
- * needs itself. What is still used of them is to be closed before (lock_reset). */
+ * needs itself. What is still used of them is to be closed before (lock_leave). */
 void caller_state_close_all(int but);
 
 #endif

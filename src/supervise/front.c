@@ -68,8 +68,7 @@ static void report_run(struct front *f)
 	struct outcome *outcome = f->outcome;
 	const struct lease *lease = f->lease;
 
-	/* What it handed on is of no interest, and large. */
-	memcpy(&outcome->answer, &lease->answer, offsetof(struct lock_answer, handed));
+	outcome->answer = lease->answer;
 	f->granted = lease->granted_at != 0;
 	outcome->waited = lease->granted_at - f->task->started;
 	outcome->command_ended = atomic_load(&lease->command_over);
@@ -105,7 +104,7 @@ static void front_finish_release(struct front *f, const struct keeper_task *orde
 	lock_release_finish(
 		f->lock, &f->lease->release_terms, release_limit(f->lease->release_until), answer);
 	release_terms_report(f->lease, &order->terms, answer);
-	handoff_see_to(f->lock, answer);
+	handoff_see_to(f->lock);
 }
 
 /* COMMAND ran, or could not be started; the keeper has done its work: settles the outcome. */
@@ -200,7 +199,7 @@ static void give_back(
 
 	if (f->lease->answer.result == LOCK_GRANTED || f->lease->answer.result == LOCK_WITHIN)
 		lock_adopt_answer(f->lock, &f->lease->answer);
-	lock_reset(f->lock);
+	lock_leave(f->lock);
 	if (atomic_load(&f->lease->command) != 0)
 		release_terms = release_terms_make(f->lease, &order->terms, own_status(f));
 	if (f->watch.tree.empty)
@@ -234,7 +233,7 @@ static void front_take_over(struct front *f, const struct keeper_task *order)
 	if (!f->watch.tree.empty)
 		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
 	f->outcome->kind = end_of_takeover(f, &answer);
-	handoff_see_to(f->lock, &answer);
+	handoff_see_to(f->lock);
 }
 
 /*
@@ -352,7 +351,7 @@ static enum lock_result withdraw(struct front *f, nanos limit)
 	if (!f->outstanding)
 		return LOCK_RELEASED;
 	lock_release(f->lock, NULL, limited, &answer);
-	handoff_see_to(f->lock, &answer);
+	handoff_see_to(f->lock);
 	return answer.result;
 }
 
@@ -511,8 +510,10 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 		.close_early = task->close_early,
 		.warn_when_lost = task->warn_when_lost,
 	};
-	if (keeper_watch_start(&f->watch, order))
+	if (keeper_watch_start(&f->watch, order)) {
+		lock_share(f->lock);
 		return true;
+	}
 	fail_to_fork(f);
 	return false;
 }
@@ -526,7 +527,7 @@ static void record_denial(struct front *f)
 		answer->result == LOCK_UNREPLICATED) {
 		f->answered = true;
 		f->outcome->answer = *answer;
-		handoff_see_to(f->lock, &f->lease->answer);
+		handoff_see_to(f->lock);
 	}
 }
 
@@ -656,7 +657,7 @@ static bool deliver(struct front *f)
 	enum lock_result result = LOCK_TIMEOUT; /* granted so late that it is as good as expired */
 
 	f->answered = true;
-	memcpy(&f->outcome->answer, answer, offsetof(struct lock_answer, handed));
+	f->outcome->answer = *answer;
 	holder_say_grant(answer);
 	if (clock_now() < limit.until)
 		result = task->deliver(f->lock, answer, limit);
@@ -666,7 +667,7 @@ static bool deliver(struct front *f)
 		f->granted = true;
 		f->outcome->waited = answer->granted_at - task->started;
 		f->outcome->kind = OUTCOME_ACQUIRED;
-		handoff_see_to(f->lock, answer);
+		handoff_see_to(f->lock);
 		return false;
 	}
 	if (withdraw(f, RELEASE_LIMIT) != LOCK_RELEASED)
@@ -695,12 +696,12 @@ static bool try_detached(struct front *f)
 	case LOCK_BUSY:
 		f->answered = true;
 		f->outcome->answer = *answer;
-		handoff_see_to(f->lock, answer);
+		handoff_see_to(f->lock);
 		if (found_outer(f))
 			return try_detached(f);
 		break;
 	case LOCK_UNREPLICATED:
-		handoff_see_to(f->lock, answer);
+		handoff_see_to(f->lock);
 		break;
 	default:
 		break;

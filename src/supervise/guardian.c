@@ -25,7 +25,7 @@ static _Noreturn void give_back(struct lock *lock)
 	lock_assume_asked(lock);
 	lock_release(lock, NULL,
 		(struct deadline){.until = clock_now() + RELEASE_LIMIT, .cancel_fd = -1}, &answer);
-	handoff_verify(lock, &answer, VERIFY_LIMIT);
+	handoff_verify(lock, VERIFY_LIMIT);
 	_exit(0);
 }
 
@@ -39,7 +39,7 @@ static _Noreturn void guard(struct lock *lock, int leash)
 	char word;
 
 	setsid();
-	lock_reset(lock);
+	lock_leave(lock);
 	caller_state_close_all(leash);
 	do
 		got = read(leash, &word, 1);

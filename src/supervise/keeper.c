@@ -85,12 +85,12 @@ static _Noreturn void leave(struct keeper_loop *s)
 	atomic_store(&s->lease->phase, LEASE_ENDED);
 	if (s->task->hold)
 		hold_end(s, &answer);
-	if (ours && answer.handed_count > 0) {
+	if (ours && lock_handed(s->lock)) {
 		/* The front may leave; this is no longer its business. Not below another dlock:
 		 * that would take us for a descendant which keeps the lock. */
 		if (!s->task->nested)
 			wakeup_send(s->task->wakeup_fd);
-		handoff_verify(s->lock, &answer, VERIFY_LIMIT);
+		handoff_verify(s->lock, VERIFY_LIMIT);
 	}
 	_exit(0);
 }
@@ -101,7 +101,7 @@ static void take_back(struct keeper_loop *s)
 	static struct lock_answer answer;
 
 	lock_release(s->lock, NULL, release_limit(clock_now() + RELEASE_LIMIT), &answer);
-	handoff_verify(s->lock, &answer, VERIFY_LIMIT);
+	handoff_verify(s->lock, VERIFY_LIMIT);
 }
 
 static struct deadline answer_limit(const struct keeper_loop *s)
@@ -112,8 +112,11 @@ static struct deadline answer_limit(const struct keeper_loop *s)
 		.until = task->answer_until, .cancel_fd = -1, .least = task->answer_least};
 }
 
+/* What the request handed on is this process's to see to: the front has not heard of it. */
 static _Noreturn void end_denied(struct keeper_loop *s)
 {
+	if (lock_handed(s->lock))
+		handoff_leave_behind(s->lock, VERIFY_LIMIT);
 	lease_decide(s->lease, LEASE_DENIED);
 	_exit(0);
 }

@@ -7,19 +7,21 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "lock/lock_check.h"
+#include "lock/services.h"
 #include "net/server.h"
 #include "redis/check/latency.h"
 #include "redis/check/probe.h"
 #include "redis/check/rights.h"
 #include "redis/check/settings.h"
-#include "redis/check/trial.h"
+#include "redis/check/scripts_check.h"
+#include "redis/redis_url.h"
 
 /* --- One server ------------------------------------------------------------------------------ */
 
 static void look_at(struct probe *probe)
 {
 	if (settings_check(probe) && latency_check(probe) && rights_check(probe))
-		trial_run(probe);
+		scripts_check(probe);
 	link_close(&probe->link);
 }
 
@@ -34,7 +36,7 @@ static bool pick(struct server *one, const struct server *all, size_t index)
 	int written;
 
 	*one = *all;
-	one->scheme = path ? SERVER_UNIX : SERVER_REDIS;
+	services_set_scheme(one, redis_scheme_of_one(all->tls, path));
 	one->endpoints = endpoint;
 	one->endpoint_count = 1;
 	if (path)
@@ -184,7 +186,7 @@ bool server_check(const struct server *server, const struct lock_request *reques
 	struct probe *visits;
 	bool done;
 
-	if (server->scheme != SERVER_QUORUM) {
+	if (redis_form(server) != REDIS_QUORUM) {
 		look_at(&whole);
 		server_info_free(&whole.info);
 		return true;

@@ -5,6 +5,7 @@
 
 #include "base/failure.h"
 #include "net/server.h"
+#include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"
@@ -39,7 +40,7 @@ bool handshake_append(struct link *link)
 		done = done && append_words(link->connection, 2, select);
 		link->handshakes++;
 	}
-	if (server->scheme == SERVER_SENTINEL) {
+	if (redis_form(server) == REDIS_SENTINEL) {
 		const char *role[] = {"ROLE"};
 
 		done = done && append_words(link->connection, 1, role);
@@ -69,7 +70,7 @@ static void handle_greeting(struct link *link, const struct reply *reply)
 	if (role && strcmp(role, "master") != 0)
 		failure_set(&link->refusal, EXIT_UNREACHABLE, "%s is not a master now (%s)",
 			link_server_name(link), role);
-	else if (error && !(link->server->scheme == SERVER_SENTINEL && link->handshakes == 1 &&
+	else if (error && !(redis_form(link->server) == REDIS_SENTINEL && link->handshakes == 1 &&
 				  strncmp(error, "NOPERM", 6) == 0))
 		error_reply_read(error, link_server_name(link), &link->refusal);
 }

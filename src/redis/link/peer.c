@@ -8,6 +8,7 @@
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/handshake.h"
+#include "redis/redis_url.h"
 #include "redis/script/script.h"
 
 void peer_open(struct peer *peer, const struct server *list, size_t which)
@@ -18,7 +19,7 @@ void peer_open(struct peer *peer, const struct server *list, size_t which)
 	snprintf(peer->name, sizeof(peer->name), bare ? "%s:%d" : "[%s]:%d", endpoint->host,
 		endpoint->port);
 	peer->server = *list;
-	peer->server.scheme = SERVER_REDIS;
+	peer->server.scheme = redis_scheme_of_one(list->tls, false);
 	peer->server.endpoints = &list->endpoints[which];
 	peer->server.endpoint_count = 1;
 	peer->server.text = peer->name;

@@ -26,11 +26,11 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 		return true;
 	quorum->keyed = attempt;
 	if (request->token)
-		strlcpy(quorum->token, request->token, sizeof(quorum->token));
+		strlcpy(quorum->lock.token, request->token, sizeof(quorum->lock.token));
 	else
-		quorum_write_token(quorum, attempt, quorum->token);
+		quorum_write_token(quorum, attempt, quorum->lock.token);
 	keys_free(&quorum->keys);
-	return keys_make(&quorum->keys, request->prefix, request->name, quorum->token) ||
+	return keys_make(&quorum->keys, request->prefix, request->name, quorum->lock.token) ||
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
 }
 

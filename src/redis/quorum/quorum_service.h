@@ -6,6 +6,6 @@
 
 extern const struct lock_service quorum_service;
 
-void quorum_reset(struct lock *lock);
+void quorum_leave(struct lock *lock);
 
 #endif
