@@ -34,7 +34,7 @@ enum peer_kind {
 struct peer {
 	struct server server;      /* the one endpoint; its text is name; the rest is borrowed */
 	char name[PEER_NAME];      /* HOST:PORT */
-	struct link link;          /* server, connection, lookup, greetings and refusal are used */
+	struct link link;          /* server, connection, lookup and handshake are used */
 	size_t address, addresses; /* which of the host's is tried, of how many */
 	struct peer_due {
 		enum peer_kind kind;

@@ -58,7 +58,7 @@ static const struct failure *find_fault(const struct quorum *quorum, size_t whic
 	if ((vote->kind == VOTE_NO || vote->word == WORD_FAULT) && vote->failure.code != EXIT_DONE)
 		return &vote->failure;
 	if (peer_is_refused(peer))
-		return &peer->link.refusal;
+		return &peer->link.handshake.refusal;
 	return vote->kind == VOTE_NONE ? &peer->failure : &none;
 }
 
