@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/help.h"
 #include "cli/option_values.h"
 #include "cli/options.h"

@@ -42,9 +42,10 @@ struct option_row {
 	 * with failure, which quotes the text but does not name the option. */
 	bool (*set)(const struct option_row *row, const char *text, struct options *options,
 		struct failure *failure);
-	/* Prints something instead of a command being run; which command is known only when its
-	 * word stands before, else it is NULL. */
-	bool (*show)(const struct command *command, struct failure *failure);
+	/* Prints something instead of a command being run, with the table of commands; which one is
+	 * known only when its word stands before, else it is NULL. */
+	bool (*show)(const struct command *commands, const struct command *command,
+		struct failure *failure);
 	/* An option of flock(1) that cannot be had: the way here. */
 	const char *instead;
 

@@ -1,5 +1,5 @@
 /* dlock check: is the server fit to hold locks? */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include <signal.h>
 #include <string.h>

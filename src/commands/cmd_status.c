@@ -1,5 +1,5 @@
 /* dlock status: who holds, who waits, for how long. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include <signal.h>
 #include <sys/ioctl.h>
