@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/option_table.h"
 
 #define LETTERS_MOST 128 /* "+:" and each letter with up to two ':' */
@@ -192,6 +193,13 @@ static const struct command *command_of(const struct arguments *arguments)
 	return command != NULL ? command : &arguments->commands[0];
 }
 
+static bool show(const struct arguments *arguments, enum option_show what, struct failure *failure)
+{
+	if (what == SHOW_VERSION)
+		return help_show_version(failure);
+	return help_show(arguments->commands, arguments->command, failure);
+}
+
 /* Reads the options up to the operands. argv[0] is passed over. After the first that is wrong the
  * others are read all the same: where the failure is to be reported is among them, and so may be
  * the word of the command. */
@@ -221,9 +229,9 @@ static bool scan(struct arguments *arguments, const struct grammar *grammar, con
 			good = good && refuse(row, failure);
 			continue;
 		}
-		if (row->show != NULL && good) {
+		if (row->show != SHOW_NOTHING && good) {
 			arguments->done = true;
-			return row->show(arguments->commands, arguments->command, failure);
+			return show(arguments, row->show, failure);
 		}
 		if (!add(arguments, row, optarg))
 			return failure_set(failure, EXIT_SYSTEM, "out of memory");

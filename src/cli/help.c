@@ -70,11 +70,8 @@ bool help_show(
 	return output_finish(failure);
 }
 
-bool help_show_version(
-	const struct command *commands, const struct command *command, struct failure *failure)
+bool help_show_version(struct failure *failure)
 {
-	(void)commands;
-	(void)command;
 	printf("dlock %s\nTLS: %s\n", PACKAGE_VERSION, tls_program_is_there() ? "yes" : "no");
 	return output_finish(failure);
 }

@@ -13,7 +13,6 @@ bool help_show(
 	const struct command *commands, const struct command *command, struct failure *failure);
 
 /* Prints "dlock VERSION"; else as help_show(). */
-bool help_show_version(
-	const struct command *commands, const struct command *command, struct failure *failure);
+bool help_show_version(struct failure *failure);
 
 #endif

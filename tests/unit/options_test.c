@@ -475,7 +475,8 @@ static void test_scrub(void)
 static void test_table(void)
 {
 	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
-		int ends = (row->set != NULL) + (row->show != NULL) + (row->instead != NULL);
+		int ends =
+			(row->set != NULL) + (row->show != SHOW_NOTHING) + (row->instead != NULL);
 
 		ok(ends == 1, "--%s sets, shows or is refused", row->names[0]);
 		for (const char *const *name = row->names; *name != NULL; name++)

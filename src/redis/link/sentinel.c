@@ -10,7 +10,6 @@
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/place.h"
-#include "redis/link/route.h"
 
 #define FIRST_SHARE (250 * NANOS_PER_MS) /* of the time, for one of them */
 
