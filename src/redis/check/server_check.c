@@ -13,6 +13,7 @@
 #include "redis/check/rights.h"
 #include "redis/check/settings.h"
 #include "redis/check/trial.h"
+#include "redis/link/place.h"
 
 /* --- One server ------------------------------------------------------------------------------ */
 
@@ -30,18 +31,18 @@ static bool pick(struct server *one, const struct server *all, size_t index)
 {
 	struct endpoint *endpoint = &all->endpoints[index];
 	bool path = endpoint->host[0] == '/';
-	bool bracket = !path && strchr(endpoint->host, ':') != NULL;
+	char place[PLACE_TEXT];
 	int written;
 
 	*one = *all;
 	one->scheme = path ? SERVER_UNIX : SERVER_REDIS;
 	one->endpoints = endpoint;
 	one->endpoint_count = 1;
+	place_write(place, sizeof(place), endpoint->host, endpoint->port);
 	if (path)
 		written = asprintf(&one->text, "unix://%s", endpoint->host);
 	else
-		written = asprintf(&one->text, "%s://%s%s%s:%d", all->tls ? "rediss" : "redis",
-			bracket ? "[" : "", endpoint->host, bracket ? "]" : "", endpoint->port);
+		written = asprintf(&one->text, "%s://%s", all->tls ? "rediss" : "redis", place);
 	return written >= 0;
 }
 

@@ -11,10 +11,8 @@
 void peer_open(struct peer *peer, const struct server *list, size_t which)
 {
 	const struct endpoint *endpoint = &list->endpoints[which];
-	bool bare = strchr(endpoint->host, ':') == NULL;
 
-	snprintf(peer->name, sizeof(peer->name), bare ? "%s:%d" : "[%s]:%d", endpoint->host,
-		endpoint->port);
+	place_write(peer->name, sizeof(peer->name), endpoint->host, endpoint->port);
 	peer->server = *list;
 	peer->server.scheme = SERVER_REDIS;
 	peer->server.endpoints = &list->endpoints[which];
