@@ -17,6 +17,11 @@
 #include "redis/script/owner_record.h"
 #include "redis/single/single.h"
 
+/* What servers get that are slower than the majority: a span, and a multiple of what the majority
+ * took. */
+#define QUORUM_SHARE       (50 * NANOS_PER_MS)
+#define QUORUM_SHARE_TIMES 4
+
 enum vote_kind {
 	VOTE_NONE, /* not asked yet, or it cannot be reached */
 	VOTE_ASKED,

@@ -11,8 +11,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/single/single.h"
 
-#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
-
 static uint64_t read_fence(const struct reply *reply)
 {
 	return (uint64_t)reply_within(reply, 0, REPLIES_US_MOST);
@@ -56,7 +54,8 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer)
 	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
 	answer->rank = (int)reply_within(reply_at(reply, 4), -1, REPLIES_RANK_MOST);
 	answer->free_in_ms = left;
-	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
+	answer->look_at =
+		left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + REPLIES_LOOK_AFTER;
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
 	answer->known = owner_record_read(&record, reply_text(reply_at(reply, 7)));
 	answer->foreign = !answer->known && answer->holder_token[0] != '\0';

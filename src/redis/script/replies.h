@@ -16,6 +16,9 @@ struct reply;
 #define REPLIES_US_MOST   OWNER_RECORD_US_MOST
 #define REPLIES_RANK_MOST 1000000
 
+/* So long after a moment that a server named one looks again: it is surely past then. */
+#define REPLIES_LOOK_AFTER (5 * NANOS_PER_MS)
+
 /* Everything but handed[], which is large. */
 void replies_clear(struct lock_answer *answer);
 
