@@ -1,7 +1,6 @@
 /* dlock status: who holds, who waits, for how long. */
 #include "commands/commands.h"
 
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -28,14 +27,10 @@ static bool take_list(
 		.cancel_fd = -1,
 		.least = DEADLINE_LEAST,
 	};
-	/* hiredis sends without MSG_NOSIGNAL; a reader of our table that goes away is another
-	 * matter. */
-	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	bool done = lock_list_once(options->server, options->prefix, options->operands,
 		options->operand_count, options->openmetrics, lock_list_take, views, deadline,
 		failure);
 
-	signal(SIGPIPE, on_pipe);
 	return done && lock_list_sort(views, failure);
 }
 
