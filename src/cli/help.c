@@ -3,17 +3,15 @@
 #include <stdio.h>
 
 #include "base/output.h"
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/option_table.h"
 #include "cli/tls_program.h"
 #include "lock/services.h"
 
 #define TEXT_COLUMN 32 /* where the description of an option begins */
 
-static void show_usage(const struct command *command)
+static void show_usage(const struct command *command, bool implied)
 {
-	bool implied = command == &commands[0];
-
 	printf("  dlock %s%s[OPTION]... %s\n", implied ? "" : command->word, implied ? "" : " ",
 		command->usage);
 	printf("      %s\n", command->summary);
@@ -50,14 +48,15 @@ static void show_options(const struct command *command)
 	}
 }
 
-bool help_show(const struct command *command, struct failure *failure)
+bool help_show(
+	const struct command *commands, const struct command *command, struct failure *failure)
 {
 	printf("Usage:\n");
 	if (command != NULL) {
-		show_usage(command);
+		show_usage(command, command == &commands[0]);
 	} else {
 		for (command = commands; command->word != NULL; command++)
-			show_usage(command);
+			show_usage(command, command == &commands[0]);
 		command = &commands[0];
 		printf("\ndlock runs a command under a lock that lives in a server, for all hosts\n"
 		       "alike. What follows is for the first form; dlock COMMAND --help tells of\n"
@@ -71,9 +70,8 @@ bool help_show(const struct command *command, struct failure *failure)
 	return output_finish(failure);
 }
 
-bool help_show_version(const struct command *command, struct failure *failure)
+bool help_show_version(struct failure *failure)
 {
-	(void)command;
 	printf("dlock %s\nTLS: %s\n", PACKAGE_VERSION, tls_program_is_there() ? "yes" : "no");
 	return output_finish(failure);
 }

@@ -1,5 +1,5 @@
 /* dlock hold NAME: the lock NAME for the rest of a shell script. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include "base/message.h"
 #include "cli/options.h"

@@ -1,5 +1,5 @@
 /* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include "base/message.h"
 #include "cli/options.h"

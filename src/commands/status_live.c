@@ -43,9 +43,9 @@ struct status_live {
 
 /* --- What happens meanwhile ------------------------------------------------------------------ */
 
-/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: hiredis sends
- * without MSG_NOSIGNAL, and a terminal is no pipe. What is ignored (nohup) stays so: a signalfd
- * would get it. */
+/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a
+ * terminal is no pipe, and a message that nobody reads is lost, no more. What is ignored (nohup)
+ * stays so: a signalfd would get it. */
 static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
 {
 	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,

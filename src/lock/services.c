@@ -63,16 +63,6 @@ struct server *services_read_url(const char *url, struct failure *failure)
 	return NULL;
 }
 
-void services_set_scheme(struct server *server, const struct lock_scheme *scheme)
-{
-	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
-		for (const struct lock_scheme *own = services[i]->schemes; own->name; own++)
-			if (own == scheme)
-				server->service = services[i];
-	server->scheme = scheme;
-	server->tls = scheme->tls;
-}
-
 void services_print_forms(void)
 {
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)

@@ -5,16 +5,12 @@
 #include <stdbool.h>
 
 struct failure;
-struct lock_scheme;
 struct server;
 
 /* Reads a URL. NULL with failure: EXIT_USAGE (the value quoted, password left out) when it is
  * malformed or no service has its scheme; EXIT_SYSTEM when memory is short. server_free() with what
  * is returned. Pure. */
 struct server *services_read_url(const char *url, struct failure *failure);
-
-/* Makes a copy of a server one of another scheme: of one of a list, say. */
-void services_set_scheme(struct server *server, const struct lock_scheme *scheme);
 
 /* Prints the forms that a URL may have, a service after the other, for --help. */
 void services_print_forms(void);

@@ -68,8 +68,8 @@ bool server_keep(const struct server_reading *reading, char *text, char **out);
 /* A number without sign or blanks. False without failure. */
 bool server_read_number(const char *text, int least, int most, int *out);
 
-/* The hosts, with the scheme's port if none is given; a list of them, if that is allowed. */
-bool server_read_hosts(const struct server_reading *reading, bool list);
+/* The hosts, with that port if the URL names none; a list of them, if that is allowed. */
+bool server_read_hosts(const struct server_reading *reading, int port, bool list);
 
 /* One parameter of the query, if it is one of TLS (cacert= cert= key= sni= insecure=) and the
  * scheme has TLS, or one of the service's own: `own` returns false with failure, or with *known set

@@ -27,10 +27,11 @@ struct caller_state {
 };
 
 /* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed
- * again by COMMAND's exec), SIGPIPE ignored (hiredis sends without MSG_NOSIGNAL), SIGCHLD at its
- * default (an inherited SIG_IGN would reap behind our back), the forwarded signals and SIGCHLD
- * blocked: from now on they arrive as data. SIGXFSZ is blocked as well. A signal that was ignored
- * (nohup) stays ignored. From now on dlock is run without delay when it is woken (sched_slice.h).
+ * again by COMMAND's exec), SIGPIPE ignored (a message that nobody reads is lost, no more), SIGCHLD
+ * at its default (an inherited SIG_IGN would reap behind our back), the forwarded signals and
+ * SIGCHLD blocked: from now on they arrive as data. SIGXFSZ is blocked as well. A signal that was
+ * ignored (nohup) stays ignored. From now on dlock is run without delay when it is woken
+ * (sched_slice.h).
  */
 void caller_state_take(struct caller_state *caller_state);
 

@@ -7,8 +7,8 @@
 
 #define SHORTEST 100000 /* ns; less is taken for this */
 
-/* The first version of sched_setattr(2)'s: glibc has none before 2.41, and linux/sched/types.h does
- * not go together with its sched.h. */
+/* The first version of sched_setattr(2)'s: glibc has none before 2.41, and <linux/sched/types.h>
+ * does not go together with its <sched.h>. */
 struct attributes {
 	uint32_t size;
 	uint32_t policy;

@@ -38,15 +38,14 @@ static void say_inside(const struct lock_answer *answer)
 			"the lock stays with the dlocks that hold it inside this one:%s", pids);
 }
 
-static void record_failure(
-	struct lease *lease, const struct lease_terms *terms, const struct lock_answer *answer)
+static void report_failure(const struct lease *lease, const struct lease_terms *terms,
+	const struct lock_answer *answer)
 {
 	nanos left = terms->at_least - (clock_now() - lease->granted_at);
 	nanos longest = left > terms->ttl ? left : terms->ttl;
 
 	if (lease->stop == STOP_UNPROVED)
 		return; /* that was said already */
-	lease->release_failed = true;
 	message_say(MESSAGE_WARNING,
 		"could not give the lock back (%s); it frees itself within %" PRId64 " s",
 		answer->result == LOCK_FAILED ? answer->failure.text : "no answer",
@@ -71,7 +70,7 @@ void release_terms_report(
 		record_loss(lease);
 		break;
 	default:
-		record_failure(lease, terms, answer);
+		report_failure(lease, terms, answer);
 		break;
 	}
 }

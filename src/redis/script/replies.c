@@ -12,8 +12,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"
 
-#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
-
 _Static_assert(sizeof(struct replies_own) <= LOCK_OWN_SIZE, "it has to fit into an answer");
 
 const struct replies_own *replies_own(const struct lock_answer *answer)
@@ -69,7 +67,8 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer, str
 	own_of(answer)->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
 	answer->rank = (int)reply_within(reply_at(reply, 4), -1, REPLIES_RANK_MOST);
 	answer->free_in_ms = left;
-	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
+	answer->look_at =
+		left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + REPLIES_LOOK_AFTER;
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
 	answer->known = owner_record_read(&record, reply_text(reply_at(reply, 7)));
 	answer->foreign =
