@@ -15,6 +15,7 @@
 #include "hold/release_socket.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"
+#include "process/foreign_tree.h"
 #include "process/process.h"
 #include "supervise/keeper.h"
 #include "supervise/keeper_loop.h"
@@ -106,8 +107,9 @@ void hold_begin(struct keeper_loop *s)
 		_exit(0);
 	}
 	tree_close();
-	s->other = (struct caller_tree){.root = &hold->caller};
-	s->tree.other = &s->other;
+	s->other = (struct foreign_tree){
+		.root = hold->caller.pid, .start = hold->caller.start, .fd = hold->caller.fd};
+	foreign_tree_attach(&s->other, &s->tree);
 	s->tree.status = -1; /* none that would be known to us */
 	if (!release_socket_open(&s->release_socket,
 		    &(struct release_address){hold->caller.pid, hold->caller.start,

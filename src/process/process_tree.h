@@ -16,9 +16,21 @@
 
 #include "base/clock.h"
 
-struct caller_tree;
+struct process_tree;
+
+/* Whose tree it is: this process's own, or another's (foreign_tree.h). */
+struct tree_ops {
+	bool ours; /* what loses its parent becomes our child, and SIGCHLD tells of each end; else
+		    * somebody has to look again and again */
+	void (*reap)(struct process_tree *tree);
+	void (*signal)(const struct process_tree *tree, int sig);
+	size_t (*list)(const struct process_tree *tree, pid_t *pids, size_t most);
+};
 
 struct process_tree {
+	const struct tree_ops *ops; /* set by tree_open: our own */
+	void *foreign;              /* of other ops: theirs; borrowed */
+
 	pid_t command;   /* our child whose status counts; 0: none */
 	bool over;       /* it has ended; status is there */
 	bool stopped;    /* it is stopped by a signal (Ctrl-Z) */
@@ -29,9 +41,6 @@ struct process_tree {
 	/* Children that were here before, and what they leave to us: not ours to stop. */
 	size_t stranger_count;
 	nanos begun; /* what started before it is none of COMMAND's either; 0: not known yet */
-	struct caller_tree
-		*other; /* borrowed; NULL, unless this is the tree of another process, not
-			 * ours: then the functions below are about that (caller_tree.h) */
 };
 
 /* tree: zeroed. Makes this process the reaper of all that descends from it, and sets children that
@@ -51,6 +60,9 @@ void tree_record_strangers(struct process_tree *tree, pid_t but);
 /* Closes that list, where this process will have no tree of its own. */
 void tree_close(void);
 
+/* See struct tree_ops. */
+bool tree_is_ours(const struct process_tree *tree);
+
 /* Collects every child that has ended, and COMMAND's stops and continuations, without waiting. */
 void tree_reap(struct process_tree *tree);
 
@@ -66,9 +78,6 @@ void tree_signal(const struct process_tree *tree, int sig);
 
 /* The same for the descendants of another process, which is not signalled itself. */
 void tree_signal_below(pid_t root, int sig);
-
-/* The first `most` children of any process; returns how many. */
-size_t tree_children(pid_t parent, pid_t *pids, size_t most);
 
 /* The first `most` descendants' pids; returns how many. */
 size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most);

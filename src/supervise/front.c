@@ -14,12 +14,12 @@
 #include "base/failure.h"
 #include "base/message.h"
 #include "hold/caller.h"
-#include "hold/caller_tree.h"
 #include "hold/hold.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"
+#include "process/foreign_tree.h"
 #include "process/process.h"
 #include "process/program.h"
 #include "supervise/guardian.h"
@@ -247,8 +247,7 @@ static void front_take_over(struct front *f, const struct keeper_task *order)
  * below the keeper, once before the front returns and then every second.
  */
 
-static struct caller keeper;
-static struct caller_tree below;
+static struct foreign_tree below;
 
 /* What cannot be read is not known, and no more than that. */
 static void record_all(struct front *f)
@@ -256,14 +255,11 @@ static void record_all(struct front *f)
 	struct process process = {0};
 
 	process_read(f->watch.keeper, &process);
-	keeper = (struct caller){.pid = f->watch.keeper,
+	below = (struct foreign_tree){.root = f->watch.keeper,
 		.start = process.start,
 		.fd = fcntl(f->watch.keeper_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-		.stderr_fd = -1};
-	below = (struct caller_tree){.root = &keeper, .token = lock_token(f->lock)};
-	f->watch.tree.other = &below;
-	tree_reap(&f->watch.tree);
-	f->watch.tree.other = NULL;
+		.token = lock_token(f->lock)};
+	foreign_tree_record(&below);
 }
 
 /* To the keeper's end. The lock's end is seen to from here only if the keeper cannot do it. */
@@ -275,7 +271,7 @@ static _Noreturn void stay(struct front *f, const struct keeper_task *order)
 	caller_state_close();
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	f->watch.guardian = GUARDIAN_NONE;
-	f->watch.tree.other = &below;
+	foreign_tree_attach(&below, &f->watch.tree);
 	f->watch.tree.empty = false;
 	if (keeper_watch_run(&f->watch, order, &unheard) == KEEPER_WATCH_DIED)
 		front_take_over(f, order);
@@ -289,7 +285,7 @@ static bool lingering_leave_behind(struct front *f, const struct keeper_task *or
 	pid_t pid;
 
 	record_all(f);
-	if (caller_is_gone(&keeper))
+	if (foreign_tree_is_over(&below))
 		return false;
 	pid = fork();
 	if (pid == 0)

@@ -287,7 +287,7 @@ static void handle_front(struct keeper_loop *s)
 
 static void handle_caller(struct keeper_loop *s)
 {
-	if (!s->tree.other)
+	if (tree_is_ours(&s->tree))
 		return;
 	if (s->stop == STOP_NONE && release_socket_accept(&s->release_socket))
 		s->given_back = true;
@@ -384,7 +384,7 @@ static nanos next_due(const struct keeper_loop *s)
 		due = earlier(due, s->linger_at);
 	if (s->stop == STOP_NONE)
 		return earlier(due, overrun_at(s));
-	if (s->tree.other) /* nobody tells us of the end of a process that is not ours */
+	if (!tree_is_ours(&s->tree)) /* no SIGCHLD tells of their end */
 		due = earlier(due, clock_now() + LOOK_EVERY);
 	return earlier(due, stopping_due(&s->stopping, kill_limit(s)));
 }
@@ -398,7 +398,8 @@ static void wait_for_news(struct keeper_loop *s)
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
 		{.fd = s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
 			.events = POLLIN},
-		{.fd = s->tree.other && !s->tree.over ? s->other.root->fd : -1, .events = POLLIN},
+		{.fd = !tree_is_ours(&s->tree) && !s->tree.over ? s->other.fd : -1,
+			.events = POLLIN},
 		{.fd = s->stop == STOP_NONE ? s->release_socket.fd : -1, .events = POLLIN},
 	};
 	uint64_t times;

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "hold/caller_tree.h"
 #include "hold/release_socket.h"
+#include "process/foreign_tree.h"
 #include "process/process_tree.h"
 #include "process/stopping.h"
 #include "supervise/lease.h"
@@ -24,8 +24,8 @@ struct keeper_loop {
 	struct lock *lock;
 	struct lease *lease;
 	struct process_tree tree;
-	struct caller_tree other; /* hold: tree.other */
-	struct renewal *renewal;  /* NULL: none was due yet */
+	struct foreign_tree other; /* hold: what tree is about */
+	struct renewal *renewal;   /* NULL: none was due yet */
 	pid_t front;
 	int front_fd, signal_fd, lost_fd, timer;
 	nanos renewal_due; /* when the main thread must see to it; NANOS_NEVER: the thread does */

@@ -208,11 +208,11 @@ static nanos overrun_look(const struct keeper_watch *watch, const struct keeper_
  * then. If it is no child of ours, all stand still and are known before it dies. */
 static void end_keeper(struct keeper_watch *watch)
 {
-	if (watch->tree.other) {
-		tree_signal(&watch->tree, SIGKILL);
-	} else {
+	if (tree_is_ours(&watch->tree)) {
 		tree_signal_below(watch->keeper, SIGKILL);
 		kill(watch->keeper, SIGKILL);
+	} else {
+		tree_signal(&watch->tree, SIGKILL);
 	}
 	watch->next_round = clock_now() + ROUND_EVERY;
 }
@@ -312,17 +312,17 @@ static nanos sooner(nanos a, nanos b)
  */
 static bool has_to_record(const struct keeper_watch *watch)
 {
-	return watch->tree.other || watch->tree.stranger_count > 0;
+	return !tree_is_ours(&watch->tree) || watch->tree.stranger_count > 0;
 }
 
 static void record_others(struct keeper_watch *watch)
 {
 	if (!has_to_record(watch) || clock_now() < watch->note_at)
 		return;
-	if (watch->tree.other)
-		tree_reap(&watch->tree);
-	else
+	if (tree_is_ours(&watch->tree))
 		tree_record_strangers(&watch->tree, watch->keeper);
+	else
+		tree_reap(&watch->tree);
 	watch->note_at = clock_now() + NOTE_EVERY;
 }
 
@@ -371,7 +371,7 @@ enum keeper_watch_end keeper_watch_run(
 			guardian_end(&watch->guardian);
 		if ((*signal = handle_signals(watch, &continued)) != 0)
 			return KEEPER_WATCH_CANCELLED;
-		if ((phase(watch) == LEASE_LINGERING && !watch->tree.other) ||
+		if ((phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
 			phase(watch) == LEASE_ENDED)
 			return KEEPER_WATCH_OVER;
 		record_others(watch);
@@ -417,7 +417,7 @@ void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_t
 
 		nanos left = stopping_due(&watch->stopping, limit) - clock_now();
 
-		if (tree->other && left > LOOK_EVERY) /* no SIGCHLD tells of their end */
+		if (!tree_is_ours(tree) && left > LOOK_EVERY) /* no SIGCHLD tells of their end */
 			left = LOOK_EVERY;
 		if (left > 0)
 			sigtimedwait(&child, NULL,

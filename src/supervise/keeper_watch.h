@@ -22,7 +22,7 @@ struct keeper_watch {
 	const struct caller_state *caller_state; /* borrowed */
 	struct lease *lease;                     /* owned */
 	struct process_tree tree; /* empty, unless the keeper dies: then its children become ours.
-				   * With tree.other they do not: see front.h */
+				   * If it is not our child they do not: front.c */
 	nanos note_at;            /* when to note anew what is not, or not ours, after its end */
 	struct guardian guardian; /* the front's; reaped here when the keeper has dismissed it */
 	struct stopping stopping;
