@@ -9,14 +9,12 @@
 #include <stdbool.h>
 
 #include "supervise/lease.h"
+#include "supervise/ward.h"
 
-struct lock;
-
-struct nesting;
-struct hold;
 struct caller_state;
+struct lock;
+struct nesting;
 struct outcome;
-struct program;
 
 /* All borrowed. */
 struct front_task {
@@ -24,8 +22,7 @@ struct front_task {
 	struct nesting *nesting; /* opened; what is learnt goes into the lock's request */
 	const struct owner *self;
 	struct lease_terms terms;
-	const struct program *program; /* NULL with hold */
-	struct hold *hold;             /* the lock is for this caller, not for a COMMAND; or NULL */
+	struct ward ward; /* what the lock is for; not front_acquire's */
 	struct caller_state *caller_state;
 	const char *name;
 	nanos started; /* `wait` counts from here */

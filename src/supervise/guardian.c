@@ -12,7 +12,6 @@
 #include "lock/handoff.h"
 #include "lock/lock.h"
 #include "process/caller_state.h"
-#include "supervise/survivors.h"
 
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)

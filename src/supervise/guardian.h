@@ -21,6 +21,9 @@
 
 struct lock;
 
+/* What it calls itself (PR_SET_NAME). An outer dlock knows it by that (survivors.h). */
+#define GUARDIAN_PROGRAM "dlock guardian"
+
 struct guardian {
 	pid_t pid; /* our child; 0: there is none */
 	int fd;    /* its pidfd, readable when it has ended; -1: none */

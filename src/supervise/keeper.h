@@ -14,20 +14,17 @@
 #include <sys/types.h>
 
 #include "supervise/lease.h"
+#include "supervise/ward.h"
 
-struct lock;
-
-struct hold;
 struct caller_state;
-struct program;
+struct lock;
 
 /* All borrowed: the keeper has its own copy by fork. */
 struct keeper_task {
 	struct lock *lock; /* lock_ask has sent the request */
 	struct lease *lease;
 	struct lease_terms terms;
-	const struct program *program; /* NULL with hold */
-	struct hold *hold;             /* NULL: there is a COMMAND to run */
+	struct ward ward;
 	const struct caller_state *caller_state;
 	const char *name;
 	nanos answer_until; /* how long the answer may take, */

@@ -13,8 +13,6 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "base/wakeup.h"
-#include "hold/caller.h"
-#include "hold/hold.h"
 #include "process/caller_state.h"
 #include "supervise/keeper.h"
 #include "supervise/renewal.h"
@@ -26,6 +24,11 @@
 static nanos earlier(nanos a, nanos b)
 {
 	return a < b ? a : b;
+}
+
+static const struct ward_ops *ward(const struct keeper_loop *s)
+{
+	return s->task->ward.ops;
 }
 
 static void set_phase(struct keeper_loop *s, enum lease_phase phase)
@@ -43,7 +46,6 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 		.lock = task->lock,
 		.lease = task->lease,
 		.front = front,
-		.release_socket = {.fd = -1},
 	};
 	sigaddset(&heeded, SIGCHLD);
 	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -86,24 +88,19 @@ static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 }
 
 /* First this, then the word about it: nothing that a message may wait for is to keep COMMAND
- * running. The caller of hold may have ended by then, but is still to be told. */
-static void stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-static void stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
+ * running. */
+void keeper_loop_stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
 {
-	struct caller *caller = s->task->hold ? &s->task->hold->caller : NULL;
 	char text[256];
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	if (caller)
-		caller_keep_stderr(caller);
+	ward(s)->before_stop(s);
 	stop_tree(s, why);
 	message_say(MESSAGE_ERROR, "%s", text);
-	if (caller)
-		caller_drop_stderr(caller);
+	ward(s)->after_stop(s);
 }
 
 /* The server may grant the lock to another soon after this moment; where COMMAND was to go on all
@@ -175,7 +172,7 @@ static bool is_over(const struct keeper_loop *s)
 	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
 }
 
-static void look_after_tree(struct keeper_loop *s)
+void keeper_loop_look(struct keeper_loop *s)
 {
 	bool was_stopped = s->tree.stopped;
 
@@ -193,30 +190,6 @@ static void look_after_tree(struct keeper_loop *s)
 		linger(s);
 }
 
-/* fg sends SIGCONT to the whole job, so COMMAND has it already where it was stopped and is no
- * longer. */
-static void forward(struct keeper_loop *s, int sig)
-{
-	if (sig == SIGCONT && s->tree.stopped) {
-		look_after_tree(s);
-		if (!s->tree.stopped)
-			return;
-	}
-	if (s->lingering)
-		tree_signal(&s->tree, sig);
-	else if (!s->tree.over)
-		kill(s->tree.command, sig);
-}
-
-/* Whoever ends a keeper of hold wants the lock back, not the caller's end. A stop goes on. */
-static void handle_request(struct keeper_loop *s, int sig)
-{
-	if (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT)
-		s->given_back = s->stop == STOP_NONE;
-}
-
-/* What the terminal sends COMMAND has as well; it reaches us only while we leave the session, in
- * COMMAND's group. */
 static void handle_signals(struct keeper_loop *s)
 {
 	struct signalfd_siginfo info;
@@ -225,21 +198,12 @@ static void handle_signals(struct keeper_loop *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		if (info.ssi_signo == SIGCHLD)
 			child = true;
-		else if (s->task->hold)
-			handle_request(s, (int)info.ssi_signo);
-		else if (!caller_state_is_shared(
-				 s->task->caller_state, (int)info.ssi_signo, info.ssi_code))
-			forward(s, (int)info.ssi_signo);
+		else
+			ward(s)->forward(s, &info);
 	if (!child)
 		return;
-	look_after_tree(s);
+	keeper_loop_look(s);
 	go_on_stopping(s);
-}
-
-/* Whom the lock is for. */
-static const char *whom(const struct keeper_loop *s)
-{
-	return s->task->hold ? "its caller" : "COMMAND";
 }
 
 /* Whether a loss of the lock would be news. It outranks that --max-run was up. */
@@ -255,43 +219,31 @@ static void handle_loss(struct keeper_loop *s)
 		return;
 	s->warned = true;
 	if (s->task->warn_when_lost) {
-		message_say(
-			MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)", whom(s));
+		message_say(MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)",
+			ward(s)->name);
 		return;
 	}
-	stop(s, STOP_LOST, "the lock was lost: somebody else took it, or it was ended; stopping %s",
-		whom(s));
-}
-
-/* hold's front ends when the caller is told. If not, he does not know that he has the lock. */
-static void handle_messenger(struct keeper_loop *s)
-{
-	if (s->front_fd < 0 || !keeper_loop_front_is_gone(s))
-		return;
-	close(s->front_fd);
-	s->front_fd = -1;
-	if (!atomic_load(&s->lease->told) && s->stop == STOP_NONE)
-		s->given_back = true;
+	keeper_loop_stop(s, STOP_LOST,
+		"the lock was lost: somebody else took it, or it was ended; stopping %s",
+		ward(s)->name);
 }
 
 static void handle_front(struct keeper_loop *s)
 {
-	if (s->task->hold) {
-		handle_messenger(s);
+	if (s->front_fd < 0 || s->stop != STOP_NONE || !keeper_loop_front_is_gone(s))
 		return;
-	}
-	if (s->lingering || s->stop != STOP_NONE || !keeper_loop_front_is_gone(s))
-		return;
-	stop(s, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
+	close(s->front_fd);
+	s->front_fd = -1;
+	ward(s)->front_gone(s);
 }
 
-static void handle_caller(struct keeper_loop *s)
+static void handle_ward(struct keeper_loop *s)
 {
-	if (tree_is_ours(&s->tree))
-		return;
-	if (s->stop == STOP_NONE && release_socket_accept(&s->release_socket))
+	if (s->stop == STOP_NONE && ward(s)->release_asked(s))
 		s->given_back = true;
-	look_after_tree(s);
+	if (tree_is_ours(&s->tree)) /* handle_signals has looked after it */
+		return;
+	keeper_loop_look(s);
 	go_on_stopping(s);
 }
 
@@ -323,10 +275,11 @@ static void handle_validity(struct keeper_loop *s, nanos now)
 		s->warned = true;
 		message_say(MESSAGE_WARNING,
 			"the lock cannot be proved any longer; %s goes on (--on-lost warn)",
-			whom(s));
+			ward(s)->name);
 		return;
 	}
-	stop(s, STOP_UNPROVED, "the lock cannot be proved any longer; stopping %s", whom(s));
+	keeper_loop_stop(s, STOP_UNPROVED, "the lock cannot be proved any longer; stopping %s",
+		ward(s)->name);
 }
 
 static nanos overrun_at(const struct keeper_loop *s)
@@ -340,7 +293,7 @@ static void handle_overrun(struct keeper_loop *s, nanos now)
 
 	if (s->stop != STOP_NONE || is_over(s) || now < overrun_at(s))
 		return;
-	stop(s, STOP_MAX_RUN, "ran for more than %s; stopping COMMAND",
+	keeper_loop_stop(s, STOP_MAX_RUN, "ran for more than %s; stopping COMMAND",
 		duration_format(s->task->terms.max_run, span));
 }
 
@@ -365,7 +318,7 @@ static void handle_time(struct keeper_loop *s)
 	if (now >= s->renewal_due)
 		see_to_renewal(s, now);
 	if (s->linger_at != 0 && !s->lingering && now >= s->linger_at)
-		look_after_tree(s);
+		keeper_loop_look(s);
 	handle_validity(s, now);
 	handle_overrun(s, now);
 	go_on_stopping(s);
@@ -391,24 +344,25 @@ static nanos next_due(const struct keeper_loop *s)
 
 static void wait_for_news(struct keeper_loop *s)
 {
-	struct pollfd fds[] = {
+	enum { CONNECTION = 4, OF_WARD = 5 };
+	struct pollfd fds[OF_WARD + WARD_FDS] = {
 		{.fd = s->signal_fd, .events = POLLIN},
 		{.fd = s->timer, .events = POLLIN},
 		{.fd = s->lost_fd, .events = POLLIN},
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
 		{.fd = s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
 			.events = POLLIN},
-		{.fd = !tree_is_ours(&s->tree) && !s->tree.over ? s->other.fd : -1,
-			.events = POLLIN},
-		{.fd = s->stop == STOP_NONE ? s->release_socket.fd : -1, .events = POLLIN},
 	};
 	uint64_t times;
 
+	for (int i = 0; i < WARD_FDS; i++)
+		fds[OF_WARD + i].fd = -1;
+	ward(s)->watch(s, &fds[OF_WARD]);
 	(void)poll(fds, sizeof(fds) / sizeof(fds[0]), clock_timer_set(s->timer, next_due(s)));
 	clock_timer_clear(s->timer);
 	(void)!read(s->lost_fd, &times, sizeof(times));
-	if (fds[4].revents)
-		s->renewal_due = 0; /* the connection dropped: renew on another at once */
+	if (fds[CONNECTION].revents)
+		s->renewal_due = 0; /* it dropped: renew on another at once */
 }
 
 void keeper_loop_run(struct keeper_loop *s)
@@ -416,7 +370,7 @@ void keeper_loop_run(struct keeper_loop *s)
 	while (!is_over(s)) {
 		wait_for_news(s);
 		handle_signals(s);
-		handle_caller(s);
+		handle_ward(s);
 		handle_loss(s);
 		handle_front(s);
 		handle_time(s);

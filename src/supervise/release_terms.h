@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "base/deadline.h"
 #include "lock/lock.h"
 #include "supervise/lease.h"
 
@@ -12,6 +13,9 @@
  * there is none), and until when it is proved to be ours. */
 struct release_terms release_terms_make(
 	const struct lease *lease, const struct lease_terms *terms, int status);
+
+/* How long the server may take for it, if it is to be done by then. */
+struct deadline release_terms_limit(nanos until);
 
 /* Says how giving it back went, as far as that is worth a line, and notes it in the lease, whose
  * `stop` is set. */

@@ -6,6 +6,8 @@
 #include "lock/handoff.h"
 #include "process/process.h"
 #include "process/process_tree.h"
+#include "supervise/guardian.h"
+#include "supervise/ward.h"
 
 #define HOLDER_TIME   (2 * NANOS_PER_SEC) /* a release is tried for so long, */
 #define HANDOVER_TIME (6 * NANOS_PER_SEC) /* a handover looked after for a second less */

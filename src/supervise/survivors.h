@@ -7,9 +7,6 @@
 
 struct process_tree;
 
-#define HOLDER_PROGRAM   "dlock hold"     /* what such a keeper calls itself (PR_SET_NAME) */
-#define GUARDIAN_PROGRAM "dlock guardian" /* see guardian.h */
-
 /* Lists the descendants in lease->survivors and says "LEAD PID, PID, PID". */
 void survivors_say(struct lease *lease, const struct process_tree *tree, enum message_level level,
 	const char *lead);
