@@ -185,9 +185,7 @@ bool caller_find(struct caller *caller, struct failure *failure)
 
 bool caller_is_gone(const struct caller *caller)
 {
-	struct pollfd end = {.fd = caller->fd, .events = POLLIN};
-
-	return poll(&end, 1, 0) > 0;
+	return process_has_ended(caller->fd);
 }
 
 /* A file's offset is to be the caller's own, or it would write over our line; and a socket cannot

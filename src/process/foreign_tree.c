@@ -30,12 +30,11 @@ static struct member members[MEMBERS_MOST];
 static int open_member(const struct member *member)
 {
 	int fd = pidfd_open(member->pid, 0);
-	struct pollfd end = {.fd = fd, .events = POLLIN};
 	struct process process;
 
 	if (fd < 0)
 		return -1;
-	if (poll(&end, 1, 0) <= 0 &&
+	if (!process_has_ended(fd) &&
 		(!process_read(member->pid, &process) || process.start == member->start))
 		return fd;
 	close(fd);
@@ -45,9 +44,7 @@ static int open_member(const struct member *member)
 
 bool foreign_tree_is_over(const struct foreign_tree *foreign)
 {
-	struct pollfd end = {.fd = foreign->fd, .events = POLLIN};
-
-	return poll(&end, 1, 0) > 0;
+	return process_has_ended(foreign->fd);
 }
 
 static bool is_known(const struct foreign_tree *tree, pid_t pid, uint64_t start)

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,13 @@ bool process_read(pid_t pid, struct process *process)
 	process->is_copy = (fields[FLAGS] & FORKED_NO_EXEC) != 0;
 	process->start = fields[START];
 	return true;
+}
+
+bool process_has_ended(int pidfd)
+{
+	struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+	return poll(&end, 1, 0) > 0;
 }
 
 /* Linux 4.1: the pids of this process from the namespace that is mounted down to its own. */

@@ -19,6 +19,9 @@ struct process {
  * live on. */
 bool process_read(pid_t pid, struct process *process);
 
+/* Whether the process of a pidfd has ended; -1: false. */
+bool process_has_ended(int pidfd);
+
 /* Whether the environment that the process was started with has VARIABLE=VALUE; false where we may
  * not read it. Allocates. */
 bool process_has_variable(pid_t pid, const char *variable, const char *value);

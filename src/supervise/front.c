@@ -24,13 +24,12 @@
 #include "supervise/takeover.h"
 #include "supervise/wait_line.h"
 
-#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
-#define FIRST_ANSWER  (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
-#define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
-#define WAIT_LEAST    (80 * NANOS_PER_MS)  /* for a step of the last try where -w is over by then */
-#define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
-#define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
-#define RETRY_MORE    200
+#define FIRST_ANSWER (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
+#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
+#define WAIT_LEAST   (80 * NANOS_PER_MS)  /* for a step of the last try where -w is over by then */
+#define LATE_LIMIT   (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
+#define RETRY_LEAST  50 /* ms between tries to reach a server that has answered before */
+#define RETRY_MORE   200
 
 struct front {
 	const struct front_task *task;
@@ -451,7 +450,7 @@ static bool deliver(struct front *f)
 		handoff_see_to(f->lock, answer);
 		return false;
 	}
-	if (withdraw(f, RELEASE_LIMIT) != LOCK_RELEASED)
+	if (withdraw(f, LEASE_RELEASE_LIMIT) != LOCK_RELEASED)
 		message_say(MESSAGE_WARNING, "the lock could not be given back; it frees itself");
 	return may_go_on(f, result, &answer->failure);
 }

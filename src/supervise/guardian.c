@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 #include "lock/handoff.h"
 #include "lock/lock.h"
 #include "process/caller_state.h"
+#include "process/process.h"
 
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
@@ -98,9 +98,7 @@ bool guardian_start(struct guardian *guardian, struct lock *lock)
 
 bool guardian_is_dead(const struct guardian *guardian)
 {
-	struct pollfd end = {.fd = guardian->fd, .events = POLLIN};
-
-	return guardian->fd >= 0 && poll(&end, 1, 0) > 0;
+	return process_has_ended(guardian->fd);
 }
 
 void guardian_end(struct guardian *guardian)

@@ -13,8 +13,7 @@
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
 
-#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
-#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
+#define VERIFY_LIMIT (5 * NANOS_PER_SEC)
 
 /* COMMAND's status, when it ended by itself; else -1. */
 static int own_status(const struct keeper_loop *s)
@@ -57,7 +56,7 @@ static _Noreturn void leave(struct keeper_loop *s, bool started)
 	static struct lock_answer answer;
 	const struct ward_ops *ward = s->task->ward.ops;
 	struct release_terms release_terms = {0}; /* if COMMAND could not be started */
-	nanos limit = clock_now() + RELEASE_LIMIT;
+	nanos limit = clock_now() + LEASE_RELEASE_LIMIT;
 	bool ours;
 
 	if (started)
@@ -88,7 +87,8 @@ static void take_back(struct keeper_loop *s)
 {
 	static struct lock_answer answer;
 
-	lock_release(s->lock, NULL, release_terms_limit(clock_now() + RELEASE_LIMIT), &answer);
+	lock_release(
+		s->lock, NULL, release_terms_limit(clock_now() + LEASE_RELEASE_LIMIT), &answer);
 	handoff_verify(s->lock, &answer, VERIFY_LIMIT);
 }
 

@@ -14,6 +14,7 @@
 #include "base/message.h"
 #include "base/wakeup.h"
 #include "process/caller_state.h"
+#include "process/process.h"
 #include "supervise/keeper.h"
 #include "supervise/renewal.h"
 #include "supervise/survivors.h"
@@ -68,11 +69,9 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *s)
 {
-	struct pollfd front = {.fd = s->front_fd, .events = POLLIN};
-
 	/* The second look: it may have died before pidfd_open, and its pid may be another's by now.
 	 */
-	return s->front_fd < 0 || poll(&front, 1, 0) > 0 || getppid() != s->front;
+	return s->front_fd < 0 || process_has_ended(s->front_fd) || getppid() != s->front;
 }
 
 /* ---- stopping ---- */

@@ -10,11 +10,6 @@ static nanos smaller(nanos a, nanos b)
 	return a < b ? a : b;
 }
 
-nanos lease_grace_most(nanos ttl)
-{
-	return smaller(LEASE_GRACE_MOST, ttl / 3);
-}
-
 nanos lease_valid_until(const struct lease_terms *terms, nanos asked_at)
 {
 	return asked_at + terms->ttl - terms->ttl / MARGIN_PART;

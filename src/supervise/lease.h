@@ -19,10 +19,11 @@
 
 #define LEASE_KILL_RESERVE                                                                         \
 	(250 * NANOS_PER_MS) /* measured: fifty setsid chains are gone in 94 ms */
-#define LEASE_GRACE_MOST (10 * NANOS_PER_SEC)
-#define LEASE_SURVIVORS  16
-/* For a release, where time is noticed late to be up (deadline.h). Less than the front waits for a
- * keeper that releases (RELEASE_SLACK in keeper_watch.c). */
+#define LEASE_SURVIVORS 16
+/* How long a release is tried; and what it gets if it is noticed late that this is over
+ * (deadline.h). That is less than the front waits for a keeper that releases (RELEASE_SLACK in
+ * keeper_watch.c). */
+#define LEASE_RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define LEASE_RELEASE_LEAST (250 * NANOS_PER_MS)
 
 #define LEASE_TOO_LATE "the lock was granted too late for its TTL, and was given back"
@@ -33,10 +34,6 @@ struct lease_terms {
 	nanos at_least; /* from the grant on: what the server keeps the lock for, whoever dies */
 	nanos max_run;  /* from the grant on: what COMMAND and its tree may run; 0: no limit */
 };
-
-/* The longest grace that a TTL leaves room for; also the default: 10 s or a third, the smaller.
- * Pure. */
-nanos lease_grace_most(nanos ttl);
 
 /* The moments above, from the moment of the request or the end of validity. Pure. */
 nanos lease_valid_until(const struct lease_terms *terms, nanos asked_at);

@@ -9,8 +9,8 @@
 #include "supervise/guardian.h"
 #include "supervise/ward.h"
 
-#define HOLDER_TIME   (2 * NANOS_PER_SEC) /* a release is tried for so long, */
-#define HANDOVER_TIME (6 * NANOS_PER_SEC) /* a handover looked after for a second less */
+#define HOLDER_TIME   LEASE_RELEASE_LIMIT
+#define HANDOVER_TIME (6 * NANOS_PER_SEC) /* a handover is looked after for a second less */
 #define GUARDIAN_TIME (8 * NANOS_PER_SEC) /* the one, then the other */
 #define PID_TEXT      13                  /* "4194304, " and then some */
 

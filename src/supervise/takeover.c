@@ -7,8 +7,6 @@
 #include "supervise/release_terms.h"
 #include "supervise/survivors.h"
 
-#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
-
 /* Whether the keeper was stopping COMMAND for that when it died. */
 static bool is_lost(const struct keeper_watch *watch)
 {
@@ -84,7 +82,7 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 	nanos limit;
 
 	keeper_watch_stop_orphans(watch, order); /* takes its time: the grace */
-	limit = clock_now() + RELEASE_LIMIT;
+	limit = clock_now() + LEASE_RELEASE_LIMIT;
 	if (watch->tree.over) {
 		atomic_store(&lease->command_over, true);
 		lease->command_status = watch->tree.status;
