@@ -105,8 +105,8 @@ static void conclude_held(
 	atomic_store(&lease->told, true);
 }
 
-/* The caller hears of the lock by the front's exit code. If a signal keeps the front from telling
- * it, the keeper sees that the front ends without, and gives the lock back. */
+/* The caller learns of the lock by the front's exit code. If a signal ends the front before that,
+ * the keeper finds that the caller was not told, and gives the lock back. */
 static void conclude(const void *own, const struct keeper_watch *watch, const char *token,
 	struct outcome *outcome)
 {

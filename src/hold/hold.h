@@ -1,6 +1,6 @@
 /*
  * dlock hold: the lock for a process that is there already, the caller, in place of a COMMAND. The
- * front waits as ever and returns with the grant; the keeper stays, out of everybody's way, until
+ * front waits as ever and returns with the grant. The keeper stays, in a session of its own, until
  * the caller ends or somebody asks for the lock's release.
  */
 #ifndef DLOCK_HOLD_HOLD_H
@@ -26,9 +26,9 @@ struct hold {
 	struct release_socket release_socket;
 };
 
-/* The caller as a ward. `own` is a struct hold, whose caller was found. Its keeper closes all that
- * is the caller's, and does without the front. If the caller holds the lock already, by an earlier
- * dlock hold, it ends at once. */
+/* The caller as a ward. `own` is a struct hold in which the caller is set. The keeper closes all
+ * that is the caller's, and goes on without the front. If the caller holds the lock already, by an
+ * earlier dlock hold, the keeper ends at once. */
 extern const struct ward_ops hold_ward;
 
 #endif

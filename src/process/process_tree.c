@@ -26,10 +26,10 @@ struct stranger {
 	uint64_t start; /* as struct process has it */
 };
 
-/* Of the one tree that has any; untouched it takes no memory. */
+/* Those of the one tree that has any; untouched it takes no memory. */
 static struct stranger strangers[STRANGERS_MOST];
 
-/* Of this process: the list of its children, read anew from its beginning; -1: none yet. */
+/* The list of this process's children, read anew from its beginning; -1: not open yet. */
 static int own_list = -1;
 
 /* Every sweep uses it, in the one thread that watches a tree; untouched it takes no memory. */
@@ -44,7 +44,8 @@ static bool started_before(const struct process *process, nanos moment)
 	return ((nanos)process->start + 1) * tick <= moment;
 }
 
-/* Only where there were children before COMMAND: of these, and of what they leave to us. */
+/* Whether a process is one of the children that were there before COMMAND, or was left to us by
+ * one. */
 static bool is_stranger(const struct process_tree *tree, pid_t pid)
 {
 	struct process process;
@@ -118,9 +119,9 @@ static void insist(int result, pid_t pid, int pidfd, int sig)
 		cgroup_kill(pid, pidfd);
 }
 
-/* Somebody else's child: between our look at the list and this call it may have ended and its pid
- * may have been given to a stranger; but a pidfd stays with one process. If its parent has died
- * meanwhile, of this very signal perhaps, it is the root's child now. */
+/* Another process's child: between our look at the list and this call it may have ended, and its
+ * pid may be another's now; but a pidfd stays with one process. If its parent has died since, by
+ * this very signal perhaps, it is `root`'s child now. */
 static void signal_grandchild(const struct descendant *descendant, pid_t root, int sig)
 {
 	int fd = pidfd_open(descendant->pid, 0);
@@ -178,7 +179,7 @@ void tree_close(void)
 	own_list = -1;
 }
 
-/* Once more where it fails otherwise than by ECHILD: no SIGCHLD may come to have us look again. */
+/* Once more if it fails otherwise than by ECHILD: no SIGCHLD may come to have us look again. */
 static pid_t wait_for_any(int *status)
 {
 	pid_t pid = waitpid(-1, status, WNOHANG | WUNTRACED | WCONTINUED);

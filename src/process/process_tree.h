@@ -18,10 +18,10 @@
 
 struct process_tree;
 
-/* Whose tree it is: this process's own, or another's (foreign_tree.h). */
+/* The tree of this process itself is one row, that of another (foreign_tree.h) the other. */
 struct tree_ops {
-	bool ours; /* what loses its parent becomes our child, and SIGCHLD tells of each end; else
-		    * somebody has to look again and again */
+	bool ours; /* what loses its parent becomes our child, and SIGCHLD tells of each end; if
+		    * not, somebody has to look again and again */
 	void (*reap)(struct process_tree *tree);
 	void (*signal)(const struct process_tree *tree, int sig);
 	size_t (*list)(const struct process_tree *tree, pid_t *pids, size_t most);
@@ -53,11 +53,11 @@ bool tree_open(struct process_tree *tree);
  * tried again when it is needed. */
 bool tree_prepare(void);
 
-/* Notes anew who else is there, with all that descends from it: what strangers leave to us while we
- * wait is not COMMAND's either. `but` is the child whose descendants are. */
+/* Records anew which other children there are, with all that descends from them: what they leave to
+ * us while we wait is not COMMAND's either. `but` is the child that is left out. */
 void tree_record_strangers(struct process_tree *tree, pid_t but);
 
-/* Closes that list, where this process will have no tree of its own. */
+/* Closes that list, for a process that will have no tree of its own. */
 void tree_close(void);
 
 /* See struct tree_ops. */
@@ -67,12 +67,12 @@ bool tree_is_ours(const struct process_tree *tree);
 void tree_reap(struct process_tree *tree);
 
 /*
- * Sends a signal to COMMAND, which is known by its pid even where no list can be read, and to every
- * descendant, parents before children (a shell must not go on to its next
- * command because the last one was ended first). Our own children's pids cannot be reused before
- * we reap them; the others are signalled through a pidfd that is opened first and compared with
- * its parent afterwards. For SIGKILL call it again every few ms until the tree is
- * empty: a killed process cannot fork, and its children become ours.
+ * Sends a signal to COMMAND, which is known by its pid even if no list can be read, and to every
+ * descendant, parents before children: a shell must not go on to its next command because the last
+ * one was ended first. Our own children's pids cannot be reused before we reap them. The others are
+ * signalled through a pidfd that is opened first and compared with its parent afterwards. For
+ * SIGKILL call it again every few ms until the tree is empty: a killed process cannot fork, and its
+ * children become ours.
  */
 void tree_signal(const struct process_tree *tree, int sig);
 

@@ -78,7 +78,8 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 
 /* ---- the keeper: environment and start ---- */
 
-/* Below another dlock the lock may turn out to be that one's: then all is set after the answer. */
+/* Below another dlock the lock may turn out to be that one's. So there all is set after the
+ * answer. */
 static void export_nested(const struct keeper_loop *s)
 {
 	const struct lock_answer *answer = &s->lease->answer;
@@ -132,7 +133,7 @@ static void export_answer(const struct keeper_loop *s)
 static void leave_session(pid_t group)
 {
 	if (setpgid(0, group) == 0 && setsid() < 0)
-		setpgid(0, 0); /* somebody is in ours: COMMAND, where vfork is a fork (valgrind) */
+		setpgid(0, 0); /* COMMAND is in our group, if vfork is a fork (valgrind) */
 }
 
 static bool start(struct keeper_loop *s)

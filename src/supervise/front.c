@@ -26,7 +26,7 @@
 
 #define FIRST_ANSWER (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
 #define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
-#define WAIT_LEAST   (80 * NANOS_PER_MS)  /* for a step of the last try where -w is over by then */
+#define WAIT_LEAST   (80 * NANOS_PER_MS)  /* for a step of the last try if -w is over by then */
 #define LATE_LIMIT   (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
 #define RETRY_LEAST  50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE   200
@@ -118,7 +118,7 @@ static bool is_late(const struct front *f)
 }
 
 /* What a step gets that finds itself late: a host may stand still, or starve dlock, from before it
- * asks until after the answer is there. Of -w no more than nobody notices. */
+ * asks until after the answer is there. With -w it is no more than nobody notices. */
 static nanos step_least(const struct front *f)
 {
 	return patience_end(f) == f->began + FIRST_ANSWER ? DEADLINE_LEAST : WAIT_LEAST;
@@ -161,7 +161,7 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
-/* Nobody is left to take the lock for. */
+/* The lock would be for a process that has ended. */
 static void end_unasked(struct front *f, const struct failure *failure)
 {
 	outcome_fail(f->outcome, failure);
@@ -251,8 +251,8 @@ static void fail_to_fork(struct front *f)
 	withdraw(f, LATE_LIMIT);
 }
 
-/* Where something is held while more is asked for, somebody else has to know. False: it cannot be,
- * and the outcome is set. */
+/* If something is held while more is asked for, a guardian has to know of it. False: there can be
+ * none, and the outcome is set. */
 static bool guard(struct front *f)
 {
 	struct guardian *guardian = &f->watch.guardian;
@@ -265,8 +265,8 @@ static bool guard(struct front *f)
 	return false;
 }
 
-/* Where it cannot be asked, there is no turn to wait for either: what it answered before may have
- * been said by a server that has forgotten us since. */
+/* If the server cannot be asked, there is no turn to wait for either: what it answered before may
+ * have been said by a server that has forgotten us since. */
 static enum lock_result ask(struct front *f, struct failure *failure)
 {
 	enum lock_result result = lock_ask(f->lock, deadline(f), failure);
@@ -323,9 +323,10 @@ static bool found_outer(struct front *f)
 	return nesting_learn(f->task->nesting, f->task->self, &f->outcome->answer);
 }
 
-/* Then no keeper is forked in vain. On a busy machine the server may stand in line for our
- * processor: at the first request, of which nothing is known yet, it goes first. That takes no
- * longer than one of our own slices, which is little where they are short. */
+/* Whether the answer is there already and says busy: then no keeper is forked in vain. On a busy
+ * machine the server may stand in line for our processor. At the first request nothing is known of
+ * it yet, so it goes first. That takes no longer than one of our own slices, which is little if
+ * they are short. */
 static bool is_busy_at_once(const struct front *f)
 {
 	if (!f->answered && f->task->caller_state->slice != 0)
@@ -369,7 +370,7 @@ static bool try_once(struct front *f)
 		end_by_signal(f, signal);
 		return false;
 	case KEEPER_WATCH_LATE:
-		/* What the keeper had heard so far, before it was killed. */
+		/* What the keeper had read so far, before it was killed. */
 		failure = f->lease->answer.failure;
 		f->lease->answer.result = LOCK_TIMEOUT;
 		return may_go_on(f, LOCK_TIMEOUT, &failure);
@@ -425,7 +426,7 @@ static bool wait_for_turn(struct front *f)
 
 /* --- Without a COMMAND ------------------------------------------------------------------------ */
 
-/* The lock is ours: either the caller has heard of it, or it is given back. */
+/* The lock is ours: either the caller learns of it, or it is given back. */
 static bool deliver(struct front *f)
 {
 	const struct front_task *task = f->task;

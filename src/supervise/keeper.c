@@ -15,14 +15,14 @@
 
 #define VERIFY_LIMIT (5 * NANOS_PER_SEC)
 
-/* COMMAND's status, when it ended by itself; else -1. */
+/* COMMAND's status, if it ended by itself; else -1. */
 static int own_status(const struct keeper_loop *s)
 {
 	return s->tree.over && s->stop == STOP_NONE ? s->tree.status : -1;
 }
 
-/* Where the connection is still the front's as well, the keeper only sends the release, and ends
- * while the server works on it: ending a process takes as long as that. */
+/* If the connection is still the front's as well, the keeper only sends the release, and ends while
+ * the server works on it: ending a process takes as long as that. */
 static void part(struct keeper_loop *s, const struct release_terms *release_terms, nanos limit)
 {
 	if (s->renewal || s->lingering || keeper_loop_front_is_gone(s))
@@ -136,8 +136,7 @@ static void obtain(struct keeper_loop *s)
 	guardian_dismiss(s->task->leash);
 }
 
-/* There are no descriptors left to watch with: the answer is awaited, and what it brings taken
- * back. */
+/* There are no descriptors left to watch with: reads the answer, and takes back what it brings. */
 static _Noreturn void refuse(struct keeper_loop *s)
 {
 	struct lock_answer *answer = &s->lease->answer;

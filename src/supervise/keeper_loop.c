@@ -39,7 +39,7 @@ static void set_phase(struct keeper_loop *s, enum lease_phase phase)
 
 bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid_t front)
 {
-	sigset_t heeded = task->caller_state->forwarded;
+	sigset_t handled = task->caller_state->forwarded;
 	sigset_t quiet;
 
 	*s = (struct keeper_loop){
@@ -48,8 +48,8 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 		.lease = task->lease,
 		.front = front,
 	};
-	sigaddset(&heeded, SIGCHLD);
-	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
+	sigaddset(&handled, SIGCHLD);
+	s->signal_fd = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
 	/* A background process group that writes to a terminal with `stty tostop` would be stopped;
 	 * so would we by a Ctrl-Z while we are in COMMAND's group (leave_session). */
 	sigemptyset(&quiet);
@@ -60,7 +60,7 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 	s->lost_fd = wakeup_open();
 	s->timer = clock_timer_open();
 	s->front_fd = pidfd_open(s->front, 0);
-	/* A front that has died is met by keeper_loop_front_is_gone. */
+	/* keeper_loop_front_is_gone finds a front that has died. */
 	if (s->front_fd < 0 && errno != ESRCH)
 		return false;
 	return s->signal_fd >= 0 && s->lost_fd >= 0 && s->timer >= 0 && tree_open(&s->tree) &&
@@ -86,8 +86,7 @@ static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->task->terms.grace);
 }
 
-/* First this, then the word about it: nothing that a message may wait for is to keep COMMAND
- * running. */
+/* The message comes last: nothing that it may wait for is to keep COMMAND running. */
 void keeper_loop_stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
 {
 	char text[256];
@@ -102,8 +101,8 @@ void keeper_loop_stop(struct keeper_loop *s, enum lease_stop why, const char *fo
 	ward(s)->after_stop(s);
 }
 
-/* The server may grant the lock to another soon after this moment; where COMMAND was to go on all
- * the same, that is no reason to hurry. */
+/* The server may grant the lock to another soon after this moment. If COMMAND was to go on all the
+ * same, that is no reason to hurry. */
 static nanos kill_limit(const struct keeper_loop *s)
 {
 	if (s->warned && s->task->warn_when_lost)
@@ -124,7 +123,7 @@ static void go_on_stopping(struct keeper_loop *s)
 	atomic_fetch_add(&s->lease->rounds, 1);
 }
 
-/* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the
+/* The lock is lost, and something lives on that we may not signal (set-uid), or that hangs in the
  * kernel. */
 static void give_up(struct keeper_loop *s)
 {
@@ -149,10 +148,11 @@ static void linger(struct keeper_loop *s)
 	wakeup_send(s->task->wakeup_fd);
 }
 
-/* The keeper of a `dlock hold` in COMMAND ends a little after it, and so does what looks after a
- * handover for a dlock in it: that is not worth a word, and when we return its lock is to be free,
- * too. Nor does it free ours sooner: a list may lack a process just forked, and only waitpid(2)
- * says that there is nobody. */
+/* Whether what COMMAND left will end by itself in time: the keeper of a `dlock hold` in COMMAND
+ * ends a little after it, and so does what looks after a handover for a dlock in it. That is not
+ * worth a message, and when we return its lock is to be free, too. It does not free ours sooner: a
+ * list may lack a process that is just being forked, and only waitpid(2) says that there is
+ * none. */
 static bool own_leave(struct keeper_loop *s)
 {
 	nanos time = survivors_leave_within(&s->tree);
@@ -246,9 +246,9 @@ static void handle_ward(struct keeper_loop *s)
 	go_on_stopping(s);
 }
 
-/* By its thread from now on. Where there is none to be had (COMMAND may have used up what its user
- * may run) the main thread does it, for a moment at a time; and not any more once that could keep
- * it from stopping COMMAND in time. */
+/* Its thread renews from now on. If none is to be had (COMMAND may have used up what its user may
+ * run) the main thread does it, for a moment at a time; and not any more once that could keep it
+ * from stopping COMMAND in time. */
 static void see_to_renewal(struct keeper_loop *s, nanos now)
 {
 	nanos stop_at = lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until));

@@ -38,7 +38,7 @@ struct outcome {
 	nanos waited, held;
 	int reclaimed;
 	pid_t survivors[LEASE_SURVIVORS];
-	struct lock_answer answer; /* BUSY, TIMEOUT: who holds it; ALREADY; else the grant, if any.
+	struct lock_answer answer; /* BUSY, TIMEOUT: its holder; ALREADY; else the grant, if any.
 				    * Large, so it comes last */
 };
 

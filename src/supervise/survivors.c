@@ -41,7 +41,7 @@ nanos survivors_leave_within(const struct process_tree *tree)
 	size_t count = tree_list(tree, pids, LEASE_SURVIVORS + 1);
 	nanos longest = 0;
 
-	/* Somebody is just being forked, or ends: what he is the next look will tell. */
+	/* A process is just being forked, or ends: the next look will tell. */
 	if (count == 0)
 		return HANDOVER_TIME;
 	for (size_t i = 0; i < count; i++) {

@@ -59,7 +59,7 @@ struct ward_ops {
 	/* Fills in what the loop is to watch besides; as they come the fds are -1. */
 	void (*watch)(const struct keeper_loop *loop, struct pollfd fds[WARD_FDS]);
 
-	/* Whether somebody has asked for the release, by what is watched. */
+	/* Whether the release was asked for, by what is watched. */
 	bool (*release_asked)(struct keeper_loop *loop);
 
 	/* A signal that was sent to the keeper, other than SIGCHLD. */
