@@ -18,10 +18,11 @@
 
 struct process_tree;
 
-/* The tree of this process itself is one row, that of another (foreign_tree.h) the other. */
+/* What a tree can do, for the functions below: the tree of this process is one row, that of another
+ * process (foreign_tree.h) the other. */
 struct tree_ops {
 	bool ours; /* what loses its parent becomes our child, and SIGCHLD tells of each end; if
-		    * not, somebody has to look again and again */
+		    * not, it is to be looked at again every few ms */
 	void (*reap)(struct process_tree *tree);
 	void (*signal)(const struct process_tree *tree, int sig);
 	size_t (*list)(const struct process_tree *tree, pid_t *pids, size_t most);
