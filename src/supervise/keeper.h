@@ -1,9 +1,9 @@
 /*
  * The keeper: the process between the front and COMMAND that owns the lock from its grant on.
  *
- * Why it exists: whoever kills the process that the user started must not leave COMMAND running
- * while the lock goes to somebody else. The keeper has a process group of its own, so no terminal
- * and no `kill %1` reaches it; it is the reaper of COMMAND's descendants; it goes on renewing while
+ * Why it exists: if the process that the user started is killed, COMMAND must not run on while
+ * another takes the lock. The keeper has a process group of its own, so neither a terminal
+ * nor `kill %1` reaches it. It is the reaper of COMMAND's descendants, and goes on renewing while
  * the front is stopped by Ctrl-Z. It is forked while the request is in flight, which hides what
  * forking costs.
  */
@@ -14,20 +14,17 @@
 #include <sys/types.h>
 
 #include "supervise/lease.h"
+#include "supervise/ward.h"
 
-struct lock;
-
-struct hold;
 struct caller_state;
-struct program;
+struct lock;
 
 /* All borrowed: the keeper has its own copy by fork. */
 struct keeper_task {
 	struct lock *lock; /* lock_ask has sent the request */
 	struct lease *lease;
 	struct lease_terms terms;
-	const struct program *program; /* NULL with hold */
-	struct hold *hold;             /* NULL: there is a COMMAND to run */
+	struct ward ward;
 	const struct caller_state *caller_state;
 	const char *name;
 	nanos answer_until; /* how long the answer may take, */
@@ -41,7 +38,8 @@ struct keeper_task {
 };
 
 /* Forks the keeper; returns its pid, or -1 with errno. The keeper itself never returns: it reads
- * the answer, runs COMMAND, and tells all through task->lease. Signals sent to it go to COMMAND. */
+ * the answer, starts its ward, and tells all through task->lease. Signals sent to it go to the
+ * ward. */
 pid_t keeper_start(const struct keeper_task *task);
 
 #endif

@@ -17,6 +17,11 @@ struct release_terms release_terms_make(
 	};
 }
 
+struct deadline release_terms_limit(nanos until)
+{
+	return (struct deadline){.until = until, .cancel_fd = -1, .least = LEASE_RELEASE_LEAST};
+}
+
 static void record_loss(struct lease *lease)
 {
 	if (!atomic_exchange(&lease->lost, true))
