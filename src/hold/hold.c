@@ -18,7 +18,7 @@
 #include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-#include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/outcome.h"

@@ -13,7 +13,7 @@
 #include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/program.h"
-#include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/lingering.h"

@@ -18,6 +18,7 @@
 #include "supervise/command_ward.h"
 #include "supervise/guardian.h"
 #include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/outcome.h"
 #include "supervise/release_terms.h"
@@ -59,7 +60,7 @@ static void report_run(struct front *f)
 }
 
 /* The keeper has sent the release and ended while the server worked on it: reads the answer. */
-static void front_finish_release(struct front *f, const struct keeper_task *order)
+static void front_finish_release(struct front *f)
 {
 	struct lock_answer *answer =
 		&f->outcome->answer; /* until report_run puts the grant there */
@@ -67,7 +68,7 @@ static void front_finish_release(struct front *f, const struct keeper_task *orde
 	lock_adopt_answer(f->lock, &f->lease->answer);
 	lock_release_finish(f->lock, &f->lease->release_terms,
 		release_terms_limit(f->lease->release_until), answer);
-	release_terms_report(f->lease, &order->terms, answer);
+	release_terms_report(f->lease, answer);
 	handoff_see_to(f->lock);
 }
 
@@ -284,7 +285,6 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 
 	*order = (struct keeper_task){
 		.lock = f->lock,
-		.terms = task->terms,
 		.ward = task->ward,
 		.caller_state = task->caller_state,
 		.name = task->name,
@@ -388,7 +388,7 @@ static bool try_once(struct front *f)
 		return goes_on(f);
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_RELEASE_SENT)
-		front_finish_release(f, &order);
+		front_finish_release(f);
 	if (atomic_load(&f->lease->phase) == LEASE_LINGERING &&
 		!f->ward->ops->leave_behind(&f->watch, &order)) {
 		front_take_over(f, &order);
@@ -434,7 +434,7 @@ static bool deliver(struct front *f)
 	const struct front_task *task = f->task;
 	struct lock_answer *answer = &f->lease->answer;
 	struct deadline limit = {
-		.until = lease_valid_until(&task->terms, answer->asked_at),
+		.until = lease_valid_until(&f->lease->terms, answer->asked_at),
 		.cancel_fd = f->watch.ending_fd,
 	};
 	enum lock_result result = LOCK_TIMEOUT; /* granted so late that it is as good as expired */
@@ -511,6 +511,7 @@ static void go_through(const struct front_task *task, const struct ward *ward,
 		return;
 	}
 	f.lease = f.watch.lease;
+	f.lease->terms = task->terms;
 	wait_line_open(&f.line, task->name, f.cancel_fd);
 	while (try(&f) && wait_for_turn(&f))
 		continue;

@@ -10,6 +10,7 @@
 #include "lock/holder.h"
 #include "supervise/guardian.h"
 #include "supervise/keeper_loop.h"
+#include "supervise/keeper_task.h"
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
 
@@ -60,7 +61,7 @@ static _Noreturn void leave(struct keeper_loop *s, bool started)
 	bool ours;
 
 	if (started)
-		release_terms = release_terms_make(s->lease, &s->task->terms, own_status(s));
+		release_terms = release_terms_make(s->lease, own_status(s));
 	if (!s->lingering)
 		s->lease->held = clock_now() - s->lease->granted_at;
 	s->lease->stop = s->stop;
@@ -68,7 +69,7 @@ static _Noreturn void leave(struct keeper_loop *s, bool started)
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
 	ward->releasing(s);
 	ours = give_back(s, &release_terms, limit, &answer);
-	release_terms_report(s->lease, &s->task->terms, &answer);
+	release_terms_report(s->lease, &answer);
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
 	ward->released(s, &answer);
@@ -124,10 +125,11 @@ static void obtain(struct keeper_loop *s)
 		end_denied(s);
 
 	s->lease->granted_at = clock_now();
-	valid_until = lease_valid_until(&s->task->terms, answer->asked_at);
-	s->renewal_due = answer->asked_at + lease_renew_every(&s->task->terms);
+	lease_adopt_ttl(s->lease, answer->ttl_ms);
+	valid_until = lease_valid_until(&s->lease->terms, answer->asked_at);
+	s->renewal_due = clock_after(answer->asked_at, lease_renew_every(&s->lease->terms));
 	atomic_store(&s->lease->valid_until, valid_until);
-	if (s->lease->granted_at >= lease_stop_at(&s->task->terms, valid_until)) {
+	if (s->lease->granted_at >= lease_stop_at(&s->lease->terms, valid_until)) {
 		take_back(s); /* granted so late that it is as good as expired */
 		answer->result = LOCK_TIMEOUT;
 		failure_set(&answer->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);

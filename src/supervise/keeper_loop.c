@@ -15,7 +15,7 @@
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-#include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/renewal.h"
 #include "supervise/survivors.h"
 
@@ -83,7 +83,7 @@ static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 	if (s->stopping.begun)
 		return;
 	set_phase(s, LEASE_STOPPING);
-	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->task->terms.grace);
+	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->lease->terms.grace);
 }
 
 /* The message comes last: nothing that it may wait for is to keep COMMAND running. */
@@ -251,12 +251,12 @@ static void handle_ward(struct keeper_loop *s)
  * from stopping COMMAND in time. */
 static void see_to_renewal(struct keeper_loop *s, nanos now)
 {
-	nanos stop_at = lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until));
+	nanos stop_at = lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until));
 	nanos until = now + BY_HAND_LIMIT;
 
 	s->renewal_due = NANOS_NEVER;
 	if (!s->renewal)
-		s->renewal = renewal_open(s->lock, s->lease, &s->task->terms, s->lost_fd);
+		s->renewal = renewal_open(s->lock, s->lease, s->lost_fd);
 	if (renewal_start(s->renewal))
 		return;
 	if (!s->task->warn_when_lost && until > stop_at)
@@ -268,7 +268,7 @@ static void see_to_renewal(struct keeper_loop *s, nanos now)
 static void handle_validity(struct keeper_loop *s, nanos now)
 {
 	if (!may_be_lost(s) ||
-		now < lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)))
+		now < lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)))
 		return;
 	if (s->task->warn_when_lost) {
 		s->warned = true;
@@ -283,7 +283,7 @@ static void handle_validity(struct keeper_loop *s, nanos now)
 
 static nanos overrun_at(const struct keeper_loop *s)
 {
-	return lease_overrun_at(&s->task->terms, s->lease->granted_at);
+	return lease_overrun_at(&s->lease->terms, s->lease->granted_at);
 }
 
 static void handle_overrun(struct keeper_loop *s, nanos now)
@@ -293,7 +293,7 @@ static void handle_overrun(struct keeper_loop *s, nanos now)
 	if (s->stop != STOP_NONE || is_over(s) || now < overrun_at(s))
 		return;
 	keeper_loop_stop(s, STOP_MAX_RUN, "ran for more than %s; stopping COMMAND",
-		duration_format(s->task->terms.max_run, span));
+		duration_format(s->lease->terms.max_run, span));
 }
 
 /* SIGKILL was of no use. As long as the lock can be proved, what lives is waited for, and the lock
@@ -331,7 +331,7 @@ static nanos next_due(const struct keeper_loop *s)
 
 	if (may_be_lost(s))
 		due = earlier(
-			due, lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)));
+			due, lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)));
 	if (s->linger_at != 0 && !s->lingering && s->stop == STOP_NONE)
 		due = earlier(due, s->linger_at);
 	if (s->stop == STOP_NONE)

@@ -10,6 +10,7 @@
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/lease.h"
 
 #define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
@@ -177,19 +178,20 @@ static nanos next_look(const struct keeper_watch *watch, const struct keeper_tas
 	if (phase(watch) == LEASE_RELEASING)
 		return watch->lease->release_until + RELEASE_SLACK;
 	if (phase(watch) == LEASE_KILLING)
-		return later(lease_kill_at(valid_until), watch->moved_at) + KILL_SLACK;
+		return clock_after(later(lease_kill_at(valid_until), watch->moved_at), KILL_SLACK);
 	if (task->warn_when_lost)
 		return NANOS_NEVER;
 	if (valid_until == 0) /* the grant does not wake us, which spares a switch of processes */
-		valid_until = lease_valid_until(&task->terms, watch->asking_since);
-	return watch->stood_still ? lease_kill_at(valid_until) + KILL_SLACK
-				  : lease_stop_at(&task->terms, valid_until) + STOP_SLACK;
+		valid_until = lease_valid_until(&watch->lease->terms, watch->asking_since);
+	return watch->stood_still
+		       ? clock_after(lease_kill_at(valid_until), KILL_SLACK)
+		       : clock_after(lease_stop_at(&watch->lease->terms, valid_until), STOP_SLACK);
 }
 
 /* When to look whether it does so by --max-run. */
-static nanos overrun_look(const struct keeper_watch *watch, const struct keeper_task *task)
+static nanos overrun_look(const struct keeper_watch *watch)
 {
-	const struct lease_terms *terms = &task->terms;
+	const struct lease_terms *terms = &watch->lease->terms;
 
 	switch (phase(watch)) {
 	case LEASE_ASKING: /* the grant does not wake us, but it will not be sooner */
@@ -220,7 +222,7 @@ static void end_keeper(struct keeper_watch *watch)
 /* The same if the keeper stands still while --max-run ends. */
 static void end_overrun(struct keeper_watch *watch, const struct keeper_task *task)
 {
-	if (clock_now() < later(overrun_look(watch, task), watch->next_round) ||
+	if (clock_now() < later(overrun_look(watch), watch->next_round) ||
 		phase(watch) != LEASE_HELD)
 		return;
 	if (watch->overrun) {
@@ -328,7 +330,7 @@ static void record_others(struct keeper_watch *watch)
 
 static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
 {
-	nanos due = sooner(next_look(watch, task), overrun_look(watch, task));
+	nanos due = sooner(next_look(watch, task), overrun_look(watch));
 
 	due = sooner(answer_look(watch), later(due, watch->next_round));
 	return has_to_record(watch) ? sooner(watch->note_at, due) : due;
@@ -411,7 +413,7 @@ void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_t
 	tree->empty |= tree->begun == 0; /* no COMMAND was started */
 	if (tree->empty)
 		return;
-	stopping_begin(&watch->stopping, tree, task->stop_signal, task->terms.grace);
+	stopping_begin(&watch->stopping, tree, task->stop_signal, watch->lease->terms.grace);
 	while (tree_reap(tree), !tree->empty && !stopping_is_hopeless(&watch->stopping, tree)) {
 		stopping_step(&watch->stopping, tree, limit);
 

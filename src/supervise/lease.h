@@ -29,7 +29,7 @@
 #define LEASE_TOO_LATE "the lock was granted too late for its TTL, and was given back"
 
 struct lease_terms {
-	nanos ttl;
+	nanos ttl;      /* NANOS_NEVER: the lock does not expire while a process holds it */
 	nanos grace;    /* between the stop signal and SIGKILL */
 	nanos at_least; /* from the grant on: what the server keeps the lock for, come what may */
 	nanos max_run;  /* from the grant on: what COMMAND and its tree may run; 0: no limit */
@@ -82,14 +82,16 @@ struct lease {
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */
 	atomic_uint rounds;     /* moves on while the keeper is at work on stopping */
 
-	nanos granted_at;                   /* once HELD */
-	int command_status;                 /* as from waitpid(2), once command_over */
-	int command_errno;                  /* once ENDED: COMMAND could not be started, why; */
-	bool exec_failed;                   /* by exec, not by fork */
-	nanos release_until;                /* once RELEASING: when the keeper gives up trying */
-	enum lease_stop stop;               /* once STOPPING, LINGERING or RELEASING */
-	bool release_failed;                /* once ENDED */
-	nanos held;                         /* once ENDED or LINGERING */
+	struct lease_terms terms; /* the front's before the keeper is forked; with the TTL that was
+				     really granted once HELD */
+	nanos granted_at;         /* once HELD */
+	int command_status;       /* as from waitpid(2), once command_over */
+	int command_errno;        /* once ENDED: COMMAND could not be started, why; */
+	bool exec_failed;         /* by exec, not by fork */
+	nanos release_until;      /* once RELEASING: when the keeper gives up trying */
+	enum lease_stop stop;     /* once STOPPING, LINGERING or RELEASING */
+	bool release_failed;      /* once ENDED */
+	nanos held;               /* once ENDED or LINGERING */
 	pid_t survivors[LEASE_SURVIVORS];   /* what could not be stopped, or lingers; 0-terminated
 					       unless full */
 	struct release_terms release_terms; /* once RELEASE_SENT */
@@ -98,6 +100,10 @@ struct lease {
 
 /* An anonymous shared mapping, zeroed: ASKING. NULL with errno. */
 struct lease *lease_open(void);
+
+/* Takes over the TTL that a lock was granted with (lock_answer.ttl_ms), if it is not the one that
+ * was asked for; the grace gets no more of it than it leaves room for. */
+void lease_adopt_ttl(struct lease *lease, int64_t ttl_ms);
 
 /* Back to ASKING after a request that was denied. */
 void lease_reset(struct lease *lease);

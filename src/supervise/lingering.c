@@ -10,7 +10,7 @@
 #include "process/caller_state.h"
 #include "process/foreign_tree.h"
 #include "process/process.h"
-#include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/takeover.h"
 

@@ -14,7 +14,6 @@
 #include "lock/lock.h"
 
 struct lease;
-struct lease_terms;
 struct lock;
 struct lock_answer;
 struct release_terms;
@@ -22,8 +21,7 @@ struct renewal;
 
 /* Prepares renewing by this process. Moves lease->valid_until on; sets lease->lost and writes to
  * wakeup_fd (an eventfd) when the loss is proven. There is one in a process; it is not freed. */
-struct renewal *renewal_open(
-	struct lock *lock, struct lease *lease, const struct lease_terms *terms, int wakeup_fd);
+struct renewal *renewal_open(struct lock *lock, struct lease *lease, int wakeup_fd);
 
 /* Starts the thread: it renews at once and then as lease_renew_every says; also at once when the
  * connection drops. False with errno when there is no thread to be had; it may be tried again. */

@@ -2,7 +2,7 @@
 
 #include "base/message.h"
 #include "lock/handoff.h"
-#include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/release_terms.h"
 #include "supervise/survivors.h"
@@ -68,7 +68,7 @@ static void give_back(struct keeper_watch *watch, const struct keeper_task *orde
 		lock_adopt_answer(order->lock, &watch->lease->answer);
 	lock_leave(order->lock);
 	if (atomic_load(&watch->lease->command) != 0)
-		release_terms = release_terms_make(watch->lease, &order->terms, own_status(watch));
+		release_terms = release_terms_make(watch->lease, own_status(watch));
 	if (watch->tree.empty)
 		lock_release(order->lock, &release_terms, release_terms_limit(limit), answer);
 	else
