@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/option_table.h"
 #include "cli/tls_program.h"
+#include "lock/services.h"
 
 #define TEXT_COLUMN 32 /* where the description of an option begins */
 
@@ -57,16 +58,15 @@ bool help_show(
 		for (command = commands; command->word != NULL; command++)
 			show_usage(command, command == &commands[0]);
 		command = &commands[0];
-		printf("\ndlock runs a command under a lock that lives in Redis, for all hosts\n"
+		printf("\ndlock runs a command under a lock that lives in a server, for all hosts\n"
 		       "alike. What follows is for the first form; dlock COMMAND --help tells of\n"
 		       "the others.\n");
 	}
 	show_options(command);
 	printf("\nA DURATION is 90 or 2.5 (seconds), 250ms, 1m30s, 2h, 7d. The server is named\n"
-	       "by -S, by DLOCK_SERVER or in the configuration; its URL is\n"
-	       "redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
-	       "unix:///path[?db=N].\n"
-	       "Everything else, exit codes first: man dlock\n");
+	       "by -S, by DLOCK_SERVER or in the configuration; its URL is\n");
+	services_print_forms();
+	printf("Everything else, exit codes first: man dlock\n");
 	return output_finish(failure);
 }
 

@@ -13,6 +13,7 @@
 #include "cli/option_row.h"
 #include "cli/options.h"
 #include "lock/name.h"
+#include "lock/services.h"
 #include "net/server.h"
 
 #define REPLICAS_MOST    100
@@ -276,7 +277,7 @@ bool option_set_server(const struct option_row *row, const char *text, struct op
 	struct failure *failure)
 {
 	struct server **server = field(row, options);
-	struct server *parsed = server_parse(text, failure);
+	struct server *parsed = services_read_url(text, failure);
 
 	if (parsed == NULL)
 		return false;

@@ -42,7 +42,8 @@ struct options {
 	nanos cooldown;    /* skip when a success is less than that ago; 0: do not */
 	const char *once;  /* skip when there is a success under this ID; NULL: do not */
 	nanos settle;      /* take no lock from a server that has been up for less; 0 */
-	bool settle_given; /* it is more than a preset */
+	bool settle_given; /* it is more than a preset, */
+	bool settle_named; /* and from the command line */
 	nanos once_for;    /* for how long ours is remembered under it */
 	enum options_if_unreachable if_unreachable;
 

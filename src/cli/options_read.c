@@ -229,6 +229,7 @@ static bool take_arguments(struct reading *reading)
 	}
 	reading->options->ttl_given = reading->ttl_from == FROM_ARGUMENTS;
 	reading->options->settle_given = reading->settle_from != FROM_PRESET;
+	reading->options->settle_named = reading->settle_from == FROM_ARGUMENTS;
 	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
 		return failure_set(reading->failure, EXIT_USAGE,
 			"--once-for says how long a success is kept for --once ID, which is not "
@@ -278,7 +279,8 @@ static bool settle_server(struct reading *reading)
 		config_warning_choice(&reading->notice, options, SYSTEM_FILE);
 	if (options->server->password != NULL)
 		return true;
-	options->server->password = password_find(options->password_file, reading->failure);
+	options->server->password =
+		password_find(options->server, options->password_file, reading->failure);
 	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
 }
 

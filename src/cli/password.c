@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "lock/service.h"
 #include "net/server.h"
 
 #define PASSWORD_MOST 1024 /* bytes of the first line */
@@ -70,10 +71,13 @@ static char *read_file(const char *file, struct failure *failure)
 	return password;
 }
 
-char *password_find(const char *file, struct failure *failure)
+char *password_find(const struct server *server, const char *file, struct failure *failure)
 {
-	static const char *const variables[] = {"DLOCK_PASSWORD", "REDISCLI_AUTH"};
+	const char *variables[] = {"DLOCK_PASSWORD", server->service->password_variable};
 
+	failure->code = EXIT_DONE;
+	if (!variables[1])
+		return NULL;
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
 		const char *value = getenv(variables[i]);
 		char *password;

@@ -48,7 +48,7 @@ static void release(struct lock *lock, const struct options *options, struct dea
 {
 	(void)options;
 	lock_release(lock, NULL, deadline, answer);
-	handoff_see_to(lock, answer);
+	handoff_see_to(lock);
 }
 
 static void say_broken(const struct lock_answer *held, void *context)
@@ -64,7 +64,7 @@ static void force(struct lock *lock, const struct options *options, struct deadl
 {
 	(void)options;
 	lock_force(lock, say_broken, NULL, deadline, answer);
-	handoff_see_to(lock, answer);
+	handoff_see_to(lock);
 }
 
 int cmd_release(const struct options *options)

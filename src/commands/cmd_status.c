@@ -27,9 +27,13 @@ static bool take_list(
 		.cancel_fd = -1,
 		.least = DEADLINE_LEAST,
 	};
-	bool done = lock_list_once(options->server, options->prefix, options->operands,
-		options->operand_count, options->openmetrics, lock_list_take, views, deadline,
-		failure);
+	struct lock_query query = {
+		options->prefix, options->operands, options->operand_count, options->openmetrics};
+	struct lock_lister *lister = lock_list_open(options->server, &query, failure);
+	bool done = lister && lock_list_look(lister, lock_list_take, views, deadline, failure);
+
+	if (lister)
+		lock_list_close(lister);
 
 	return done && lock_list_sort(views, failure);
 }

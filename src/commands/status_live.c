@@ -30,14 +30,15 @@
 struct status_live {
 	const struct options *options;
 	struct screen screen;
-	struct lock_lister *lookout; /* owned */
-	struct lock_list views;      /* owned; what was seen last */
-	struct failure trouble;      /* of the last look; EXIT_DONE: none */
-	int ends, resizes;           /* owned signalfds: what ends or stops us, what only redraws */
-	int wakes;                   /* owned: epoll of ends and the keys */
-	int left;                    /* lines that the frame has room for */
-	int end;                     /* the signal that has come; 0: none */
-	bool quit, gone;             /* wanted; the terminal is */
+	struct lock_query query;
+	struct lock_lister *lister; /* owned */
+	struct lock_list views;     /* owned; what was seen last */
+	struct failure trouble;     /* of the last look; EXIT_DONE: none */
+	int ends, resizes;          /* owned signalfds: what ends or stops us, what only redraws */
+	int wakes;                  /* owned: epoll of ends and the keys */
+	int left;                   /* lines that the frame has room for */
+	int end;                    /* the signal that has come; 0: none */
+	bool quit, gone;            /* wanted; the terminal is */
 };
 
 /* --- What happens meanwhile ------------------------------------------------------------------ */
@@ -194,7 +195,7 @@ static bool look(struct status_live *watch)
 	};
 	struct lock_list views = {0};
 	struct failure trouble = {.code = EXIT_DONE};
-	bool good = lock_list_again(watch->lookout, lock_list_take, &views, deadline, &trouble) &&
+	bool good = lock_list_look(watch->lister, lock_list_take, &views, deadline, &trouble) &&
 		    lock_list_sort(&views, &trouble);
 
 	if (!good && is_readable(watch->wakes)) {
@@ -250,15 +251,16 @@ static bool open_all(struct status_live *watch, struct failure *failure)
 
 	if (!screen_open(&watch->screen, failure))
 		return false;
-	watch->lookout = lock_list_open(options->server, options->prefix, options->operands,
-		options->operand_count, failure);
-	return watch->lookout != NULL && listen_to_all(watch, failure);
+	watch->query = (struct lock_query){
+		options->prefix, options->operands, options->operand_count, false};
+	watch->lister = lock_list_open(options->server, &watch->query, failure);
+	return watch->lister != NULL && listen_to_all(watch, failure);
 }
 
 static void close_all(struct status_live *watch)
 {
-	if (watch->lookout != NULL)
-		lock_list_close(watch->lookout);
+	if (watch->lister != NULL)
+		lock_list_close(watch->lister);
 	lock_list_free(&watch->views);
 }
 

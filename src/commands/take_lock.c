@@ -32,6 +32,7 @@ void take_lock_prepare(
 		.once_for_ms = options->once_for / NANOS_PER_MS,
 		.settle_ms = options->settle / NANOS_PER_MS,
 		.settle_asked = options->settle_given,
+		.settle_named = options->settle_named,
 		.queues = options->wait != 0,
 		.replicas = options->replicas,
 		.replicas_ms = options->replicas_in / NANOS_PER_MS,
@@ -52,15 +53,9 @@ bool take_lock_can_print(void)
 
 void take_lock_announce(const struct server *server)
 {
-	size_t count = server->endpoint_count;
-
 	message_say(MESSAGE_INFO, "asking %s", server->text);
-	/* Of four servers one may fail, as of three, and there are more to fail. */
-	if (server->scheme == SERVER_QUORUM && count % 2 == 0)
-		message_say(MESSAGE_WARNING,
-			"of the quorum's %zu servers only %zu may fail, as of %zu; list an odd "
-			"number",
-			count, (count - 1) / 2, count - 1);
+	if (server->remark)
+		message_say(MESSAGE_WARNING, "%s", server->remark);
 }
 
 static void say_holder(const struct lock_answer *answer, const char *what)

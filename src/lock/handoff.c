@@ -1,5 +1,6 @@
 #include "lock/handoff.h"
 
+#include <bsd/string.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,24 +17,26 @@
 #define STAY_LIMIT    (20 * NANOS_PER_MS) /* before it is left to another */
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 
-void handoff_verify(struct lock *lock, struct lock_answer *answer, nanos limit)
+void handoff_verify(struct lock *lock, nanos limit)
 {
 	nanos until = clock_now() + limit;
 	int pause = PAUSE_FIRST;
+	const char *next = lock_handed(lock);
 
-	while (answer->handed_count > 0 && clock_now() < until) {
+	while (next && clock_now() < until) {
 		char first[LOCK_TOKEN_SIZE];
 
-		memcpy(first, answer->handed[0], sizeof(first));
+		strlcpy(first, next, sizeof(first));
 		poll(NULL, 0, pause);
 		/* Too late to hear what would be asked now. */
 		if (clock_now() >= until)
 			return;
-		if (lock_verify(lock, answer, (struct deadline){.until = until, .cancel_fd = -1}) !=
+		if (lock_verify(lock, (struct deadline){.until = until, .cancel_fd = -1}) !=
 			LOCK_RELEASED)
 			return;
+		next = lock_handed(lock);
 		pause = pause * 2 < PAUSE_LONGEST ? pause * 2 : PAUSE_LONGEST;
-		if (answer->handed_count > 0 && strcmp(first, answer->handed[0]) != 0) {
+		if (next && strcmp(first, next) != 0) {
 			pause = PAUSE_FIRST; /* the next in a row of dead ones */
 			until = clock_now() + limit;
 		}
@@ -60,25 +63,21 @@ static pid_t fork_named(const char *name)
 	return pid;
 }
 
-/* The caller may go on waiting: with its connection, and with its next answer in the place of this
- * one, which may lie in memory that both processes have. */
-void handoff_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit)
+/* The caller may go on waiting, with its connection. */
+void handoff_leave_behind(struct lock *lock, nanos limit)
 {
-	static struct lock_answer own; /* large */
-
-	own = *answer;
 	if (fork_named(HANDOFF_PROGRAM) != 0)
 		return;
 	setpgid(0, 0);
-	lock_reset(lock);
+	lock_leave(lock);
 	caller_state_close_all(-1); /* a guardian's leash, too: see guardian.h */
-	handoff_verify(lock, &own, limit);
+	handoff_verify(lock, limit);
 	_exit(0);
 }
 
-void handoff_see_to(struct lock *lock, struct lock_answer *answer)
+void handoff_see_to(struct lock *lock)
 {
-	handoff_verify(lock, answer, STAY_LIMIT);
-	if (answer->handed_count > 0)
-		handoff_leave_behind(lock, answer, VERIFY_LIMIT);
+	handoff_verify(lock, STAY_LIMIT);
+	if (lock_handed(lock))
+		handoff_leave_behind(lock, VERIFY_LIMIT);
 }

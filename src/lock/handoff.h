@@ -7,20 +7,21 @@
 
 struct lock;
 
-#define HANDOFF_PROGRAM "dlock handover" /* and who sees to a handover: see handoff_leave_behind   \
-					  */
+#define HANDOFF_PROGRAM                                                                            \
+	"dlock handover" /* and the process that sees to a handover: see handoff_leave_behind      \
+			  */
 
-/* Whoever's request handed the lock on looks again after a round trip, then after 2, 4 … 100 ms,
- * until the receivers have claimed it; what nobody took goes to the next. Returns at once where
- * nothing was handed on; `limit` (a span) after the last change at the latest: the receivers' own
- * timers go on from there. */
-void handoff_verify(struct lock *lock, struct lock_answer *answer, nanos limit);
+/* The process whose request handed the lock on looks again after a round trip, then after 2, 4 …
+ * 100 ms, until the receivers have claimed it; what none of them took goes to the next. Returns at
+ * once if nothing was handed on; `limit` (a span) after the last change at the latest: the
+ * receivers' own timers go on from there. */
+void handoff_verify(struct lock *lock, nanos limit);
 
 /* The same in a process of its own that keeps nothing of the caller's open, for when ours has to
- * end. Where there is no process to be had the receivers' own timers must do. */
-void handoff_leave_behind(struct lock *lock, struct lock_answer *answer, nanos limit);
+ * end. If there is no process to be had, the receivers' own timers must do. */
+void handoff_leave_behind(struct lock *lock, nanos limit);
 
-/* The first for a moment, then the second: nobody is kept waiting for a handover. */
-void handoff_see_to(struct lock *lock, struct lock_answer *answer);
+/* The first for a moment, then the second: the caller is not kept waiting for a handover. */
+void handoff_see_to(struct lock *lock);
 
 #endif

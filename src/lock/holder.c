@@ -21,11 +21,11 @@ const char *holder_describe(
 		used = snprintf(text, HOLDER_TEXT, "%.*s is ", NAME_SHOWN, answer->name);
 	if (answer->foreign && answer->free_in_ms >= 0)
 		snprintf(text + used, (size_t)(HOLDER_TEXT - used),
-			"held by another Redis client, for %s more at most",
+			"held by %s, for %s more at most", answer->foreign,
 			duration_format(left > 0 ? left : 0, span));
 	else if (answer->foreign)
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used),
-			"held by another Redis client, without an expiry");
+		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s, without an expiry",
+			answer->foreign);
 	else if (answer->known)
 		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s:%d (%s, %s) for %s",
 			holder->host, (int)holder->pid, holder->user, holder->label,

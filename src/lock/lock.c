@@ -1,121 +1,274 @@
 #include "lock/lock.h"
 
-#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "lock/service.h"
 #include "lock/services.h"
+#include "net/server.h"
+
+#define ASK_AGAIN NANOS_PER_SEC /* of a service that cannot tell when a lock comes free */
+
+/* --- What a service cannot do ------------------------------------------------------------------
+ */
+
+/* The abilities that a request needs, and what users call them. */
+static bool is_needed(const struct lock_request *request, unsigned ability)
+{
+	switch (ability) {
+	case LOCK_CAN_SHARE:
+		return request->mode == LOCK_SHARED;
+	case LOCK_CAN_PERMITS:
+		return request->mode == LOCK_PERMITS;
+	case LOCK_CAN_PRIORITY:
+		return request->priority != 0;
+	case LOCK_CAN_RECORD:
+		return request->once || request->cooldown_ms > 0;
+	case LOCK_CAN_KEEP:
+		return request->at_least_ms > 0;
+	case LOCK_CAN_DETACH:
+		return request->detached;
+	case LOCK_CAN_REPLICATE:
+		return request->replicas > 0;
+	case LOCK_CAN_SETTLE:
+		return request->settle_named && request->settle_ms > 0;
+	default:
+		return false;
+	}
+}
+
+static const char *name_ability(const struct lock_request *request, unsigned ability)
+{
+	switch (ability) {
+	case LOCK_CAN_SHARE:
+		return "--shared";
+	case LOCK_CAN_PERMITS:
+		return "--permits";
+	case LOCK_CAN_PRIORITY:
+		return "--priority";
+	case LOCK_CAN_RECORD:
+		return request->once ? "--once" : "--cooldown";
+	case LOCK_CAN_KEEP:
+		return "--at-least";
+	case LOCK_CAN_DETACH:
+		return "a lock by token";
+	case LOCK_CAN_JOIN:
+		return "--also";
+	case LOCK_CAN_REPLICATE:
+		return "--wait-replicas";
+	case LOCK_CAN_SETTLE:
+		return "--settle";
+	default:
+		return "--force";
+	}
+}
+
+static bool refuse(const struct lock_service *service, const struct lock_request *request,
+	unsigned ability, struct failure *failure)
+{
+	const char *what = name_ability(request, ability);
+
+	for (const struct lock_lack *lack = service->lacks; lack && lack->ability; lack++)
+		if (lack->ability & ability)
+			return failure_set(failure, EXIT_USAGE, "%s cannot be had from %s (%s)",
+				what, service->name, lack->why);
+	return failure_set(failure, EXIT_USAGE, "%s cannot be had from %s", what, service->name);
+}
+
+bool lock_service_can(const struct server *server, const struct lock_request *request,
+	unsigned abilities, struct failure *failure)
+{
+	const struct lock_service *service = server->service;
+
+	for (unsigned ability = 1; ability <= LOCK_CAN_FORCE; ability <<= 1)
+		if (((abilities & ability) || is_needed(request, ability)) &&
+			!(service->can & ability))
+			return refuse(service, request, ability, failure);
+	return true;
+}
 
 struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	const struct lock_service *service = services_find(server, failure);
-
-	return service ? service->open(server, request, failure) : NULL;
+	if (!services_serve(server, failure) || !lock_service_can(server, request, 0, failure))
+		return NULL;
+	return server->service->open(server, request, failure);
 }
 
 void lock_close(struct lock *lock)
 {
+	free(lock->answered);
 	lock->service->close(lock);
+}
+
+/* --- Taking ------------------------------------------------------------------------------------
+ */
+
+/* Without overlap: the answer is there at once, and waits for lock_answer. */
+static enum lock_result take(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct lock_answer *answer = lock->answered;
+
+	if (!answer)
+		answer = lock->answered = malloc(sizeof(*answer));
+	if (!answer) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return LOCK_FAILED;
+	}
+	memset(answer, 0, sizeof(*answer));
+	lock->service->take(lock, deadline, answer);
+	switch (answer->result) {
+	case LOCK_TIMEOUT:
+	case LOCK_CANCELLED:
+	case LOCK_FAILED:
+		*failure = answer->failure;
+		return answer->result;
+	default:
+		return LOCK_GRANTED;
+	}
 }
 
 enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
-	return lock->service->ask(lock, deadline, failure);
-}
+	const struct lock_overlap *overlap = lock->service->overlap;
 
-void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
-{
-	lock->service->answer(lock, deadline, answer);
-}
-
-void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer)
-{
-	lock->service->adopt_answer(lock, answer);
+	return overlap ? overlap->ask(lock, deadline, failure) : take(lock, deadline, failure);
 }
 
 bool lock_is_busy(const struct lock *lock)
 {
-	return lock->service->is_busy && lock->service->is_busy(lock);
+	const struct lock_overlap *overlap = lock->service->overlap;
+
+	if (overlap)
+		return overlap->is_busy && overlap->is_busy(lock);
+	return lock->answered->result != LOCK_GRANTED && lock->answered->result != LOCK_WITHIN;
+}
+
+void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	const struct lock_overlap *overlap = lock->service->overlap;
+
+	if (overlap)
+		overlap->answer(lock, deadline, answer);
+	else
+		*answer = *lock->answered;
+}
+
+void lock_share(struct lock *lock)
+{
+	if (!lock->service->overlap)
+		lock->service->leave(lock);
+}
+
+void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer)
+{
+	if (lock->service->overlap)
+		lock->service->overlap->adopt_answer(lock, answer);
+}
+
+/* Until the holder's expiry at the latest, and never longer than a service that tells nothing may
+ * be left alone. */
+static enum lock_result wait_for_expiry(const struct lock *lock, struct deadline deadline)
+{
+	nanos until = clock_now() + ASK_AGAIN;
+
+	if (lock->answered && lock->answered->look_at < until)
+		until = lock->answered->look_at;
+	if (!deadline_pause(deadline, until > clock_now() ? until - clock_now() : 0))
+		return LOCK_CANCELLED;
+	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
 
 enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
-	return lock->service->wait(lock, deadline, failure);
+	return lock->service->wait ? lock->service->wait(lock, deadline, failure)
+				   : wait_for_expiry(lock, deadline);
 }
 
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
+	memset(answer, 0, sizeof(*answer));
 	lock->service->renew(lock, deadline, answer);
 }
+
+/* --- Giving back -------------------------------------------------------------------------------
+ */
 
 void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
+	memset(answer, 0, sizeof(*answer));
 	lock->service->release(lock, release_terms, deadline, answer);
 }
 
 bool lock_release_send(
 	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
 {
-	return lock->service->release_send &&
-	       lock->service->release_send(lock, release_terms, deadline);
+	const struct lock_overlap *overlap = lock->service->overlap;
+
+	return overlap && overlap->release_send &&
+	       overlap->release_send(lock, release_terms, deadline);
 }
 
 void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
-	lock->service->release_finish(lock, release_terms, deadline, answer);
+	lock->service->overlap->release_finish(lock, release_terms, deadline, answer);
 }
 
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
-	if (lock->service->force) {
+	memset(answer, 0, sizeof(*answer));
+	if (lock->service->can & LOCK_CAN_FORCE) {
 		lock->service->force(lock, tell, context, deadline, answer);
 		return;
 	}
 	answer->result = LOCK_FAILED;
-	answer->handed_count = 0;
-	failure_set(&answer->failure, EXIT_USAGE, "this lock service knows no way to break a lock");
+	refuse(lock->service, NULL, LOCK_CAN_FORCE, &answer->failure);
 }
 
-enum lock_result lock_verify(
-	struct lock *lock, struct lock_answer *answer, struct deadline deadline)
+const char *lock_handed(const struct lock *lock)
 {
-	return lock->service->verify(lock, answer, deadline);
+	const struct lock_overlap *overlap = lock->service->overlap;
+
+	return overlap && overlap->handed ? overlap->handed(lock) : NULL;
 }
 
-void lock_reset(struct lock *lock)
+enum lock_result lock_verify(struct lock *lock, struct deadline deadline)
 {
-	lock->service->reset(lock);
+	return lock->service->overlap->verify(lock, deadline);
+}
+
+/* --- The rest ----------------------------------------------------------------------------------
+ */
+
+void lock_leave(struct lock *lock)
+{
+	lock->service->leave(lock);
 }
 
 int lock_watch_fd(const struct lock *lock)
 {
-	return lock->service->watch_fd(lock);
+	return lock->service->watch_fd ? lock->service->watch_fd(lock) : -1;
 }
 
 const char *lock_token(const struct lock *lock)
 {
-	return lock->service->token(lock);
+	return lock->token;
 }
 
 bool lock_needs_guardian(struct lock *lock)
 {
-	return lock->service->needs_guardian && lock->service->needs_guardian(lock);
+	return lock->service->several && lock->service->several->needs_guardian(lock);
 }
 
 void lock_assume_asked(struct lock *lock)
 {
-	lock->service->assume_asked(lock);
-}
-
-bool lock_take_token(struct lock *lock, const char *token, struct failure *failure)
-{
-	return lock->service->take_token(lock, token, failure);
+	lock->service->several->assume_asked(lock);
 }
 
 const char *lock_fences(struct lock *lock)
 {
-	return lock->service->fences ? lock->service->fences(lock) : NULL;
+	return lock->service->several ? lock->service->several->fences(lock) : NULL;
 }

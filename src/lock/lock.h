@@ -21,8 +21,9 @@ struct server;
 
 #define LOCK_TOKEN_SIZE  120 /* host:pid:128 random bits in hex, and the NUL */
 #define LOCK_SERVER_SIZE 288
-#define LOCK_HANDED_MOST 64
 #define LOCK_INSIDE_MOST 16
+#define LOCK_OWN_SIZE    64
+#define LOCK_NO_TTL      INT64_MAX
 
 enum lock_mode { LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_PERMITS };
 
@@ -39,6 +40,7 @@ struct lock_request {
 	int64_t once_for_ms; /* for how long ours is put on record under it */
 	int64_t settle_ms;   /* take nothing from a server that has been up for less than that, */
 	bool settle_asked;   /* nor from one that does not say for how long; else that one passes */
+	bool settle_named;   /* the command line itself asks for it: a service without is refused */
 	bool detached;       /* nobody stays with it: it lives for its TTL, and to renew or release
 			      * it takes no more than its token (below), whose lock, mode and TTL
 			      * the server then knows */
@@ -82,29 +84,32 @@ struct lock_answer {
 	enum lock_result result;
 	struct failure failure; /* LOCK_FAILED */
 	bool flawed; /* renew and release, though they succeeded: failure says what would have been
-		      * a reason to refuse the lock, had it been known then; told once */
+		      * a reason to refuse the lock, had it been known then; said once */
 
-	char server[LOCK_SERVER_SIZE]; /* who gave it, where the URL does not say; "": it does */
+	char server[LOCK_SERVER_SIZE]; /* which server gave it, if the URL does not say; "": it
+					* does */
 
 	/* LOCK_GRANTED, LOCK_SET_AGAIN */
-	nanos asked_at; /* before the request that was granted left: validity counts from here */
-	uint64_t fence; /* LOCK_BUSY: the last that the server gave; 0: none */
-	uint64_t generation; /* of a batch of sharers; = fence for an exclusive lock */
-	int64_t since_us;    /* the grant, by the server's clock */
-	nanos granted_at;    /* when its answer came */
-	bool unsettled;      /* the server did not say for how long it has been up */
+	nanos asked_at;   /* before the request that was granted left: validity counts from here */
+	uint64_t fence;   /* LOCK_BUSY: the last that the server gave; 0: none */
+	nanos granted_at; /* when its answer came */
+	int64_t ttl_ms;   /* the TTL that was really granted; 0: the one that was asked for;
+			   * LOCK_NO_TTL: none is needed while a process holds it */
+	bool unsettled;   /* the server did not say for how long it has been up */
 
-	/* LOCK_WITHIN: as above, but fence and generation are those of the lock around ours, which
-	 * holder_token has (of a shared lock perhaps those of a later sharer) */
+	/* LOCK_WITHIN: as above, but the fence is that of the lock around ours, which holder_token
+	 * has (of a shared lock perhaps that of a later sharer) */
 	bool whole;      /* that one is exclusive, whatever we asked for */
 	bool covered;    /* request.hold: the process holds it already; nothing was taken */
 	int64_t done_ms; /* LOCK_ALREADY: how long ago that success was */
 
 	/* LOCK_BUSY */
-	const char *name; /* of several locks the one that is busy; borrowed; NULL: the only one */
-	nanos look_at;    /* when the lock may come free by expiry */
-	int rank;         /* how many are ahead in the queue; -1: not queued */
-	bool foreign;     /* held by another Redis client */
+	const char *name;    /* of several locks the one that is busy; borrowed; NULL: the only one
+			      */
+	const char *foreign; /* what holds it, if it is no dlock ("another ... client"): static;
+			      * NULL: a dlock does */
+	nanos look_at;       /* when the lock may come free by expiry */
+	int rank;            /* how many are ahead in the queue; -1: not queued */
 	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
 					     */
 	bool known;                         /* holder, held_ms are filled in */
@@ -113,17 +118,16 @@ struct lock_answer {
 	int64_t free_in_ms;  /* the holder's expiry; -1: it has none */
 	int64_t settling_ms; /* nothing but request.settle_ms is in the way, for so long; 0 */
 	int64_t up_ms;       /* then: for how long the server has been up */
-	uint64_t ticket;     /* our place in the queue; 0: none */
 
-	/* LOCK_RELEASED: the lock stays with those who have it inside ours. Their pids on this
+	/* LOCK_RELEASED: the lock stays with those that have it inside ours. Their pids on this
 	 * host; the first of them, if there are many. */
 	int inside_count;
 	pid_t inside[LOCK_INSIDE_MOST];
 	bool around; /* it stays with the one inside which it was ours */
 
-	/* Tokens that this request handed the lock to: see lock_verify. */
-	int handed_count;
-	char handed[LOCK_HANDED_MOST][LOCK_TOKEN_SIZE];
+	/* The service's own: what its functions in the front need of what they learnt in a keeper.
+	 */
+	_Alignas(8) unsigned char own[LOCK_OWN_SIZE];
 };
 
 /* With what a lock is given back. */
@@ -133,7 +137,13 @@ struct release_terms {
 	nanos valid_until; /* the end of the lease; in the past: no proof that it was ours so far */
 };
 
-/* Prepares a lock; nothing is sent yet. NULL with failure. */
+/* Whether the server's service can do what the request asks for, and `abilities` (enum lock_ability
+ * in service.h) beside. False with failure EXIT_USAGE: the one place where an option is refused
+ * because a service lacks it. Pure. */
+bool lock_service_can(const struct server *server, const struct lock_request *request,
+	unsigned abilities, struct failure *failure);
+
+/* Prepares a lock; nothing is sent yet. NULL with failure, lock_service_can's too. */
 struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure);
 void lock_close(struct lock *lock);
@@ -192,21 +202,28 @@ bool lock_release_send(
 void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
-/* Breaks the lock, whoever holds it, another Redis client too: it is free then, or its next
- * waiter's, and nobody who held it can set it again. LOCK_RELEASED: tell has been called for each
+/* Breaks the lock, whatever holds it, a foreign client too: it is free then, or its next waiter's,
+ * and no former holder can set it again. LOCK_RELEASED: tell has been called for each
  * of those who held it, with an answer that holder_describe() can put into words. LOCK_GONE: it was
  * free. Else as above; sent only once, so without an answer nobody knows whether it was broken. */
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
 
-/* Whether those whom answer->handed names have taken what they were handed; what nobody took is
- * handed on. answer->handed is updated; when its count is 0 all is settled. LOCK_RELEASED, or as
- * above. */
-enum lock_result lock_verify(
-	struct lock *lock, struct lock_answer *answer, struct deadline deadline);
+/* A token that this lock's last request handed the lock to, and that has not been seen to take it;
+ * NULL: there is none. The lock's, to the next call. */
+const char *lock_handed(const struct lock *lock);
 
-/* Forgets connections that another process has used; the next call opens fresh ones. */
-void lock_reset(struct lock *lock);
+/* Asks whether those to which the lock was handed have taken it; it is handed on if they have not.
+ * LOCK_RELEASED, or as above; lock_handed says what is left to settle. */
+enum lock_result lock_verify(struct lock *lock, struct deadline deadline);
+
+/* Another process uses the connections from now on: forgets them without a word to the server. The
+ * next call opens fresh ones. */
+void lock_leave(struct lock *lock);
+
+/* A child of this process has been forked that reads the answer to lock_ask, and holds the lock if
+ * it is granted. lock_leave, unless the service lets both sides use one connection. */
+void lock_share(struct lock *lock);
 
 /* A descriptor that becomes readable when a connection drops while no request is under way; -1:
  * none. */
@@ -220,13 +237,9 @@ const char *lock_token(const struct lock *lock);
  * that they change. */
 bool lock_needs_guardian(struct lock *lock);
 
-/* For a process that was forked before the request: from now on lock_release gives back what may
- * have been asked for since by the token of then. */
+/* Of several locks as one, in a process that was forked before the request: from now on
+ * lock_release gives back what may have been asked for since by the token of then. */
 void lock_assume_asked(struct lock *lock);
-
-/* Asks by another token from now on: by a fresh one, if it is NULL. Nothing may be left in the
- * server by the old one. False with failure. Not of a quorum. */
-bool lock_take_token(struct lock *lock, const char *token, struct failure *failure);
 
 /* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by
  * blanks; NULL: it is a single lock. Owned by the lock. */

@@ -7,6 +7,7 @@
 #include "base/failure.h"
 #include "lock/service.h"
 #include "lock/services.h"
+#include "net/server.h"
 
 static void free_view(struct lock_view *view)
 {
@@ -74,62 +75,40 @@ void lock_list_free(struct lock_list *views)
 	*views = (struct lock_list){0};
 }
 
-bool lock_list_once(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, bool idle_too,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct deadline deadline, struct failure *failure)
-{
-	const struct lock_service *service = services_find(server, failure);
-
-	return service && service->list(server, prefix, patterns, pattern_count, idle_too, show,
-				  context, deadline, failure);
-}
-
 struct lock_lister {
-	const struct lock_service *service;
-	const struct server *server;
-	const char *prefix;
-	char *const *patterns;
-	size_t pattern_count;
-	void *state; /* owned, the service's; NULL: it keeps none */
+	const struct lock_list_ops *ops;
+	void *state; /* owned, the service's */
 };
 
-struct lock_lister *lock_list_open(const struct server *server, const char *prefix,
-	char *const *patterns, size_t pattern_count, struct failure *failure)
+struct lock_lister *lock_list_open(
+	const struct server *server, const struct lock_query *query, struct failure *failure)
 {
-	const struct lock_service *service = services_find(server, failure);
-	struct lock_lister *lookout = service ? malloc(sizeof(*lookout)) : NULL;
+	struct lock_lister *lister;
 
-	if (!lookout) {
-		if (service)
-			failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (!services_serve(server, failure))
+		return NULL;
+	lister = malloc(sizeof(*lister));
+	if (!lister) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return NULL;
 	}
-	*lookout = (struct lock_lister){service, server, prefix, patterns, pattern_count, NULL};
-	if (!service->list_open)
-		return lookout;
-	lookout->state = service->list_open(server, prefix, patterns, pattern_count, failure);
-	if (lookout->state)
-		return lookout;
-	free(lookout);
+	lister->ops = server->service->list;
+	lister->state = lister->ops->open(server, query, failure);
+	if (lister->state)
+		return lister;
+	free(lister);
 	return NULL;
 }
 
-bool lock_list_again(struct lock_lister *lookout,
+bool lock_list_look(struct lock_lister *lister,
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct deadline deadline, struct failure *failure)
 {
-	const struct lock_service *service = lookout->service;
-
-	if (lookout->state)
-		return service->list_again(lookout->state, show, context, deadline, failure);
-	return service->list(lookout->server, lookout->prefix, lookout->patterns,
-		lookout->pattern_count, false, show, context, deadline, failure);
+	return lister->ops->look(lister->state, show, context, deadline, failure);
 }
 
-void lock_list_close(struct lock_lister *lookout)
+void lock_list_close(struct lock_lister *lister)
 {
-	if (lookout->state)
-		lookout->service->list_close(lookout->state);
-	free(lookout);
+	lister->ops->close(lister->state);
+	free(lister);
 }

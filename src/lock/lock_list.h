@@ -1,4 +1,4 @@
-/* Which locks a server has, and who holds and waits for them; kept as copies of our own. */
+/* Which locks a server has, and what holds and waits for them; kept as copies of our own. */
 #ifndef DLOCK_LOCK_LOCK_LIST_H
 #define DLOCK_LOCK_LOCK_LIST_H
 
@@ -48,7 +48,7 @@ struct lock_view {
 	const char *dissent; /* of a quorum: which servers say otherwise, and what; NULL: none */
 };
 
-/* For lock_list_once() and lock_list_again(): context is a struct lock_list. */
+/* For lock_list_look(): context is a struct lock_list. */
 void lock_list_take(const struct lock_view *view, void *context);
 
 /* By name. False with failure EXIT_SYSTEM when not all could be kept. */
@@ -57,24 +57,25 @@ bool lock_list_sort(struct lock_list *views, struct failure *failure);
 /* They are as at the beginning then. */
 void lock_list_free(struct lock_list *views);
 
-/* Shows every lock under the prefix that matches one of the patterns (Redis globs; a pattern
- * without *?[ is one NAME, looked up directly; none: all), in no particular order, each once.
- * Locks that are held or waited for, with idle_too those as well that the server only remembers.
- * Patience is for each of the server's answers: there may be any number of locks. False with
- * failure. */
-bool lock_list_once(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, bool idle_too,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct deadline deadline, struct failure *failure);
+/* What is asked; all borrowed until lock_list_close. */
+struct lock_query {
+	const char *prefix;
+	char *const *patterns; /* NAMEs, or globs (with * ? [); none: all */
+	size_t pattern_count;
+	bool idle_too; /* those as well that are neither held nor waited for */
+};
 
-/* The same more than once, over the same connection where the service can keep one: what is asked
- * is borrowed until lock_list_close(). After a failure the next look connects anew. */
-struct lock_lister;
-struct lock_lister *lock_list_open(const struct server *server, const char *prefix,
-	char *const *patterns, size_t pattern_count, struct failure *failure);
-bool lock_list_again(struct lock_lister *lookout,
+/* Prepares looks at every lock under the prefix that matches one of the patterns. NULL with
+ * failure. */
+struct lock_lister *lock_list_open(
+	const struct server *server, const struct lock_query *query, struct failure *failure);
+
+/* One look: shows the locks in no particular order, each once. The deadline's patience is for each
+ * of the server's answers: there may be any number of locks. The same connection serves the next
+ * look, if the service can keep one. False with failure; the next look connects anew. */
+bool lock_list_look(struct lock_lister *lister,
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct deadline deadline, struct failure *failure);
-void lock_list_close(struct lock_lister *lookout);
+void lock_list_close(struct lock_lister *lister);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * All but the last are taken in the process that asks; only the request for the last may be
- * answered in a child (lock_answer), and with it the child gets what is held. Where one before the
+ * answered in a child (lock_answer), and with it the child gets what is held. If one before the
  * last is not to be had, its answer is put by, and lock_answer repeats it.
  */
 #include "lock/lock_set.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "lock/service.h"
-#include "net/server.h"
+#include "lock/token.h"
 
 #define SET_HELD    16384                /* what does not fit is left out */
 #define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for giving all back when one was lost meanwhile */
@@ -38,12 +38,23 @@ struct lock_set {
 	size_t named; /* request.name's */
 	bool lost;  /* one was, or an attempt was ended: all are to be given back, and taken anew */
 	bool fresh; /* nobody but us has the tokens yet */
-	bool put_by;            /* members[next].answer is the answer to lock_ask */
-	char *fences;           /* owned */
-	const char *outer_held; /* borrowed: request.held */
-	char held[SET_HELD];    /* the same, and our own: the members' request.held */
+	bool put_by;                 /* members[next].answer is the answer to lock_ask */
+	char *fences;                /* owned */
+	const struct server *server; /* borrowed */
+	struct lock_request request; /* for them all; its strings are borrowed */
+	const char *outer_held;      /* borrowed: the caller's request.held */
+	char held[SET_HELD];         /* the same, and our own: the members' request.held */
 	struct member members[];
 };
+
+/* What lock_token says: that of NAME. */
+static void record_token(struct lock_set *set)
+{
+	const struct member *named = &set->members[set->named];
+
+	strlcpy(set->lock.token, named->within ? named->token : lock_token(named->lock),
+		sizeof(set->lock.token));
+}
 
 /* Takes over a grant from member->answer. */
 static void member_record_grant(struct member *member)
@@ -150,19 +161,47 @@ static bool is_given_back(const struct lock_set *set)
 	return true;
 }
 
-/* The first is opened with a fresh one, too; the others have that of the first (lock_set_open). */
-static bool take_fresh_token(struct lock_set *set, struct failure *failure)
+static void close_members(struct lock_set *set)
 {
-	const char *token = NULL;
-
 	for (size_t i = 0; i < set->count; i++) {
-		if (!lock_take_token(set->members[i].lock, token, failure))
-			return false;
-		set->members[i].asked = false;
-		token = lock_token(set->members[0].lock);
+		if (set->members[i].lock)
+			lock_close(set->members[i].lock);
+		set->members[i].lock = NULL;
 	}
+}
+
+/* One token for all: DLOCK_TOKEN is one, and what runs under it has them all. */
+static bool open_members(struct lock_set *set, struct failure *failure)
+{
+	char token[LOCK_TOKEN_SIZE];
+
+	token_make(&set->request.self, token);
+	for (size_t i = 0; i < set->count; i++) {
+		struct lock_request own = set->request;
+		struct member *member = &set->members[i];
+
+		own.name = member->name;
+		own.held = set->held;
+		own.token = token;
+		if (i != set->named) {
+			own.cooldown_ms = 0;
+			own.once = NULL;
+		}
+		member->lock = lock_open(set->server, &own, failure);
+		if (!member->lock)
+			return false;
+		member->asked = member->within = false;
+	}
+	record_token(set);
 	set->fresh = true;
 	return true;
+}
+
+/* Nothing is left in the server by the old token. */
+static bool take_fresh_token(struct lock_set *set, struct failure *failure)
+{
+	close_members(set);
+	return open_members(set, failure);
 }
 
 /* Gives all back and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
@@ -205,16 +244,6 @@ static void set_renew(struct lock *lock, struct deadline deadline, struct lock_a
 	answer->fence = set->members[set->named].fence;
 }
 
-static int count_handed(const struct lock_set *set)
-{
-	int count = 0;
-
-	for (size_t i = 0; i < set->count; i++)
-		if (set->members[i].asked)
-			count += set->members[i].answer.handed_count;
-	return count;
-}
-
 static void set_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
@@ -222,28 +251,29 @@ static void set_release(struct lock *lock, const struct release_terms *release_t
 
 	const struct member *named = &set->members[set->named];
 
-	memset(answer, 0, offsetof(struct lock_answer, handed));
 	answer->result = give_back(set, release_terms, deadline, &answer->failure);
-	answer->handed_count = count_handed(set);
 	answer->inside_count = named->answer.inside_count;
 	memcpy(answer->inside, named->answer.inside, sizeof(answer->inside));
 }
 
-/* Each has its own list, of which the caller knows only how many are in them all. */
-static enum lock_result set_verify(
-	struct lock *lock, struct lock_answer *answer, struct deadline deadline)
+static const char *set_handed(const struct lock *lock)
+{
+	const struct lock_set *set = (const struct lock_set *)lock;
+	const char *token = NULL;
+
+	for (size_t i = 0; i < set->count && !token; i++)
+		token = lock_handed(set->members[i].lock);
+	return token;
+}
+
+static enum lock_result set_verify(struct lock *lock, struct deadline deadline)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 	enum lock_result result = LOCK_RELEASED;
 
-	for (size_t i = 0; i < set->count; i++) {
-		struct member *member = &set->members[i];
-
-		if (member->asked && member->answer.handed_count > 0)
-			result =
-				worse(result, lock_verify(member->lock, &member->answer, deadline));
-	}
-	answer->handed_count = count_handed(set);
+	for (size_t i = 0; i < set->count; i++)
+		if (lock_handed(set->members[i].lock))
+			result = worse(result, lock_verify(set->members[i].lock, deadline));
 	return result;
 }
 
@@ -334,6 +364,7 @@ static void complete(struct lock_set *set, struct lock_answer *answer)
 	const struct member *named = &set->members[set->named];
 
 	set->next = set->count;
+	record_token(set);
 	answer->asked_at = set_oldest(set);
 	answer->fence = named->fence;
 	answer->result = LOCK_WITHIN;
@@ -407,12 +438,12 @@ static enum lock_result set_wait(
 
 /* --- The rest --------------------------------------------------------------------------------- */
 
-static void set_reset(struct lock *lock)
+static void set_leave(struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 
 	for (size_t i = 0; i < set->count; i++)
-		lock_reset(set->members[i].lock);
+		lock_leave(set->members[i].lock);
 }
 
 static bool set_needs_guardian(struct lock *lock)
@@ -428,24 +459,14 @@ static void set_assume_asked(struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 
-	for (size_t i = 0; i < set->count; i++) {
+	for (size_t i = 0; i < set->count; i++)
 		set->members[i].asked = true;
-		lock_assume_asked(set->members[i].lock);
-	}
 }
 
 /* All go to one server: when it goes, they drop together. */
 static int set_watch_fd(const struct lock *lock)
 {
 	return lock_watch_fd(((const struct lock_set *)lock)->members[0].lock);
-}
-
-static const char *set_token(const struct lock *lock)
-{
-	const struct lock_set *set = (const struct lock_set *)lock;
-	const struct member *named = &set->members[set->named];
-
-	return named->within ? named->token : lock_token(named->lock);
 }
 
 static const char *set_fences(struct lock *lock)
@@ -469,28 +490,35 @@ static void set_close(struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 
-	for (size_t i = 0; i < set->count; i++)
-		if (set->members[i].lock)
-			lock_close(set->members[i].lock);
+	close_members(set);
 	free(set->fences);
 	free(set);
 }
 
-static const struct lock_service set_service = {
-	.close = set_close,
+static const struct lock_overlap set_overlap = {
 	.ask = set_ask,
 	.answer = set_answer,
 	.adopt_answer = set_adopt_answer,
-	.wait = set_wait,
-	.renew = set_renew,
-	.release = set_release,
+	.handed = set_handed,
 	.verify = set_verify,
-	.reset = set_reset,
-	.watch_fd = set_watch_fd,
-	.token = set_token,
+};
+
+static const struct lock_several set_several = {
 	.needs_guardian = set_needs_guardian,
 	.assume_asked = set_assume_asked,
 	.fences = set_fences,
+};
+
+/* No URL names it, and its overlap stands for take. */
+static const struct lock_service set_service = {
+	.close = set_close,
+	.wait = set_wait,
+	.renew = set_renew,
+	.release = set_release,
+	.leave = set_leave,
+	.watch_fd = set_watch_fd,
+	.overlap = &set_overlap,
+	.several = &set_several,
 };
 
 static int compare_names(const void *a, const void *b)
@@ -508,28 +536,13 @@ static void remove_doubles(struct lock_set *set)
 	set->count = kept;
 }
 
-static bool open_members(struct lock_set *set, const struct server *server,
-	const struct lock_request *request, struct failure *failure)
+/* In canonical order, so that two that take several cannot wait for each other. */
+static void sort_names(struct lock_set *set)
 {
-	for (size_t i = 0; i < set->count; i++) {
-		struct lock_request own = *request;
-		struct member *member = &set->members[i];
-
-		own.name = member->name;
-		own.held = set->held;
-		if (strcmp(member->name, request->name) != 0) {
-			own.cooldown_ms = 0;
-			own.once = NULL;
-		}
-		/* One token for all: DLOCK_TOKEN is one, and whoever runs under it has them all. */
-		own.token = i > 0 ? lock_token(set->members[0].lock) : request->token;
-		member->lock = lock_open(server, &own, failure);
-		if (!member->lock)
-			return false;
-		if (strcmp(member->name, request->name) == 0)
-			set->named = i;
-	}
-	return true;
+	qsort(set->members, set->count, sizeof(struct member), compare_names);
+	remove_doubles(set);
+	while (strcmp(set->members[set->named].name, set->request.name) != 0)
+		set->named++;
 }
 
 struct lock *lock_set_open(const struct server *server, const struct lock_request *request,
@@ -542,19 +555,16 @@ struct lock *lock_set_open(const struct server *server, const struct lock_reques
 		return NULL;
 	}
 	set->lock.service = &set_service;
+	set->server = server;
+	set->request = *request;
 	set->renew_every = request->ttl_ms * NANOS_PER_MS / 3;
 	set->outer_held = request->held;
-	set->fresh = true;
 	set->count = also_count + 1;
 	set->members[0].name = request->name;
 	for (size_t i = 0; i < also_count; i++)
 		set->members[i + 1].name = also[i];
-	qsort(set->members, set->count, sizeof(struct member), compare_names);
-	remove_doubles(set);
-	if (server->scheme == SERVER_QUORUM)
-		failure_set(failure, EXIT_USAGE,
-			"--also needs one server: a quorum has no order of waiting");
-	else if (open_members(set, server, request, failure))
+	sort_names(set);
+	if (lock_service_can(server, request, LOCK_CAN_JOIN, failure) && open_members(set, failure))
 		return &set->lock;
 	set_close(&set->lock);
 	return NULL;

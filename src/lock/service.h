@@ -1,67 +1,135 @@
 /*
- * What a lock service must offer. Another one (PostgreSQL, etcd, a local file) is one more folder
- * and one more line in the table of lock.c. The contract of each member is that of lock_MEMBER in
- * lock.h; a service never sees the options, prints nothing and keeps nothing global.
+ * The door: what a lock service must offer. Another one is one more folder and one more line in the
+ * table of services.c.
+ *
+ * Seven functions are required; their contracts are those of lock_FUNCTION in lock.h, unless a
+ * comment says otherwise. A service never sees the options, prints nothing, keeps nothing global,
+ * and blocks no longer than its deadline. It is not asked for what it cannot do: lock.c has refused
+ * that by then.
  */
 #ifndef DLOCK_LOCK_SERVICE_H
 #define DLOCK_LOCK_SERVICE_H
 
 #include "lock/lock.h"
+#include "lock/lock_list.h"
 
 struct lock_finding;
-struct lock_view;
 struct server;
+struct server_reading;
+
+/* What a service can do beside an exclusive lock that is waited for. */
+enum lock_ability {
+	LOCK_CAN_SHARE = 1 << 0,     /* --shared */
+	LOCK_CAN_PERMITS = 1 << 1,   /* --permits */
+	LOCK_CAN_PRIORITY = 1 << 2,  /* --priority */
+	LOCK_CAN_RECORD = 1 << 3,    /* --once, --cooldown: successes on record */
+	LOCK_CAN_KEEP = 1 << 4,      /* --at-least: the lock stays though nobody renews it */
+	LOCK_CAN_DETACH = 1 << 5,    /* acquire, renew and release by token */
+	LOCK_CAN_JOIN = 1 << 6,      /* --also: one of several locks that have one token */
+	LOCK_CAN_REPLICATE = 1 << 7, /* --wait-replicas */
+	LOCK_CAN_SETTLE = 1 << 8,    /* --settle */
+	LOCK_CAN_FORCE = 1 << 9,     /* release --force */
+};
+
+/* Why a service lacks an ability: half a sentence, for the refusal. */
+struct lock_lack {
+	unsigned ability; /* 0: the end of the list */
+	const char *why;
+};
+
+/* What the scheme of a URL stands for. */
+struct lock_scheme {
+	const char *name; /* NULL: the end of the list */
+	bool tls;
+	int port; /* of a host for which the URL names none; 0: there are no hosts */
+	int form; /* which of the service's own forms it is */
+};
+
+/* The functions with which the answer is awaited while a keeper is forked, and with which a keeper
+ * ends while its release is on the way: for a service whose connection both sides of a fork can
+ * use. Without it lock_ask takes the lock, and the front leaves the connection to the keeper. */
+struct lock_overlap {
+	enum lock_result (*ask)(
+		struct lock *lock, struct deadline deadline, struct failure *failure);
+	bool (*is_busy)(const struct lock *lock); /* NULL: never known so early */
+	void (*answer)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+	void (*adopt_answer)(struct lock *lock, const struct lock_answer *answer);
+	bool (*release_send)(struct lock *lock, const struct release_terms *release_terms,
+		struct deadline deadline); /* NULL: never */
+	void (*release_finish)(struct lock *lock, const struct release_terms *release_terms,
+		struct deadline deadline, struct lock_answer *answer);
+	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
+	const char *(*handed)(const struct lock *lock);
+	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
+};
+
+/* Looking at the locks that there are. open: NULL with failure; nothing is sent yet. look may be
+ * called more than once, over one connection if it lasts; after a failure it connects anew. */
+struct lock_list_ops {
+	void *(*open)(const struct server *server, const struct lock_query *query,
+		struct failure *failure);
+	bool (*look)(void *state, void (*show)(const struct lock_view *view, void *context),
+		void *context, struct deadline deadline, struct failure *failure);
+	void (*close)(void *state);
+};
+
+/* Of several locks as one (lock_set.h), the only one that has this table. */
+struct lock_several {
+	bool (*needs_guardian)(struct lock *lock);
+	void (*assume_asked)(struct lock *lock);
+	const char *(*fences)(struct lock *lock);
+};
 
 struct lock_service {
+	const char *name;                  /* in messages: "etcd" */
+	const struct lock_scheme *schemes; /* which URLs are its own */
+	const char *forms;                 /* of its URLs, for --help */
+	unsigned can;                      /* enum lock_ability */
+	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
+	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that
+					    * itself; NULL: the service has no passwords */
+
+	/* Reads reading->text into reading->server, which has its scheme already and is zero
+	 * otherwise; server->text is the service's to set. False with failure: EXIT_USAGE, the URL
+	 * quoted without its password. */
+	bool (*read_url)(struct server_reading *reading);
 	struct lock *(*open)(const struct server *server, const struct lock_request *request,
 		struct failure *failure);
 	void (*close)(struct lock *lock);
-	enum lock_result (*ask)(
-		struct lock *lock, struct deadline deadline, struct failure *failure);
-	bool (*is_busy)(const struct lock *lock); /* may be NULL: never known so early */
-	void (*answer)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-	void (*adopt_answer)(struct lock *lock, const struct lock_answer *answer);
-	enum lock_result (*wait)(
-		struct lock *lock, struct deadline deadline, struct failure *failure);
+	/* One attempt to acquire, from sending the request to its answer: any result that lock.h
+	 * has for acquire. Each attempt after a release has a fresh token, unless request.token
+	 * gives one. */
+	void (*take)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct release_terms *release_terms,
 		struct deadline deadline, struct lock_answer *answer);
-	bool (*release_send)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline); /* may be NULL: never */
-	void (*release_finish)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline, struct lock_answer *answer);
+	/* The connections are another process's now (the other side of a fork): closes this side's
+	 * descriptors without a word to the service. The next call opens fresh connections, with
+	 * the token and the grant that are known. */
+	void (*leave)(struct lock *lock);
+
+	/* NULL: until the holder's expiry, or the end of the settle time. */
+	enum lock_result (*wait)(
+		struct lock *lock, struct deadline deadline, struct failure *failure);
+	int (*watch_fd)(const struct lock *lock); /* NULL: there is none */
 	void (*force)(struct lock *lock,
 		void (*tell)(const struct lock_answer *held, void *context), void *context,
-		struct deadline deadline, struct lock_answer *answer); /* may be NULL: cannot */
-	enum lock_result (*verify)(
-		struct lock *lock, struct lock_answer *answer, struct deadline deadline);
-	void (*reset)(struct lock *lock);
-	int (*watch_fd)(const struct lock *lock);
-	const char *(*token)(const struct lock *lock);
-	bool (*needs_guardian)(struct lock *lock); /* may be NULL: never */
-	/* Both may be NULL: it cannot be one of several locks. */
-	void (*assume_asked)(struct lock *lock);
-	bool (*take_token)(struct lock *lock, const char *token, struct failure *failure);
-	const char *(*fences)(struct lock *lock); /* NULL: it is one lock */
-	bool (*list)(const struct server *server, const char *prefix, char *const *patterns,
-		size_t pattern_count, bool idle_too,
-		void (*show)(const struct lock_view *view, void *context), void *context,
-		struct deadline deadline, struct failure *failure);
-	/* What lock_list_again() keeps between two looks, as lock_list_once() would see it; all may
-	 * be NULL: then each look is a survey. */
-	void *(*list_open)(const struct server *server, const char *prefix, char *const *patterns,
-		size_t pattern_count, struct failure *failure);
-	bool (*list_again)(void *state, void (*show)(const struct lock_view *view, void *context),
-		void *context, struct deadline deadline, struct failure *failure);
-	void (*list_close)(void *state);
+		struct deadline deadline, struct lock_answer *answer); /* LOCK_CAN_FORCE */
+	/* What only this service knows of its fitness (lock_check.h), and lock_trial. */
 	bool (*check)(const struct server *server, const struct lock_request *request,
 		void (*take)(const struct lock_finding *finding, void *context), void *context,
 		struct failure *failure);
+	const struct lock_list_ops *list;
+	const struct lock_overlap *overlap; /* NULL: none */
+	const struct lock_several *several; /* NULL: it is one lock */
 };
 
 /* Every service's struct lock begins with this. */
 struct lock {
 	const struct lock_service *service;
+	char token[LOCK_TOKEN_SIZE];  /* the service keeps it right */
+	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
+				       * lock_answer reads it */
 };
 
 #endif

@@ -2,11 +2,21 @@
 #ifndef DLOCK_LOCK_SERVICES_H
 #define DLOCK_LOCK_SERVICES_H
 
+#include <stdbool.h>
+
 struct failure;
-struct lock_service;
 struct server;
 
-/* What speaks what the URL's scheme stands for. NULL with failure: none does in this dlock. */
-const struct lock_service *services_find(const struct server *server, struct failure *failure);
+/* Reads a URL. NULL with failure: EXIT_USAGE (the value quoted, password left out) when it is
+ * malformed or no service has its scheme; EXIT_SYSTEM when memory is short. server_free() with what
+ * is returned. Pure. */
+struct server *services_read_url(const char *url, struct failure *failure);
+
+/* Prints the forms that a URL may have, a service after the other, for --help. */
+void services_print_forms(void);
+
+/* Whether this program can speak to the server. False with failure: its TLS is another program's.
+ */
+bool services_serve(const struct server *server, struct failure *failure);
 
 #endif

@@ -3,9 +3,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "base/number.h"
 
 #define LINE_SIZE 512
 
@@ -18,6 +20,19 @@ const char *token_fault(const char *token)
 			return "holds a blank: it is the first of the two words that acquire "
 			       "prints";
 	return strlen(token) < LOCK_TOKEN_SIZE ? NULL : "is too long";
+}
+
+void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE])
+{
+	uint64_t random[2];
+	char *at;
+
+	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
+	while (getrandom(random, sizeof(random), 0) < 0 && errno == EINTR)
+		continue;
+	at = stpcpy(stpcpy(token, self->host), ":");
+	at = stpcpy(number_write(at, self->pid), ":");
+	number_write_hex(number_write_hex(at, random[0]), random[1]);
 }
 
 /* As much of the first line as fits; -1 with errno. */

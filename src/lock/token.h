@@ -1,4 +1,5 @@
-/* The owner token of a detached lock, as `acquire` prints it and others are given it. */
+/* The owner token: what proves that a lock is ours. That of a detached lock is printed by `acquire`
+ * and given to others. */
 #ifndef DLOCK_LOCK_TOKEN_H
 #define DLOCK_LOCK_TOKEN_H
 
@@ -10,6 +11,9 @@ struct failure;
 
 /* NULL when it may be one, else the reason as half a sentence. Static text. Pure. */
 const char *token_fault(const char *token);
+
+/* A fresh one: host:pid:128 random bits in hex, of the owner that asks. */
+void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE]);
 
 /* Reads it from the first line of a file descriptor, up to the first blank: what `acquire` printed
  * will do. False with EXIT_USAGE or EXIT_SYSTEM. */

@@ -1,9 +1,8 @@
 /*
- * Where a lock lives, read from a URL. Pure. The forms:
- *   redis://[user[:password]@]host[:port][/db]   rediss://…?cacert=&cert=&key=&sni=&insecure=1
- *   unix://[user[:password]@]/path[?db=N]
- *   redis+sentinel://h1,h2,h3/service[/db]   redis+quorum://h1,h2,h3[/db]
- *   rediss+sentinel://…   rediss+quorum://…   IPv6 in brackets. User, password, path are %-decoded.
+ * Where a lock service is, as its URL says it:
+ * scheme://[user[:password]@]host[:port][,host...]/path ?parameter=value. What the path means, and
+ * which parameters there are, the service decides; the functions here read what all have in common.
+ * Pure.
  */
 #ifndef DLOCK_NET_SERVER_H
 #define DLOCK_NET_SERVER_H
@@ -11,9 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct failure;
+#include "net/url.h"
 
-enum server_scheme { SERVER_REDIS, SERVER_UNIX, SERVER_SENTINEL, SERVER_QUORUM };
+struct failure;
+struct lock_scheme;
+struct lock_service;
 
 struct endpoint {
 	char *host; /* owned; a name, an IPv4 or IPv6 address without brackets; or a path of a unix
@@ -22,28 +23,59 @@ struct endpoint {
 };
 
 struct server {
-	enum server_scheme scheme;
+	const struct lock_service *service; /* static; which one the scheme stands for, */
+	const struct lock_scheme *scheme;   /* and in which form (lock/service.h) */
 	bool tls;
 	struct endpoint *endpoints; /* owned; one, or as many as the list names */
 	size_t endpoint_count;
-	char *service;  /* owned; sentinel only, else NULL */
-	char *user;     /* owned; NULL: the default user */
-	char *password; /* owned; NULL: none */
-	int db;
+	char *path;                      /* owned; what the service reads from the path: a folder, a
+					    name; NULL: nothing */
+	char *user;                      /* owned; NULL: the default user */
+	char *password;                  /* owned; NULL: none */
+	int db;                          /* of the databases behind one address */
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;
-	char *text; /* owned; the URL as messages may show it: without the password, and what TLS
-		       has behind a '?' */
+	char *remark; /* owned; what is unwise about it, for a warning; NULL: nothing */
+	char *text;   /* owned; the URL as messages may show it: without the password, and what TLS
+			 has behind a '?' */
 };
 
-/* Reads a URL. NULL with failure EXIT_USAGE (the value quoted, password left out) when it is
- * malformed: unknown scheme or query parameter, port or db out of range (1-65535, 0-1000000), no
- * host, one that is listed twice, a quorum of fewer than three; EXIT_SYSTEM when memory is short.
- * server_free() with what is returned; it also wipes the password (explicit_bzero). */
-struct server *server_parse(const char *url, struct failure *failure);
+/* Wipes the password as well (explicit_bzero). NULL: nothing. */
 void server_free(struct server *server);
 
 /* Overwrites the password in a URL in place with 'x's: for argv, which ps shows. */
 void server_scrub(char *url);
+
+/* --- For the services: a URL on its way to a struct server. Each is false with failure. ------- */
+
+struct server_reading {
+	const char *text;
+	struct url url; /* zero before server_split; its pieces may be changed in place */
+	struct server *server;
+	struct failure *failure;
+};
+
+/* "What" is found in the URL and ought not to be, or misses: EXIT_USAGE; the URL is quoted without
+ * its password. Always false. */
+bool server_fault(const struct server_reading *reading, const char *what);
+
+/* Cuts the URL into reading->url, and sets server->text. */
+bool server_split(struct server_reading *reading);
+
+/* Decodes text and stores a copy of it in *out, an empty one as NULL. */
+bool server_keep(const struct server_reading *reading, char *text, char **out);
+
+/* A number without sign or blanks. False without failure. */
+bool server_read_number(const char *text, int least, int most, int *out);
+
+/* The hosts, with that port if the URL names none; a list of them, if that is allowed. */
+bool server_read_hosts(const struct server_reading *reading, int port, bool list);
+
+/* One parameter of the query, if it is one of TLS (cacert= cert= key= sni= insecure=) and the
+ * scheme has TLS, or one of the service's own: `own` returns false with failure, or with *known set
+ * to false. An unknown one is a fault. */
+bool server_read_query(
+	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
+						      const char *name, char *value, bool *known));
 
 #endif

@@ -70,7 +70,7 @@ const char *url_split(struct url *url, char *copy)
 	}
 	rest = strstr(copy, "://");
 	if (rest == NULL)
-		return "no scheme (redis://, rediss:// or unix://)";
+		return "no scheme";
 	*rest = '\0';
 	rest += 3;
 	url->scheme = copy;

@@ -35,7 +35,7 @@ uint64_t sched_slice_shorten(void)
 	struct attributes attributes = {0};
 	uint64_t before;
 
-	/* A caller who has asked for another policy knows better; and an older kernel says 0. */
+	/* A caller that has asked for another policy knows better; and an older kernel says 0. */
 	if (!get(&attributes) || attributes.policy != SCHED_OTHER || attributes.slice <= SHORTEST)
 		return 0;
 	before = attributes.slice;

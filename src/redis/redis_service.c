@@ -1,12 +1,11 @@
 #include "redis/redis_service.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "net/server.h"
 #include "redis/check/server_check.h"
 #include "redis/link/connection.h"
+#include "redis/redis_url.h"
 #include "redis/single/force.h"
 #include "redis/single/list.h"
 #include "redis/single/release.h"
@@ -38,7 +37,7 @@ static struct lock *single_open(
 	single->request = *request;
 	single->link.server = server;
 	link_begin(&single->link);
-	single->asked = request->token != NULL; /* whoever has a token has been here before */
+	single->asked = request->token != NULL; /* the one that has a token was here before */
 	owner_record_mode(request, single->mode);
 	owner_record_text(request, single->text);
 	keys_once(request->once, single->once);
@@ -50,7 +49,7 @@ static struct lock *single_open(
 	return NULL;
 }
 
-static void single_reset(struct lock *lock)
+static void single_leave(struct lock *lock)
 {
 	struct single *single = (struct single *)lock;
 
@@ -66,45 +65,44 @@ static int single_watch_fd(const struct lock *lock)
 	return link->connection && !link->waiting ? connection_fd(link->connection) : -1;
 }
 
-static const char *single_token(const struct lock *lock)
+static bool redis_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
 {
-	return ((const struct single *)lock)->token;
+	return server_check(server, &redis_service, request, take, context, failure);
 }
 
-static void single_assume_asked(struct lock *lock)
-{
-	((struct single *)lock)->asked = true;
-}
-
-static bool single_take_token(struct lock *lock, const char *token, struct failure *failure)
-{
-	struct single *single = (struct single *)lock;
-
-	return token ? single_set_token(single, token, failure) : single_new_token(single, failure);
-}
-
-const struct lock_service redis_service = {
-	.open = single_open,
-	.close = single_close,
+static const struct lock_overlap redis_overlap = {
 	.ask = single_ask,
 	.is_busy = single_is_busy,
 	.answer = single_answer,
 	.adopt_answer = single_adopt_answer,
-	.wait = single_wait,
-	.renew = single_renew,
-	.release = single_release,
 	.release_send = single_release_send,
 	.release_finish = single_release_finish,
-	.force = single_force,
+	.handed = single_handed,
 	.verify = single_verify,
-	.reset = single_reset,
+};
+
+const struct lock_service redis_service = {
+	.name = "Redis",
+	.schemes = redis_schemes,
+	.forms = "redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
+		 "unix:///path[?db=N], redis+sentinel://host,host,.../service[/db]",
+	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
+	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_REPLICATE |
+	       LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
+	.password_variable = "REDISCLI_AUTH",
+	.read_url = redis_read_url,
+	.open = single_open,
+	.close = single_close,
+	.take = single_take,
+	.renew = single_renew,
+	.release = single_release,
+	.leave = single_leave,
+	.wait = single_wait,
 	.watch_fd = single_watch_fd,
-	.token = single_token,
-	.assume_asked = single_assume_asked,
-	.take_token = single_take_token,
-	.list = single_list,
-	.list_open = single_list_open,
-	.list_again = single_list_again,
-	.list_close = single_list_close,
-	.check = server_check,
+	.force = single_force,
+	.check = redis_check,
+	.list = &single_list_ops,
+	.overlap = &redis_overlap,
 };

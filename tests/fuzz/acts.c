@@ -3,6 +3,7 @@
 #include "fuzz.h"
 #include "lock/lock_set.h"
 #include "net/server.h"
+#include "redis/redis_url.h"
 #include "use.h"
 #include "world.h"
 
@@ -99,7 +100,7 @@ static void leave_to_keeper(
 
 static void run_kept(const struct server *server)
 {
-	struct lock_answer answer = {.result = LOCK_GRANTED, .fence = 7, .generation = 7};
+	struct lock_answer answer = {.result = LOCK_GRANTED, .fence = 7, .own = {7}};
 
 	leave_to_keeper(server, &plain, &answer);
 }
@@ -117,7 +118,7 @@ static void run_late(const struct server *server)
 	struct lock_request request = plain;
 	struct lock_answer answer = {.result = LOCK_TIMEOUT};
 
-	request.replicas = server->scheme == SERVER_QUORUM ? 0 : 2;
+	request.replicas = redis_form(server) == REDIS_QUORUM ? 0 : 2;
 	leave_to_keeper(server, &request, &answer);
 }
 
@@ -129,7 +130,7 @@ static void run_orphaned(const struct server *server)
 	struct failure failure = {0};
 
 	if (lock != NULL && lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED) {
-		lock_reset(lock);
+		lock_leave(lock);
 		use_give(lock, false, &answer);
 	}
 	if (lock != NULL)
@@ -145,7 +146,7 @@ static void run_repeated(const struct server *server)
 	if (lock == NULL)
 		return;
 	if (lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED)
-		lock_reset(lock);
+		lock_leave(lock);
 	use_whole(lock, false);
 }
 
@@ -207,7 +208,7 @@ static void leave_set(const struct server *server, int result)
 			lock_wait(lock, world_patience(), &failure) == LOCK_GRANTED)
 			use_acquire(lock, &answer);
 		if (result == LOCK_GRANTED || result < 0)
-			lock_reset(lock);
+			lock_leave(lock);
 	}
 	use_give(lock, false, &answer);
 	lock_close(lock);
@@ -243,7 +244,7 @@ static void run_set_guarded(const struct server *server)
 	if (lock == NULL)
 		return;
 	MUST(lock_needs_guardian(lock) && !lock_needs_guardian(lock));
-	lock_reset(lock);
+	lock_leave(lock);
 	lock_assume_asked(lock);
 	use_give(lock, false, &answer);
 	lock_close(lock);

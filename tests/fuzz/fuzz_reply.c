@@ -3,6 +3,7 @@
  * is what it says on one connection after the other (world.h).
  */
 #include "fuzz.h"
+#include "lock/services.h"
 #include "net/server.h"
 #include "use.h"
 #include "world.h"
@@ -47,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	unsigned ways = size > 0 ? data[0] : 0;
 	struct failure failure;
-	struct server *server = server_parse(
+	struct server *server = services_read_url(
 		ways & GREETS ? "unix://user:word@/none?db=2" : "unix:///none", &failure);
 
 	MUST(server != NULL);

@@ -2,6 +2,7 @@
  * in argv. */
 #include "base/failure.h"
 #include "fuzz.h"
+#include "lock/services.h"
 #include "net/server.h"
 #include "net/url.h"
 
@@ -12,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size);
 	struct failure failure = {0};
-	struct server *server = server_parse(text, &failure);
+	struct server *server = services_read_url(text, &failure);
 	size_t from, length;
 	bool hides = url_find_password(text, &from, &length) && length == strlen(secret) &&
 		     strncmp(text + from, secret, length) == 0 &&

@@ -7,6 +7,7 @@
 #include "acts.h"
 #include "base/failure.h"
 #include "fuzz.h"
+#include "lock/services.h"
 #include "net/server.h"
 #include "world.h"
 
@@ -44,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 2 || size >= 65536)
 		return 0;
-	server = server_parse(places[find_place(data[0])].url, &failure);
+	server = services_read_url(places[find_place(data[0])].url, &failure);
 	MUST(server != NULL);
 	world_begin(data + 2, size - 2, NULL);
 	act(data[1], server);

@@ -14,6 +14,7 @@
 #include "acts.h"
 #include "base/failure.h"
 #include "fuzz.h"
+#include "lock/services.h"
 #include "net/server.h"
 #include "net/tls_context.h"
 #include "tls_peer.h"
@@ -198,7 +199,7 @@ static struct server *open_place(size_t which)
 	used = add_parameter(url, used, sizeof(url), "cacert", places[which].cacert);
 	used = add_parameter(url, used, sizeof(url), "cert", places[which].cert);
 	add_parameter(url, used, sizeof(url), "key", places[which].key);
-	server = server_parse(url, &failure);
+	server = services_read_url(url, &failure);
 	MUST(server != NULL && server->tls);
 	return server;
 }

@@ -29,9 +29,6 @@ static void check_result(enum lock_result result, const struct failure *failure)
 static void check_answer(const struct lock_answer *answer)
 {
 	check_result(answer->result, &answer->failure);
-	MUST(answer->handed_count >= 0 && answer->handed_count <= LOCK_HANDED_MOST);
-	for (int i = 0; i < answer->handed_count; i++)
-		MUST(memchr(answer->handed[i], '\0', LOCK_TOKEN_SIZE) != NULL);
 	if (answer->result == LOCK_BUSY) {
 		MUST(memchr(answer->holder_token, '\0', LOCK_TOKEN_SIZE) != NULL);
 		show_holder(answer);
@@ -55,9 +52,11 @@ struct lock *use_open(const struct server *server, const struct lock_request *re
 
 static void settle(struct lock *lock, struct lock_answer *answer)
 {
-	for (int round = 0; round < ROUNDS && answer->handed_count > 0; round++)
-		if (lock_verify(lock, answer, world_patience()) != LOCK_RELEASED)
+	for (int round = 0; round < ROUNDS && lock_handed(lock); round++) {
+		MUST(memchr(lock_handed(lock), '\0', LOCK_TOKEN_SIZE) != NULL);
+		if (lock_verify(lock, world_patience()) != LOCK_RELEASED)
 			break;
+	}
 	check_answer(answer);
 }
 
@@ -188,24 +187,29 @@ void use_survey(const struct server *server, char *const *names, size_t name_cou
 	struct failure failure = {0};
 	struct lock_list views = {0};
 
-	if (lock_list_once(server, "lock:", names, name_count, idle_too, take, &views,
-		    world_patience(), &failure))
+	struct lock_query query = {"lock:", names, name_count, idle_too};
+	struct lock_lister *lister = lock_list_open(server, &query, &failure);
+
+	if (lister && lock_list_look(lister, take, &views, world_patience(), &failure))
 		show_views(&views);
 	else
 		check_failure(&failure);
+	if (lister)
+		lock_list_close(lister);
 	lock_list_free(&views);
 }
 
 void use_look(const struct server *server, char *const *names, size_t name_count)
 {
 	struct failure failure = {0};
-	struct lock_lister *lookout = lock_list_open(server, "lock:", names, name_count, &failure);
+	struct lock_query query = {"lock:", names, name_count, false};
+	struct lock_lister *lookout = lock_list_open(server, &query, &failure);
 
 	MUST(lookout != NULL);
 	for (int round = 0; round < 2; round++) {
 		struct lock_list views = {0};
 
-		if (lock_list_again(lookout, take, &views, world_patience(), &failure))
+		if (lock_list_look(lookout, take, &views, world_patience(), &failure))
 			show_views(&views);
 		else
 			check_failure(&failure);

@@ -21,7 +21,10 @@
 
 #include "lock/lock.h"
 #include "lock/lock_list.h"
+#include "lock/services.h"
 #include "net/server.h"
+#include "redis/redis_service.h"
+#include "redis/single/single.h"
 
 static const char *const results[] = {
 	"granted",
@@ -56,21 +59,30 @@ static void say_result(enum lock_result result, const struct failure *failure)
 	puts("");
 }
 
-static void say_answer(const struct lock_answer *answer)
+/* What the answer does not say, of a lock on one server; else NULL. */
+static const struct single *single_of(const struct lock *lock)
 {
+	return lock->service == &redis_service ? (const struct single *)lock : NULL;
+}
+
+static void say_answer(const struct probe *probe)
+{
+	const struct lock_answer *answer = probe->answer;
+	const struct single *single = single_of(probe->lock);
+
 	printf("%s", results[answer->result]);
 	switch (answer->result) {
 	case LOCK_GRANTED:
 	case LOCK_SET_AGAIN:
 		printf(" fence=%" PRIu64 " gen=%" PRIu64 " since=%" PRId64, answer->fence,
-			answer->generation, answer->since_us);
+			single ? single->generation : 0, single ? single->since_us : 0);
 		break;
 	case LOCK_BUSY:
 		printf(" rank=%d foreign=%d known=%d left=%" PRId64
 		       " holder=%s:%d label=%s held=%" PRId64 " ticket=%" PRIu64,
-			answer->rank, answer->foreign, answer->known, answer->free_in_ms,
+			answer->rank, answer->foreign != NULL, answer->known, answer->free_in_ms,
 			answer->holder.host, (int)answer->holder.pid, answer->holder.label,
-			answer->held_ms, answer->ticket);
+			answer->held_ms, replies_own(answer)->ticket);
 		break;
 	case LOCK_FAILED:
 	case LOCK_UNREPLICATED:
@@ -79,7 +91,7 @@ static void say_answer(const struct lock_answer *answer)
 	default:
 		break;
 	}
-	printf(" handed=%d\n", answer->handed_count);
+	printf(" handed=%d\n", single ? single->handed.count : 0);
 }
 
 static void do_ask(struct probe *probe)
@@ -92,7 +104,7 @@ static void do_ask(struct probe *probe)
 static void do_answer(struct probe *probe)
 {
 	lock_answer(probe->lock, probe->deadline, probe->answer);
-	say_answer(probe->answer);
+	say_answer(probe);
 }
 
 static enum lock_result acquire(struct probe *probe)
@@ -105,7 +117,6 @@ static enum lock_result acquire(struct probe *probe)
 	} else {
 		probe->answer->result = result;
 		probe->answer->failure = failure;
-		probe->answer->handed_count = 0;
 	}
 	return probe->answer->result;
 }
@@ -113,7 +124,7 @@ static enum lock_result acquire(struct probe *probe)
 static void do_acquire(struct probe *probe)
 {
 	acquire(probe);
-	say_answer(probe->answer);
+	say_answer(probe);
 }
 
 static void do_child(struct probe *probe)
@@ -132,7 +143,7 @@ static void do_child(struct probe *probe)
 	}
 	waitpid(child, NULL, 0);
 	lock_adopt_answer(probe->lock, probe->answer);
-	say_answer(probe->answer);
+	say_answer(probe);
 }
 
 static void do_listen(struct probe *probe)
@@ -146,12 +157,12 @@ static void do_settle(struct probe *probe)
 {
 	int rounds = 0;
 
-	while (probe->answer->handed_count > 0 && clock_now() < probe->deadline.until) {
-		lock_verify(probe->lock, probe->answer, probe->deadline);
+	while (lock_handed(probe->lock) && clock_now() < probe->deadline.until) {
+		lock_verify(probe->lock, probe->deadline);
 		rounds++;
 		poll(NULL, 0, rounds < 8 ? 1 << rounds : 100);
 	}
-	printf("settled pending=%d\n", probe->answer->handed_count);
+	printf("settled pending=%d\n", lock_handed(probe->lock) != NULL);
 }
 
 static void do_wait(struct probe *probe)
@@ -171,32 +182,32 @@ static void do_wait(struct probe *probe)
 					 : LOCK_TIMEOUT;
 		probe->answer->result = result;
 	}
-	say_answer(probe->answer);
+	say_answer(probe);
 }
 
 static void do_renew(struct probe *probe)
 {
 	lock_renew(probe->lock, probe->deadline, probe->answer);
-	say_answer(probe->answer);
+	say_answer(probe);
 }
 
 static void do_release(struct probe *probe)
 {
 	lock_release(probe->lock, &(struct release_terms){.keep_ms = probe->argument},
 		probe->deadline, probe->answer);
-	say_answer(probe->answer);
+	say_answer(probe);
 }
 
 static void do_verify(struct probe *probe)
 {
-	enum lock_result result = lock_verify(probe->lock, probe->answer, probe->deadline);
+	enum lock_result result = lock_verify(probe->lock, probe->deadline);
 
-	printf("%s pending=%d\n", results[result], probe->answer->handed_count);
+	printf("%s pending=%d\n", results[result], lock_handed(probe->lock) != NULL);
 }
 
 static void do_reset(struct probe *probe)
 {
-	lock_reset(probe->lock);
+	lock_leave(probe->lock);
 	puts("reset");
 }
 
@@ -239,15 +250,20 @@ static void show(const struct lock_view *view, void *context)
 static void do_survey(struct probe *probe)
 {
 	char *pattern = (char *)probe->word;
+	struct lock_query query = {
+		probe->request.prefix, &pattern, pattern ? 1 : 0, .idle_too = false};
+	struct lock_lister *lister;
 	struct failure failure = {0};
 
 	if (probe->argument > 0)
 		probe->deadline.until = clock_now() + probe->argument * NANOS_PER_MS;
-	if (lock_list_once(probe->server, probe->request.prefix, &pattern, pattern ? 1 : 0, false,
-		    show, NULL, probe->deadline, &failure))
+	lister = lock_list_open(probe->server, &query, &failure);
+	if (lister && lock_list_look(lister, show, NULL, probe->deadline, &failure))
 		puts("surveyed");
 	else
 		printf("failed %d %s\n", (int)failure.code, failure.text);
+	if (lister)
+		lock_list_close(lister);
 }
 
 static const struct {
@@ -351,7 +367,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 64;
-	probe.server = server_parse(argv[1], &failure);
+	probe.server = services_read_url(argv[1], &failure);
 	probe.request = (struct lock_request){.name = argv[2], .prefix = "lock:", .ttl_ms = 60000};
 	if (!probe.server || !read_options(&probe, argc - 2, argv + 2, &label)) {
 		fprintf(stderr, "lock_probe: %s\n", failure.text);

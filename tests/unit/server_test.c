@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/failure.h"
+#include "lock/services.h"
+#include "redis/redis_url.h"
 #include "tap.h"
 
 #define SECRET "s3cret"
@@ -11,49 +13,51 @@
 /* hosts: "host:port" of each endpoint, joined by blanks. */
 static const struct {
 	const char *url;
-	enum server_scheme scheme;
+	enum redis_form form;
 	bool tls;
 	const char *hosts, *service, *user, *password;
 	int db;
 	const char *text; /* NULL: the URL itself */
 } good[] = {
-	{"redis://h", SERVER_REDIS, false, "h:6379", NULL, NULL, NULL, 0, NULL},
-	{"redis://h/", SERVER_REDIS, false, "h:6379", NULL, NULL, NULL, 0, NULL},
-	{"redis://h:1/0", SERVER_REDIS, false, "h:1", NULL, NULL, NULL, 0, NULL},
-	{"redis://h:65535/1000000", SERVER_REDIS, false, "h:65535", NULL, NULL, NULL, 1000000,
+	{"redis://h", REDIS_SINGLE, false, "h:6379", NULL, NULL, NULL, 0, NULL},
+	{"redis://h/", REDIS_SINGLE, false, "h:6379", NULL, NULL, NULL, 0, NULL},
+	{"redis://h:1/0", REDIS_SINGLE, false, "h:1", NULL, NULL, NULL, 0, NULL},
+	{"redis://h:65535/1000000", REDIS_SINGLE, false, "h:65535", NULL, NULL, NULL, 1000000,
 		NULL},
-	{"redis://127.0.0.1:7000/3", SERVER_REDIS, false, "127.0.0.1:7000", NULL, NULL, NULL, 3,
+	{"redis://127.0.0.1:7000/3", REDIS_SINGLE, false, "127.0.0.1:7000", NULL, NULL, NULL, 3,
 		NULL},
-	{"redis://[::1]", SERVER_REDIS, false, "::1:6379", NULL, NULL, NULL, 0, NULL},
-	{"redis://[fe80::1%25eth0]:7/2", SERVER_REDIS, false, "fe80::1%eth0:7", NULL, NULL, NULL, 2,
+	{"redis://[::1]", REDIS_SINGLE, false, "::1:6379", NULL, NULL, NULL, 0, NULL},
+	{"redis://[fe80::1%25eth0]:7/2", REDIS_SINGLE, false, "fe80::1%eth0:7", NULL, NULL, NULL, 2,
 		NULL},
-	{"redis://a_b-c.example.com.", SERVER_REDIS, false, "a_b-c.example.com.:6379", NULL, NULL,
+	{"redis://a_b-c.example.com.", REDIS_SINGLE, false, "a_b-c.example.com.:6379", NULL, NULL,
 		NULL, 0, NULL},
-	{"redis://u:" SECRET "@h", SERVER_REDIS, false, "h:6379", NULL, "u", SECRET, 0,
+	{"redis://u:" SECRET "@h", REDIS_SINGLE, false, "h:6379", NULL, "u", SECRET, 0,
 		"redis://u@h"},
-	{"redis://:" SECRET "@h/4", SERVER_REDIS, false, "h:6379", NULL, NULL, SECRET, 4,
+	{"redis://:" SECRET "@h/4", REDIS_SINGLE, false, "h:6379", NULL, NULL, SECRET, 4,
 		"redis://@h/4"},
-	{"redis://u@h", SERVER_REDIS, false, "h:6379", NULL, "u", NULL, 0, NULL},
-	{"redis://u:@h", SERVER_REDIS, false, "h:6379", NULL, "u", NULL, 0, "redis://u@h"},
-	{"redis://@h", SERVER_REDIS, false, "h:6379", NULL, NULL, NULL, 0, NULL},
-	{"redis://u:p:q@r@h", SERVER_REDIS, false, "h:6379", NULL, "u", "p:q@r", 0, "redis://u@h"},
-	{"redis://a%40b:p%2F%3f%23%25@h", SERVER_REDIS, false, "h:6379", NULL, "a@b", "p/?#%", 0,
+	{"redis://u@h", REDIS_SINGLE, false, "h:6379", NULL, "u", NULL, 0, NULL},
+	{"redis://u:@h", REDIS_SINGLE, false, "h:6379", NULL, "u", NULL, 0, "redis://u@h"},
+	{"redis://@h", REDIS_SINGLE, false, "h:6379", NULL, NULL, NULL, 0, NULL},
+	{"redis://u:p:q@r@h", REDIS_SINGLE, false, "h:6379", NULL, "u", "p:q@r", 0, "redis://u@h"},
+	{"redis://a%40b:p%2F%3f%23%25@h", REDIS_SINGLE, false, "h:6379", NULL, "a@b", "p/?#%", 0,
 		"redis://a%40b@h"},
-	{"redis://:\xc3\xa4@h", SERVER_REDIS, false, "h:6379", NULL, NULL, "\xc3\xa4", 0,
+	{"redis://:\xc3\xa4@h", REDIS_SINGLE, false, "h:6379", NULL, NULL, "\xc3\xa4", 0,
 		"redis://@h"},
-	{"rediss://h", SERVER_REDIS, true, "h:6379", NULL, NULL, NULL, 0, NULL},
-	{"unix:///run/redis.sock", SERVER_UNIX, false, "/run/redis.sock:0", NULL, NULL, NULL, 0,
+	{"rediss://h", REDIS_SINGLE, true, "h:6379", NULL, NULL, NULL, 0, NULL},
+	{"unix:///run/redis.sock", REDIS_SOCKET, false, "/run/redis.sock:0", NULL, NULL, NULL, 0,
 		NULL},
-	{"unix:///run/r.sock?db=7", SERVER_UNIX, false, "/run/r.sock:0", NULL, NULL, NULL, 7, NULL},
-	{"unix:///a%20b:c@d/e,f", SERVER_UNIX, false, "/a b:c@d/e,f:0", NULL, NULL, NULL, 0, NULL},
-	{"unix://u:" SECRET "@/r", SERVER_UNIX, false, "/r:0", NULL, "u", SECRET, 0, "unix://u@/r"},
-	{"redis+sentinel://a,b:1,[::1]:2/main", SERVER_SENTINEL, false, "a:26379 b:1 ::1:2", "main",
+	{"unix:///run/r.sock?db=7", REDIS_SOCKET, false, "/run/r.sock:0", NULL, NULL, NULL, 7,
+		NULL},
+	{"unix:///a%20b:c@d/e,f", REDIS_SOCKET, false, "/a b:c@d/e,f:0", NULL, NULL, NULL, 0, NULL},
+	{"unix://u:" SECRET "@/r", REDIS_SOCKET, false, "/r:0", NULL, "u", SECRET, 0,
+		"unix://u@/r"},
+	{"redis+sentinel://a,b:1,[::1]:2/main", REDIS_SENTINEL, false, "a:26379 b:1 ::1:2", "main",
 		NULL, NULL, 0, NULL},
-	{"rediss+sentinel://a/m%2Fn/9", SERVER_SENTINEL, true, "a:26379", "m/n", NULL, NULL, 9,
+	{"rediss+sentinel://a/m%2Fn/9", REDIS_SENTINEL, true, "a:26379", "m/n", NULL, NULL, 9,
 		NULL},
-	{"redis+quorum://a,b,c/1", SERVER_QUORUM, false, "a:6379 b:6379 c:6379", NULL, NULL, NULL,
-		1, NULL},
-	{"rediss+quorum://:" SECRET "@a,a:1,a:2,b", SERVER_QUORUM, true, "a:6379 a:1 a:2 b:6379",
+	{"redis+quorum://a,b,c/1", REDIS_QUORUM, false, "a:6379 b:6379 c:6379", NULL, NULL, NULL, 1,
+		NULL},
+	{"rediss+quorum://:" SECRET "@a,a:1,a:2,b", REDIS_QUORUM, true, "a:6379 a:1 a:2 b:6379",
 		NULL, NULL, SECRET, 0, "rediss+quorum://@a,a:1,a:2,b"},
 };
 
@@ -171,7 +175,7 @@ static void test_good(void)
 {
 	for (size_t i = 0; i < COUNT(good); i++) {
 		struct failure failure = {.code = EXIT_DONE};
-		struct server *server = server_parse(good[i].url, &failure);
+		struct server *server = services_read_url(good[i].url, &failure);
 		char hosts[256] = "";
 
 		if (!ok(server != NULL, "%s is read", good[i].url)) {
@@ -183,12 +187,12 @@ static void test_good(void)
 				j == 0 ? "" : " ", server->endpoints[j].host,
 				server->endpoints[j].port);
 		same(hosts, good[i].hosts, "its hosts");
-		same(server->service, good[i].service, "its service");
+		same(server->path, good[i].service, "its service");
 		same(server->user, good[i].user, "its user");
 		same(server->password, good[i].password, "its password");
 		same(server->text, good[i].text == NULL ? good[i].url : good[i].text,
 			"what is shown of it");
-		ok(server->scheme == good[i].scheme && server->tls == good[i].tls &&
+		ok(redis_form(server) == good[i].form && server->tls == good[i].tls &&
 				server->db == good[i].db,
 			"its scheme, TLS and database");
 		server_free(server);
@@ -198,7 +202,7 @@ static void test_good(void)
 static void test_tls(void)
 {
 	struct failure failure;
-	struct server *server = server_parse(
+	struct server *server = services_read_url(
 		"rediss://h?cacert=/a%26b&cert=c&key=k&sni=first&sni=n@x&insecure=1", &failure);
 
 	if (!ok(server != NULL, "a URL with everything of TLS"))
@@ -210,10 +214,10 @@ static void test_tls(void)
 	same(server->sni, "n@x", "the later sni");
 	ok(server->insecure, "insecure");
 	server_free(server);
-	server = server_parse("rediss://h?key=k", &failure);
+	server = services_read_url("rediss://h?key=k", &failure);
 	ok(server == NULL && failure.code == EXIT_USAGE && strstr(failure.text, "key=") != NULL,
 		"a key without certificate");
-	server = server_parse("rediss://h?insecure=0", &failure);
+	server = services_read_url("rediss://h?insecure=0", &failure);
 	ok(server != NULL && !server->insecure, "insecure=0");
 	server_free(server);
 }
@@ -222,7 +226,7 @@ static void test_bad(void)
 {
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct failure failure = {.code = EXIT_DONE};
-		struct server *server = server_parse(bad[i].url, &failure);
+		struct server *server = services_read_url(bad[i].url, &failure);
 
 		if (!ok(server == NULL && failure.code == EXIT_USAGE &&
 				    strstr(failure.text, bad[i].said) != NULL,
@@ -245,13 +249,13 @@ static void test_lengths(void)
 		memset(path, 'x', sizeof(path));
 		path[most[i]] = '\0';
 		snprintf(url, sizeof(url), i == 0 ? "redis://%s" : "unix:///%s", path);
-		server = server_parse(url, &failure);
+		server = services_read_url(url, &failure);
 		ok(server != NULL, "%s with as much as there may be", forms[i]);
 		server_free(server);
 		path[most[i]] = 'x';
 		path[most[i] + 1] = '\0';
 		snprintf(url, sizeof(url), i == 0 ? "redis://%s" : "unix:///%s", path);
-		server = server_parse(url, &failure);
+		server = services_read_url(url, &failure);
 		ok(server == NULL && strstr(failure.text, "more than") != NULL,
 			"%s with a byte more", forms[i]);
 		server_free(server);
@@ -262,7 +266,7 @@ static void test_secrets(void)
 {
 	for (size_t i = 0; i < COUNT(secretive); i++) {
 		struct failure failure = {.text = ""};
-		struct server *server = server_parse(secretive[i], &failure);
+		struct server *server = services_read_url(secretive[i], &failure);
 		char *url = strdup(secretive[i]);
 
 		ok(server == NULL && strstr(failure.text, SECRET) == NULL, "no password in: %s",

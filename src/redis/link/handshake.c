@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "net/server.h"
+#include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 
@@ -39,7 +40,7 @@ bool handshake_begin(
 		snprintf(db, sizeof(db), "%d", server->db);
 		done = done && append_words(handshake, connection, 2, select);
 	}
-	if (server->scheme == SERVER_SENTINEL)
+	if (redis_form(server) == REDIS_SENTINEL)
 		done = done && append_words(handshake, connection, 1, role);
 	return done;
 }
@@ -60,7 +61,7 @@ void handshake_take(struct handshake *handshake, const struct server *server, co
 {
 	const char *error = reply_error(reply);
 	const char *role = reply_text(reply_at(reply, 0));
-	bool is_role = server->scheme == SERVER_SENTINEL && handshake->due == 1;
+	bool is_role = redis_form(server) == REDIS_SENTINEL && handshake->due == 1;
 
 	handshake->due--;
 	if (handshake->refusal.code != EXIT_DONE)

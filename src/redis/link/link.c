@@ -5,6 +5,7 @@
 
 #include "net/resolve.h"
 #include "net/server.h"
+#include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/sentinel.h"
@@ -44,7 +45,7 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 		return result;
 	}
 	link->dials++;
-	if (link->server->scheme == SERVER_SENTINEL)
+	if (redis_form(link->server) == REDIS_SENTINEL)
 		link->named_at = clock_now();
 	link->waiting = link->owes = link->landed = link->heard = false;
 	return handshake_begin(&link->handshake, link->connection, link->server)
@@ -56,7 +57,7 @@ void link_begin(struct link *link)
 {
 	struct failure unheard;
 
-	if (link->server->scheme == SERVER_UNIX)
+	if (redis_form(link->server) == REDIS_SOCKET)
 		start(link, (struct deadline){.until = clock_now(), .cancel_fd = -1}, &unheard);
 }
 
@@ -73,7 +74,7 @@ bool link_is_current(struct link *link, struct deadline deadline)
 	struct failure unheard;
 	struct place master;
 
-	if (link->server->scheme != SERVER_SENTINEL || clock_now() - link->named_at < NAMED_FOR)
+	if (redis_form(link->server) != REDIS_SENTINEL || clock_now() - link->named_at < NAMED_FOR)
 		return true;
 	/* Sentinels that do not answer are no reason to leave a server that does. */
 	if (sentinel_find(link->server, &link->route.first, &master,
@@ -146,7 +147,7 @@ enum io_result link_open(struct link *link, struct deadline deadline, struct fai
 		return IO_OK;
 	if (link->waiting)
 		link_drop(link);
-	if (link->server->scheme != SERVER_SENTINEL)
+	if (redis_form(link->server) != REDIS_SENTINEL)
 		return greet(link, deadline, failure);
 	do {
 		result = greet(link, deadline_within(deadline, GREET_LIMIT), failure);
@@ -180,7 +181,7 @@ enum io_result link_send(
 	link->moving = false;
 	/* Behind a SELECT that fails, the lock would be taken in database 0; behind a ROLE, perhaps
 	 * in a replica that can be written to. */
-	if (link->server->db != 0 || link->server->scheme == SERVER_SENTINEL)
+	if (link->server->db != 0 || redis_form(link->server) == REDIS_SENTINEL)
 		result = link_open(link, deadline, failure);
 	else if (!link->connection)
 		result = start(link, deadline, failure);

@@ -6,6 +6,7 @@
 
 #include "net/resolve.h"
 #include "redis/link/connection.h"
+#include "redis/redis_url.h"
 #include "redis/script/script.h"
 
 void peer_open(struct peer *peer, const struct server *list, size_t which)
@@ -14,7 +15,7 @@ void peer_open(struct peer *peer, const struct server *list, size_t which)
 
 	place_write(peer->name, sizeof(peer->name), endpoint->host, endpoint->port);
 	peer->server = *list;
-	peer->server.scheme = SERVER_REDIS;
+	peer->server.scheme = redis_scheme_of_one(list->tls, false);
 	peer->server.endpoints = &list->endpoints[which];
 	peer->server.endpoint_count = 1;
 	peer->server.text = peer->name;

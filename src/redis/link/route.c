@@ -7,6 +7,7 @@
 #include "base/failure.h"
 #include "net/resolve.h"
 #include "net/server.h"
+#include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/sentinel.h"
 
@@ -82,7 +83,7 @@ enum io_result route_connect(struct route *route, const struct server *server,
 	struct place place = route->once;
 	enum io_result io;
 
-	if (server->scheme == SERVER_SENTINEL)
+	if (redis_form(server) == REDIS_SENTINEL)
 		return connect_master(route, server, connection, lookup, deadline, failure);
 	if (place.host[0] != '\0') {
 		route->once.host[0] = '\0';
@@ -106,7 +107,7 @@ bool route_place(const struct route *route, const struct server *server, const c
 	const char *own = route->last.host;
 
 	if (own[0] == '\0')
-		own = server->scheme == SERVER_UNIX ? "localhost" : server->endpoints[0].host;
+		own = redis_form(server) == REDIS_SOCKET ? "localhost" : server->endpoints[0].host;
 	if (strcmp(host, "?") == 0 || port < 1 || port > 65535)
 		return false;
 	place->port = (int)port;

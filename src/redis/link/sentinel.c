@@ -31,7 +31,7 @@ static enum io_result request(
 
 static enum io_result ask_for_master(struct sentinel *sentinel, struct reply **reply)
 {
-	const char *words[] = {"SENTINEL", "get-master-addr-by-name", sentinel->server->service};
+	const char *words[] = {"SENTINEL", "get-master-addr-by-name", sentinel->server->path};
 
 	return request(sentinel, reply, 3, words);
 }
@@ -65,7 +65,7 @@ static enum io_result read_master(
 
 	if (reply_is_nil(reply)) {
 		failure_set(sentinel->failure, EXIT_CONFIG, "%s does not know the service '%s'",
-			sentinel->name, sentinel->server->service);
+			sentinel->name, sentinel->server->path);
 		return IO_AGAIN;
 	}
 	if (reply_error(reply)) {
@@ -164,11 +164,11 @@ enum io_result sentinel_find(const struct server *server, size_t *first, struct 
 	} while (round.silent > 0 && clock_now() < deadline.until);
 	if (round.ignorant == server->endpoint_count) {
 		failure_set(failure, EXIT_CONFIG, "no sentinel of %s knows the service '%s'",
-			server->text, server->service);
+			server->text, server->path);
 		return IO_FAILED;
 	}
 	failure_set(failure, round.failure.code, "no sentinel names a master for '%s': %s",
-		server->service, round.failure.text);
+		server->path, round.failure.text);
 	if (round.silent > 0)
 		return IO_TIMEOUT;
 	return round.failure.code == EXIT_UNREACHABLE ? IO_CLOSED : IO_FAILED;

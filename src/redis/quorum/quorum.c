@@ -26,11 +26,11 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 		return true;
 	quorum->keyed = attempt;
 	if (request->token)
-		strlcpy(quorum->token, request->token, sizeof(quorum->token));
+		strlcpy(quorum->lock.token, request->token, sizeof(quorum->lock.token));
 	else
-		quorum_write_token(quorum, attempt, quorum->token);
+		quorum_write_token(quorum, attempt, quorum->lock.token);
 	keys_free(&quorum->keys);
-	return keys_make(&quorum->keys, request->prefix, request->name, quorum->token) ||
+	return keys_make(&quorum->keys, request->prefix, request->name, quorum->lock.token) ||
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
 }
 
@@ -50,4 +50,14 @@ int64_t quorum_ttl_ms(const struct quorum *quorum)
 	if (quorum->granted_at != 0)
 		left -= (clock_now() - quorum->granted_at) / NANOS_PER_MS;
 	return left > request->ttl_ms ? left : request->ttl_ms;
+}
+
+void quorum_leave(struct lock *lock)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	struct failure unheard;
+
+	quorum_sync(quorum, &unheard);
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_forget(&quorum->peers[i]);
 }

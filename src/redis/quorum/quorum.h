@@ -82,7 +82,7 @@ struct quorum {
 	atomic_uint *attempt; /* shared by processes: a child may begin another attempt, and the
 				 token of the last one is what its parent has to give back */
 	unsigned keyed;       /* the attempt that token and keys are for */
-	char token[LOCK_TOKEN_SIZE], waiter[LOCK_TOKEN_SIZE];
+	char waiter[LOCK_TOKEN_SIZE];
 	struct keys keys, waiter_keys;
 	bool asked;     /* something of the last attempt may be left in a server */
 	bool enrolled;  /* we may stand in queues */
@@ -127,5 +127,8 @@ void quorum_record_settling(struct quorum *quorum, const struct lock_answer *ans
 
 /* The token of an attempt, by its number. */
 void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token);
+
+/* struct lock_service's: also before another attempt, after a child has used the connections. */
+void quorum_leave(struct lock *lock);
 
 #endif

@@ -6,7 +6,6 @@
 #include "redis/quorum/quorum.h"
 #include "redis/quorum/quorum_release.h"
 #include "redis/quorum/quorum_replies.h"
-#include "redis/quorum/quorum_service.h"
 #include "redis/quorum/quorum_tally.h"
 #include "redis/quorum/quorum_wait.h"
 #include "redis/script/script.h"
@@ -27,7 +26,7 @@ static bool send_acquire(struct quorum *quorum, size_t which, bool in_full)
 	const struct lock_request *request = &quorum->request;
 	struct call call;
 
-	call_begin(&call, &script_acquire, &quorum->keys, quorum->token);
+	call_begin(&call, &script_acquire, &quorum->keys, quorum->lock.token);
 	call_add(&call, quorum->mode);
 	call_add_number(&call, request->ttl_ms);
 	call_add_number(&call, request->queues ? LEASE_MS : 0);
@@ -51,7 +50,7 @@ bool quorum_send_confirm(struct quorum *quorum, size_t which, bool in_full)
 {
 	struct call call;
 
-	call_begin(&call, &script_confirm, &quorum->keys, quorum->token);
+	call_begin(&call, &script_confirm, &quorum->keys, quorum->lock.token);
 	call_add_number(&call, (int64_t)quorum->fence);
 	call_add_number(&call, quorum_ttl_ms(quorum));
 	call_add_number(&call, quorum->ticket);
@@ -84,7 +83,7 @@ bool quorum_begin(struct quorum *quorum, struct failure *failure)
 	quorum_stop_listening(quorum);
 	/* One that another process was killed in, perhaps: its connections are of no use. */
 	if (quorum->asked) {
-		quorum_reset(&quorum->lock);
+		quorum_leave(&quorum->lock);
 		quorum_release(&quorum->lock, NULL,
 			(struct deadline){.until = clock_now() + QUORUM_SHARE, .cancel_fd = -1},
 			&quorum->scratch);

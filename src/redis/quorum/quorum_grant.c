@@ -180,12 +180,9 @@ static const struct vote *find_vote(const struct quorum *quorum, enum vote_kind 
 
 static void report_grant(struct quorum *quorum, struct lock_answer *answer)
 {
-	const struct vote *vote = find_vote(quorum, VOTE_CONFIRMED);
-
 	answer->result = LOCK_GRANTED;
 	answer->asked_at = quorum_proved_at(quorum);
-	answer->fence = answer->generation = quorum->fence;
-	answer->since_us = vote->since_us;
+	answer->fence = quorum->fence;
 	for (size_t i = 0; i < quorum->count; i++)
 		answer->unsettled |= quorum->votes[i].unsettled;
 	answer->granted_at = quorum->granted_at = clock_now();
@@ -209,8 +206,7 @@ static void report_within(struct quorum *quorum, struct lock_answer *answer)
 	}
 	answer->result = LOCK_WITHIN;
 	answer->asked_at = quorum->asked_at;
-	answer->fence = answer->generation = quorum->fence;
-	answer->since_us = find_vote(quorum, VOTE_WITHIN)->since_us;
+	answer->fence = quorum->fence;
 	answer->granted_at = quorum->granted_at = clock_now();
 	answer->whole = true;
 	answer->covered = covered >= quorum->majority;
@@ -284,7 +280,6 @@ static void attempt(
 {
 	bool promised;
 
-	replies_clear(answer);
 	collect_votes(quorum, tries, deadline);
 	if (quorum->request.detached)
 		read_late(quorum, share_limit(quorum, 0, deadline));
@@ -372,7 +367,7 @@ void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 		quorum->look_at = answer->look_at;
 		quorum_record_settling(quorum, answer);
 		quorum->listen_until = 0;
-		quorum->foreign = answer->foreign;
+		quorum->foreign = answer->foreign != NULL;
 		break;
 	default:
 		break;

@@ -1,7 +1,7 @@
 /*
  * What the servers of a quorum know of locks, as one. Each is asked by a thread of its own, as a
- * single server is. A lock is held by whom a majority names, counting those that are silent; where
- * a server says otherwise, that is told as well.
+ * single server is. A lock is held by the owner that a majority names, counting those that are
+ * silent; if a server says otherwise, that is told as well.
  */
 #include "redis/quorum/quorum_list.h"
 
@@ -24,27 +24,25 @@ struct witness {
 	struct peer peer;
 	pthread_t thread;
 	bool started, answered;
-	const char *prefix;
-	char *const *patterns;
-	size_t pattern_count;
-	bool idle_too;
+	const struct lock_query *query; /* borrowed */
 	struct deadline deadline;
 	struct failure failure;
 	struct lock_list views;
 };
 
-/* A view, and who told it. */
+/* A view, and which server told it. */
 struct entry {
 	const struct lock_view *view;
 	const struct witness *witness;
 };
 
 struct listing {
-	struct witness *witnesses; /* owned; count of them */
+	const struct server *server;    /* borrowed */
+	const struct lock_query *query; /* borrowed */
+	struct witness *witnesses;      /* owned; count of them */
 	size_t count, majority, silent;
 	struct entry *entries; /* owned */
 	size_t entry_count;
-	bool idle_too;
 };
 
 /* --- Asking --------------------------------------------------------------------------------- */
@@ -52,10 +50,14 @@ struct listing {
 static void *ask(void *argument)
 {
 	struct witness *witness = argument;
+	void *single =
+		single_list_ops.open(&witness->peer.server, witness->query, &witness->failure);
 
-	witness->answered = single_list(&witness->peer.server, witness->prefix, witness->patterns,
-		witness->pattern_count, witness->idle_too, lock_list_take, &witness->views,
-		witness->deadline, &witness->failure);
+	if (!single)
+		return NULL;
+	witness->answered = single_list_ops.look(
+		single, lock_list_take, &witness->views, witness->deadline, &witness->failure);
+	single_list_ops.close(single);
 	return NULL;
 }
 
@@ -305,7 +307,7 @@ static bool show_lock(const struct listing *listing, const struct entry *entries
 	view.waiters = waiters;
 	write_dissent(listing, entries, count, &view, dissent);
 	view.dissent = dissent[0] != '\0' ? dissent : NULL;
-	if (is_held(&view) || view.waiter_count > 0 || listing->idle_too || holder)
+	if (is_held(&view) || view.waiter_count > 0 || listing->query->idle_too || holder)
 		show(&view, context);
 	free(waiters);
 	return true;
@@ -351,49 +353,74 @@ static bool show_all(const struct listing *listing,
 	return true;
 }
 
-static void close_listing(struct listing *listing)
+static void forget_views(struct listing *listing)
 {
 	for (size_t i = 0; i < listing->count; i++)
 		lock_list_free(&listing->witnesses[i].views);
-	free(listing->witnesses);
 	free(listing->entries);
+	listing->entries = NULL;
+	listing->entry_count = 0;
+	listing->silent = 0;
 }
 
-bool quorum_list(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, bool idle_too,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct deadline deadline, struct failure *failure)
+static void *quorum_list_open(
+	const struct server *server, const struct lock_query *query, struct failure *failure)
 {
-	struct listing listing = {
-		.witnesses = calloc(server->endpoint_count, sizeof(*listing.witnesses)),
-		.count = server->endpoint_count,
-		.majority = server->endpoint_count / 2 + 1,
-		.idle_too = idle_too,
-	};
+	struct listing *listing;
+
+	if (server->endpoint_count > PEERS_MOST) {
+		quorum_refuse_many(server, failure);
+		return NULL;
+	}
+	listing = calloc(1, sizeof(*listing));
+	if (listing)
+		listing->witnesses = calloc(server->endpoint_count, sizeof(*listing->witnesses));
+	if (!listing || !listing->witnesses) {
+		free(listing);
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	listing->server = server;
+	listing->query = query;
+	listing->count = server->endpoint_count;
+	listing->majority = server->endpoint_count / 2 + 1;
+	return listing;
+}
+
+/* Each look has connections of its own. */
+static bool quorum_list_look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
+{
+	struct listing *listing = state;
 	bool good;
 
-	if (!listing.witnesses)
-		return failure_set(failure, EXIT_SYSTEM, "out of memory");
-	if (listing.count > PEERS_MOST) {
-		free(listing.witnesses);
-		return quorum_refuse_many(server, failure);
-	}
-	for (size_t i = 0; i < listing.count; i++) {
-		struct witness *witness = &listing.witnesses[i];
+	for (size_t i = 0; i < listing->count; i++) {
+		struct witness *witness = &listing->witnesses[i];
 
-		peer_open(&witness->peer, server, i);
-		witness->prefix = prefix;
-		witness->patterns = patterns;
-		witness->pattern_count = pattern_count;
-		witness->idle_too = idle_too;
-		witness->deadline = deadline_within(deadline, SHARE_MOST);
+		*witness = (struct witness){
+			.query = listing->query, .deadline = deadline_within(deadline, SHARE_MOST)};
+		peer_open(&witness->peer, listing->server, i);
 	}
-	ask_all(&listing);
-	good = listing.count - listing.silent >= listing.majority || fail(&listing, failure);
-	for (size_t i = 0; good && i < listing.count; i++)
-		good = !listing.witnesses[i].views.out_of_memory || fail(&listing, failure);
-	if (good && !(gather(&listing) && show_all(&listing, show, context)))
+	ask_all(listing);
+	good = listing->count - listing->silent >= listing->majority || fail(listing, failure);
+	for (size_t i = 0; good && i < listing->count; i++)
+		good = !listing->witnesses[i].views.out_of_memory || fail(listing, failure);
+	if (good && !(gather(listing) && show_all(listing, show, context)))
 		good = failure_set(failure, EXIT_SYSTEM, "out of memory");
-	close_listing(&listing);
+	forget_views(listing);
 	return good;
 }
+
+static void quorum_list_close(void *state)
+{
+	struct listing *listing = state;
+
+	free(listing->witnesses);
+	free(listing);
+}
+
+const struct lock_list_ops quorum_list_ops = {
+	.open = quorum_list_open,
+	.look = quorum_list_look,
+	.close = quorum_list_close,
+};

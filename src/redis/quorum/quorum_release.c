@@ -27,13 +27,13 @@ static bool send_parting(struct quorum *quorum, size_t which, bool waiting,
 	struct call call;
 
 	if (!waiting && quorum_by_token(quorum)) {
-		call_begin(&call, &script_detached_release, &quorum->keys, quorum->token);
+		call_begin(&call, &script_detached_release, &quorum->keys, quorum->lock.token);
 		call_add(&call, "");
 		return peer_send(&quorum->peers[which],
 			(struct peer_due){PEER_RELEASE, quorum->keyed}, &call, in_full);
 	}
 	call_begin(&call, &script_release, waiting ? &quorum->waiter_keys : &quorum->keys,
-		waiting ? quorum->waiter : quorum->token);
+		waiting ? quorum->waiter : quorum->lock.token);
 	call_add(&call, quorum->mode);
 	call_add_number(&call, inside ? 0 : release_terms->keep_ms);
 	call_add_number(&call, (int64_t)fence);
@@ -205,7 +205,6 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 	enum deadline_end end = DEADLINE_READY;
 	nanos began;
 
-	replies_clear(answer);
 	answer->result = LOCK_RELEASED;
 	if (!quorum->asked && !quorum->enrolled)
 		return;
@@ -251,7 +250,7 @@ static bool send_force(struct quorum *quorum, size_t which, bool in_full)
 {
 	struct call call;
 
-	call_begin(&call, &script_force, &quorum->keys, quorum->token);
+	call_begin(&call, &script_force, &quorum->keys, quorum->lock.token);
 	return peer_send(&quorum->peers[which], (struct peer_due){PEER_FORCE, quorum->keyed}, &call,
 		in_full);
 }
@@ -267,7 +266,7 @@ static void report_broken(struct quorum *quorum,
 {
 	struct lock_answer *held = &quorum->scratch;
 
-	replies_clear(held);
+	memset(held, 0, sizeof(*held));
 	quorum_busy(quorum, held);
 	tell(held, context);
 }
@@ -280,7 +279,6 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	size_t answered = 0;
 	enum deadline_end end = DEADLINE_READY;
 
-	replies_clear(answer);
 	quorum->repeat = repeat_force;
 	for (size_t i = 0; i < quorum->count; i++)
 		peer_connect(&quorum->peers[i]);

@@ -115,12 +115,12 @@ static void begin_renewal(struct quorum *quorum, int64_t since_us, struct call *
 	bool inside = around->token[0] != '\0';
 
 	if (quorum_by_token(quorum)) {
-		call_begin(call, &script_detached_renew, &quorum->keys, quorum->token);
+		call_begin(call, &script_detached_renew, &quorum->keys, quorum->lock.token);
 		call_add_number(call, quorum->request.ttl_ms);
 		return;
 	}
 	owner_record_write(who, quorum->mode, since_us, quorum->text);
-	call_begin(call, &script_renew, &quorum->keys, quorum->token);
+	call_begin(call, &script_renew, &quorum->keys, quorum->lock.token);
 	call_add(call, quorum->mode);
 	call_add_number(call, quorum_ttl_ms(quorum));
 	call_add_number(call, (int64_t)quorum->fence);
@@ -204,7 +204,7 @@ static void report_renewal(struct quorum *quorum, struct lock_answer *answer)
 {
 	answer->result = quorum_count_word(quorum, WORD_AGAIN) > 0 ? LOCK_SET_AGAIN : LOCK_GRANTED;
 	answer->asked_at = quorum_proved_at(quorum);
-	answer->fence = answer->generation = quorum->fence;
+	answer->fence = quorum->fence;
 	quorum_report_flaw(quorum, answer);
 }
 
@@ -256,7 +256,6 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	nanos began = clock_now();
 	enum deadline_end end = DEADLINE_READY;
 
-	replies_clear(answer);
 	quorum_unwatch(quorum);
 	quorum_catch_up(quorum);
 	quorum->repeat = repeat_renewal;

@@ -40,7 +40,7 @@ static void read_busy(
 	vote->kind = VOTE_BUSY;
 	vote->touched = false;
 	strlcpy(vote->holder, answer->holder_token, sizeof(vote->holder));
-	vote->foreign = answer->foreign;
+	vote->foreign = answer->foreign != NULL;
 	vote->known = answer->known;
 	vote->owner = answer->holder;
 	vote->held_ms = answer->held_ms;
@@ -76,13 +76,13 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 		refuse_twice(quorum, vote, peer);
 		return;
 	}
-	replies_clear(answer);
-	replies_read_take(&peer->link, reply, answer);
+	memset(answer, 0, sizeof(*answer));
+	replies_read_take(&peer->link, reply, answer, NULL);
 	switch (answer->result) {
 	case LOCK_GRANTED:
 		vote->kind = VOTE_GRANTED;
 		vote->fence = answer->fence;
-		vote->since_us = answer->since_us;
+		vote->since_us = replies_own(answer)->since_us;
 		vote->unsettled = answer->unsettled;
 		break;
 	case LOCK_BUSY:
@@ -93,7 +93,7 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 		vote->touched = !answer->covered;
 		vote->covered = answer->covered;
 		vote->fence = answer->fence;
-		vote->since_us = answer->since_us;
+		vote->since_us = replies_own(answer)->since_us;
 		vote->had = true;
 		vote->proved_at = quorum->asked_at;
 		strlcpy(vote->holder, answer->holder_token, sizeof(vote->holder));
@@ -275,7 +275,7 @@ static void heed(
 			record_nonsense(vote, peer);
 		else if (reply_count(reply_at(reply, 2)) > 0 ||
 			 reply_integer(reply_at(reply, 3)) == 1)
-			single_read_stay(reply, &quorum->scratch);
+			replies_read_stay(reply, &quorum->scratch);
 		break;
 	}
 }

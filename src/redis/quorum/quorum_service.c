@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "redis/check/server_check.h"
 #include "redis/quorum/quorum.h"
 #include "redis/quorum/quorum_attempt.h"
 #include "redis/quorum/quorum_grant.h"
@@ -14,6 +15,8 @@
 #include "redis/quorum/quorum_release.h"
 #include "redis/quorum/quorum_renew.h"
 #include "redis/quorum/quorum_wait.h"
+#include "redis/redis_service.h"
+#include "redis/redis_url.h"
 #include "redis/script/script.h"
 
 static void quorum_close(struct lock *lock)
@@ -33,24 +36,6 @@ static void quorum_close(struct lock *lock)
 	free(quorum->peers);
 	free(quorum->votes);
 	free(quorum);
-}
-
-/* A majority of servers is none of shares, and there is no order of waiting. */
-static bool is_possible(
-	const struct server *server, const struct lock_request *request, struct failure *failure)
-{
-	if (request->mode != LOCK_EXCLUSIVE)
-		return failure_set(failure, EXIT_USAGE,
-			"%s needs one server: on a quorum a lock is exclusive",
-			request->mode == LOCK_SHARED ? "--shared" : "--permits");
-	if (request->replicas > 0)
-		return failure_set(failure, EXIT_USAGE,
-			"--wait-replicas needs one server: a quorum's have no replicas to wait "
-			"for");
-	if (request->priority != 0)
-		return failure_set(failure, EXIT_USAGE,
-			"--priority needs one server: a quorum has no order of waiting");
-	return server->endpoint_count <= PEERS_MOST || quorum_refuse_many(server, failure);
 }
 
 static bool prepare(struct quorum *quorum, const struct server *server, struct failure *failure)
@@ -84,8 +69,10 @@ static struct lock *quorum_open(
 {
 	struct quorum *quorum;
 
-	if (!is_possible(server, request, failure))
+	if (server->endpoint_count > PEERS_MOST) {
+		quorum_refuse_many(server, failure);
 		return NULL;
+	}
 	quorum = calloc(1, sizeof(*quorum));
 	if (!quorum) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
@@ -95,7 +82,7 @@ static struct lock *quorum_open(
 	quorum->request = *request;
 	quorum->server = server->text;
 	quorum->watch = quorum->mend = -1;
-	quorum->asked = request->token != NULL; /* whoever has a token has been here before */
+	quorum->asked = request->token != NULL; /* the one that has a token was here before */
 	owner_record_mode(request, quorum->mode);
 	owner_record_text(request, quorum->text);
 	keys_once(request->once, quorum->once);
@@ -105,49 +92,59 @@ static struct lock *quorum_open(
 	return NULL;
 }
 
-static enum lock_result quorum_verify(
-	struct lock *lock, struct lock_answer *answer, struct deadline deadline)
-{
-	(void)lock;
-	(void)deadline;
-	answer->handed_count = 0; /* nobody is ever handed the lock: he is woken, and tries */
-	return LOCK_RELEASED;
-}
-
 static int quorum_watch_fd(const struct lock *lock)
 {
 	return ((const struct quorum *)lock)->watch;
 }
 
-static const char *quorum_token(const struct lock *lock)
+static void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
-	return ((const struct quorum *)lock)->token;
+	answer->result = quorum_ask(lock, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		quorum_answer(lock, deadline, answer);
 }
 
-const struct lock_service quorum_service = {
-	.open = quorum_open,
-	.close = quorum_close,
+/* A majority of servers is none of shares, and there is no order of waiting. */
+static const struct lock_lack lacks[] = {
+	{LOCK_CAN_SHARE | LOCK_CAN_PERMITS, "its lock is exclusive; one server has that"},
+	{LOCK_CAN_PRIORITY | LOCK_CAN_JOIN, "it has no order of waiting; one server has"},
+	{LOCK_CAN_REPLICATE, "its servers have no replicas to wait for; one server may have"},
+	{0},
+};
+
+static bool quorum_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	return server_check(server, &redis_service, request, take, context, failure);
+}
+
+/* None is ever handed the lock: a waiter is woken, and tries. */
+static const struct lock_overlap quorum_overlap = {
 	.ask = quorum_ask,
 	.answer = quorum_answer,
 	.adopt_answer = quorum_adopt_answer,
-	.wait = quorum_wait,
-	.renew = quorum_renew,
-	.release = quorum_release,
 	.release_finish = quorum_release,
-	.force = quorum_force,
-	.verify = quorum_verify,
-	.reset = quorum_reset,
-	.watch_fd = quorum_watch_fd,
-	.token = quorum_token,
-	.list = quorum_list,
 };
 
-void quorum_reset(struct lock *lock)
-{
-	struct quorum *quorum = (struct quorum *)lock;
-	struct failure unheard;
-
-	quorum_sync(quorum, &unheard);
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_forget(&quorum->peers[i]);
-}
+const struct lock_service quorum_service = {
+	.name = "a quorum",
+	.schemes = redis_quorum_schemes,
+	.forms = "redis+quorum://host,host,host[/db]",
+	.can = LOCK_CAN_RECORD | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
+	.lacks = lacks,
+	.password_variable = "REDISCLI_AUTH",
+	.read_url = redis_read_url,
+	.open = quorum_open,
+	.close = quorum_close,
+	.take = quorum_take,
+	.renew = quorum_renew,
+	.release = quorum_release,
+	.leave = quorum_leave,
+	.wait = quorum_wait,
+	.watch_fd = quorum_watch_fd,
+	.force = quorum_force,
+	.check = quorum_check,
+	.list = &quorum_list_ops,
+	.overlap = &quorum_overlap,
+};

@@ -4,12 +4,25 @@
 #include <bsd/string.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
-#include "redis/single/single.h"
+#include "redis/link/link.h"
+
+_Static_assert(sizeof(struct replies_own) <= LOCK_OWN_SIZE, "it has to fit into an answer");
+
+const struct replies_own *replies_own(const struct lock_answer *answer)
+{
+	return (const struct replies_own *)(const void *)answer->own;
+}
+
+static struct replies_own *own_of(struct lock_answer *answer)
+{
+	return (struct replies_own *)(void *)answer->own;
+}
 
 static uint64_t read_fence(const struct reply *reply)
 {
@@ -23,8 +36,8 @@ static void fail_nonsense(const struct link *link, struct lock_answer *answer)
 }
 
 /* A fencing token that nobody can compare is none. */
-static void read_grant(
-	const struct link *link, const struct reply *reply, struct lock_answer *answer)
+static void read_grant(const struct link *link, const struct reply *reply,
+	struct lock_answer *answer, struct handed *handed)
 {
 	int64_t fence = reply_integer(reply_at(reply, 2));
 
@@ -35,14 +48,14 @@ static void read_grant(
 	answer->result = LOCK_GRANTED;
 	answer->asked_at = link->sent_at;
 	answer->granted_at = clock_now();
-	answer->since_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
+	own_of(answer)->since_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
 	answer->fence = (uint64_t)fence;
-	answer->generation = read_fence(reply_at(reply, 3));
-	replies_read_handed(reply_at(reply, 4), answer);
+	own_of(answer)->generation = read_fence(reply_at(reply, 3));
+	replies_read_handed(reply_at(reply, 4), handed);
 	answer->unsettled = reply_at(reply, 5) != NULL;
 }
 
-static void read_busy(const struct reply *reply, struct lock_answer *answer)
+static void read_busy(const struct reply *reply, struct lock_answer *answer, struct handed *handed)
 {
 	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
 	int64_t left = reply_within(reply_at(reply, 5), -1, REPLIES_MS_MOST);
@@ -51,19 +64,21 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer)
 
 	answer->result = LOCK_BUSY;
 	answer->fence = read_fence(reply_at(reply, 2));
-	answer->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
+	own_of(answer)->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
 	answer->rank = (int)reply_within(reply_at(reply, 4), -1, REPLIES_RANK_MOST);
 	answer->free_in_ms = left;
 	answer->look_at =
 		left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + REPLIES_LOOK_AFTER;
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
 	answer->known = owner_record_read(&record, reply_text(reply_at(reply, 7)));
-	answer->foreign = !answer->known && answer->holder_token[0] != '\0';
+	answer->foreign =
+		!answer->known && answer->holder_token[0] != '\0' ? REPLIES_FOREIGN : NULL;
 	if (answer->known) {
 		answer->holder = record.owner;
 		answer->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
 	}
-	replies_read_handed(reply_at(reply, 8), answer);
+	replies_read_handed(reply_at(reply, 8), handed);
+	own_of(answer)->handed_on = reply_count(reply_at(reply, 8)) > 0;
 	answer->settling_ms = reply_within(reply_at(reply, 9), 0, REPLIES_MS_MOST);
 	answer->up_ms = reply_within(reply_at(reply, 10), 0, REPLIES_MS_MOST);
 }
@@ -78,10 +93,10 @@ static void read_within(
 	answer->result = LOCK_WITHIN;
 	answer->asked_at = link->sent_at;
 	answer->granted_at = clock_now();
-	answer->since_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
+	own_of(answer)->since_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
 	answer->fence = read_fence(reply_at(reply, 3));
-	answer->generation = read_fence(reply_at(reply, 4));
+	own_of(answer)->generation = read_fence(reply_at(reply, 4));
 	answer->whole = mode && *mode == 'x';
 	answer->covered = reply_integer(reply_at(reply, 8)) == 1;
 }
@@ -97,7 +112,8 @@ void around_learn(struct around *around, const struct lock_answer *answer, const
 	around->ended = reply_integer(reply_at(reply, 7)) == 1;
 }
 
-static void read_already(const struct reply *reply, struct lock_answer *answer)
+static void read_already(
+	const struct reply *reply, struct lock_answer *answer, struct handed *handed)
 {
 	answer->result = LOCK_ALREADY;
 	answer->done_ms = (reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST) -
@@ -105,7 +121,7 @@ static void read_already(const struct reply *reply, struct lock_answer *answer)
 			  1000;
 	if (answer->done_ms < 0)
 		answer->done_ms = 0;
-	replies_read_handed(reply_at(reply, 3), answer);
+	replies_read_handed(reply_at(reply, 3), handed);
 }
 
 static void read_size(
@@ -119,16 +135,16 @@ static void read_size(
 		link_server_name(link), reply_integer(reply_at(reply, 1)));
 }
 
-void replies_read_take(
-	const struct link *link, const struct reply *reply, struct lock_answer *answer)
+void replies_read_take(const struct link *link, const struct reply *reply,
+	struct lock_answer *answer, struct handed *handed)
 {
 	const char *word = reply_text(reply_at(reply, 0));
 
 	strlcpy(answer->server, link->route.text, sizeof(answer->server));
 	if (word && strcmp(word, "granted") == 0) {
-		read_grant(link, reply, answer);
+		read_grant(link, reply, answer, handed);
 	} else if (word && strcmp(word, "busy") == 0) {
-		read_busy(reply, answer);
+		read_busy(reply, answer, handed);
 	} else if (word && strcmp(word, "within") == 0) {
 		read_within(link, reply, answer);
 	} else if (word && strcmp(word, "deadlock") == 0) {
@@ -142,7 +158,7 @@ void replies_read_take(
 	} else if (word && strcmp(word, "size") == 0) {
 		read_size(link, reply, answer);
 	} else if (word && strcmp(word, "already") == 0) {
-		read_already(reply, answer);
+		read_already(reply, answer, handed);
 	} else if (word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_LOST;
 	} else {
@@ -150,19 +166,30 @@ void replies_read_take(
 	}
 }
 
-void replies_clear(struct lock_answer *answer)
+void replies_read_handed(const struct reply *list, struct handed *handed)
 {
-	memset(answer, 0, offsetof(struct lock_answer, handed));
-}
-
-void replies_read_handed(const struct reply *list, struct lock_answer *answer)
-{
-	answer->handed_count = 0;
-	for (size_t i = 0; i < reply_count(list) && i < LOCK_HANDED_MOST; i++) {
+	if (!handed)
+		return;
+	handed->count = 0;
+	for (size_t i = 0; i < reply_count(list) && i < HANDED_MOST; i++) {
 		const char *token = reply_text(reply_at(list, i));
 
 		if (token)
-			strlcpy(answer->handed[answer->handed_count++], token, LOCK_TOKEN_SIZE);
+			strlcpy(handed->tokens[handed->count++], token, LOCK_TOKEN_SIZE);
+	}
+}
+
+void replies_read_stay(const struct reply *reply, struct lock_answer *answer)
+{
+	const struct reply *list = reply_at(reply, 2);
+
+	answer->around = reply_integer(reply_at(reply, 3)) == 1;
+	answer->inside_count = 0;
+	for (size_t i = 0; i < reply_count(list) && i < LOCK_INSIDE_MOST; i++) {
+		const char *pid = reply_text(reply_at(list, i));
+
+		if (pid)
+			answer->inside[answer->inside_count++] = (pid_t)strtol(pid, NULL, 10);
 	}
 }
 

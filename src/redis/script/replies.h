@@ -16,19 +16,50 @@ struct reply;
 #define REPLIES_US_MOST   OWNER_RECORD_US_MOST
 #define REPLIES_RANK_MOST 1000000
 
+#define HANDED_MOST     64
+#define REPLIES_FOREIGN "another Redis client"
 /* So long after a moment that a server named one looks again: it is surely past then. */
 #define REPLIES_LOOK_AFTER (5 * NANOS_PER_MS)
 
-/* Everything but handed[], which is large. */
-void replies_clear(struct lock_answer *answer);
+/* What a keeper learns from a reply and the front needs (lock_answer.own). */
+struct replies_own {
+	uint64_t generation; /* of a batch of sharers; the fencing token of an exclusive lock */
+	int64_t since_us;    /* the grant, by the server's clock */
+	uint64_t ticket;     /* LOCK_BUSY: our place in the queue; 0: none */
+	bool handed_on;      /* LOCK_BUSY: the request has handed the lock to another */
+};
 
-/* Reads a list of tokens; at most LOCK_HANDED_MOST. */
-void replies_read_handed(const struct reply *list, struct lock_answer *answer);
+const struct replies_own *replies_own(const struct lock_answer *answer);
 
-/* All of an answer to a request to acquire, but for LOCK_FAILED's cause where there was no reply.
- */
-void replies_read_take(
-	const struct link *link, const struct reply *reply, struct lock_answer *answer);
+/* The tokens that a request handed the lock to (scripts.md 4). */
+struct handed {
+	int count;
+	char tokens[HANDED_MOST][LOCK_TOKEN_SIZE];
+};
+
+/* Reads a list of tokens; at most HANDED_MOST. */
+void replies_read_handed(const struct reply *list, struct handed *handed);
+
+/* The holder around ours, inside which a lock is held: for renewals and the release. */
+struct around {
+	char token[LOCK_TOKEN_SIZE]; /* "": none */
+	char mode[OWNER_RECORD_MODE];
+	char who[OWNER_RECORD_SIZE]; /* its record, should the server forget it */
+	bool ended;                  /* it was given back, as far as is known */
+};
+
+/* What is known of it, from LOCK_WITHIN; by the reply itself more than by what is left of it in the
+ * answer (NULL: there is none). */
+void around_learn(struct around *around, const struct lock_answer *answer, const char *mode,
+	const struct reply *reply);
+
+/* With whom the lock stays, from the reply to a release. */
+void replies_read_stay(const struct reply *reply, struct lock_answer *answer);
+
+/* All of an answer to a request to acquire, into one that is zero; but for LOCK_FAILED's cause if
+ * there was no reply. handed may be NULL: it is of no interest. */
+void replies_read_take(const struct link *link, const struct reply *reply,
+	struct lock_answer *answer, struct handed *handed);
 
 /* False: it is none of the answers of detached.lua, by which nothing was changed. Else LOCK_LOST,
  * with the reason. */

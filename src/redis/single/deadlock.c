@@ -75,7 +75,7 @@ static enum io_result ask(struct single *single, const char *next, struct reply 
 	struct call call;
 	enum io_result io;
 
-	call_begin(&call, &script_circle, &single->keys, single->token);
+	call_begin(&call, &script_circle, &single->keys, single->lock.token);
 	call_add_number(&call, (int64_t)single->ticket);
 	call_add(&call, deadlock->proof);
 	call_add(&call, deadlock->asked);
@@ -147,8 +147,8 @@ enum io_result deadlock_look(struct single *single, struct failure *failure)
 	enum io_result io;
 
 	if (!only_proves)
-		snprintf(next, sizeof(next), "%.32s%u", single->token + owner_length(single->token),
-			++deadlock->round);
+		snprintf(next, sizeof(next), "%.32s%u",
+			single->lock.token + owner_length(single->lock.token), ++deadlock->round);
 	io = ask(single, next, &reply);
 	deadlock->proof[0] = '\0';
 	/* Whoever asks for proof has seen a circle: we shall see it too. */

@@ -1,4 +1,4 @@
-/* Breaking a lock, whoever has it. */
+/* Breaking a lock, whatever holds it. */
 #include "redis/single/force.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "redis/script/script.h"
 #include "redis/single/single.h"
 
-/* Each of those who held it, from his record. */
+/* Each of those that held it, from its record. */
 static void report_holders(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
@@ -20,11 +20,11 @@ static void report_holders(const struct reply *reply,
 	for (size_t i = 0; i < reply_count(holders); i++) {
 		struct owner_record record;
 
-		replies_clear(&held);
+		memset(&held, 0, sizeof(held));
 		held.result = LOCK_BUSY;
 		held.free_in_ms = reply_within(reply_at(reply, 2), -1, REPLIES_MS_MOST);
 		held.known = owner_record_read(&record, reply_text(reply_at(holders, i)));
-		held.foreign = !held.known;
+		held.foreign = held.known ? NULL : REPLIES_FOREIGN;
 		if (held.known) {
 			held.holder = record.owner;
 			held.held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
@@ -36,7 +36,7 @@ static void report_holders(const struct reply *reply,
 /* False: it is no answer to this. */
 static bool read_force(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context,
-	struct lock_answer *answer)
+	struct lock_answer *answer, struct handed *handed)
 {
 	const char *word = reply_text(reply_at(reply, 0));
 	bool broken = word && strcmp(word, "broken") == 0;
@@ -44,13 +44,13 @@ static bool read_force(const struct reply *reply,
 	if (!broken && (!word || strcmp(word, "free") != 0))
 		return false;
 	answer->result = broken ? LOCK_RELEASED : LOCK_GONE;
-	replies_read_handed(reply_at(reply, 4), answer);
+	replies_read_handed(reply_at(reply, 4), handed);
 	report_holders(reply, tell, context);
 	return true;
 }
 
-/* Repeated only where the server said that it did nothing: a second one would hit whoever got the
- * lock by the first. */
+/* Repeated only if the server said that it did nothing: a second one would hit the owner that got
+ * the lock by the first. */
 void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
@@ -60,8 +60,7 @@ void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	struct call call;
 	enum io_result io;
 
-	replies_clear(answer);
-	call_begin(&call, &script_force, &single->keys, single->token);
+	call_begin(&call, &script_force, &single->keys, single->lock.token);
 	do {
 		io = link_send(link, &call, deadline, &answer->failure);
 		if (io == IO_OK)
@@ -70,7 +69,7 @@ void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	answer->result = single_result(io, deadline);
 	if (io != IO_OK)
 		return;
-	if (!read_force(reply, tell, context, answer)) {
+	if (!read_force(reply, tell, context, answer, &single->handed)) {
 		answer->result = LOCK_FAILED;
 		error_reply_nonsense(&answer->failure, link_server_name(link));
 	}

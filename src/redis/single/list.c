@@ -29,11 +29,8 @@ struct listing {
 	struct link own;    /* with the URL's server */
 	struct link *nodes; /* owned; with a Cluster's masters */
 	size_t node_count;
-	struct link *link; /* borrowed; the one in use */
-	const char *prefix;
-	char *const *patterns;
-	size_t pattern_count;
-	bool idle_too;
+	struct link *link;              /* borrowed; the one in use */
+	const struct lock_query *query; /* borrowed */
 	struct deadline deadline;
 	nanos span; /* for each answer, as many as there may be */
 	struct failure *failure;
@@ -77,14 +74,14 @@ static bool is_glob(const char *pattern)
 /* Whether a NAME is among those asked for. */
 static bool listing_is_wanted(const struct listing *listing, const char *name)
 {
-	for (size_t i = 0; i < listing->pattern_count; i++) {
-		const char *pattern = listing->patterns[i];
+	for (size_t i = 0; i < listing->query->pattern_count; i++) {
+		const char *pattern = listing->query->patterns[i];
 
 		/* A backslash in a NAME is one. */
 		if (is_glob(pattern) ? fnmatch(pattern, name, 0) == 0 : strcmp(pattern, name) == 0)
 			return true;
 	}
-	return listing->pattern_count == 0;
+	return listing->query->pattern_count == 0;
 }
 
 static bool keep_name(struct listing *listing, const char *name, size_t length)
@@ -106,15 +103,15 @@ static bool keep_name(struct listing *listing, const char *name, size_t length)
  * remembers of it. */
 static bool handle_key(struct listing *listing, const char *key)
 {
-	size_t prefix_length = strlen(listing->prefix);
+	size_t prefix_length = strlen(listing->query->prefix);
 	size_t length;
-	const char *name = keys_lock_name(key, "queue", listing->prefix, &length);
+	const char *name = keys_lock_name(key, "queue", listing->query->prefix, &length);
 
-	if (!name && listing->idle_too)
-		name = keys_lock_name(key, "meta", listing->prefix, &length);
+	if (!name && listing->query->idle_too)
+		name = keys_lock_name(key, "meta", listing->query->prefix, &length);
 	if (!name) {
 		/* A server that was asked for this prefix may answer anything. */
-		if (strncmp(key, listing->prefix, prefix_length) != 0)
+		if (strncmp(key, listing->query->prefix, prefix_length) != 0)
 			return true;
 		name = key + prefix_length;
 		length = strlen(name);
@@ -184,9 +181,9 @@ static bool scan_all(struct listing *listing, const char *pattern)
 {
 	struct place *places;
 	size_t count;
-	bool good =
-		listing_done(listing, cluster_masters_find(listing->link, listing->prefix, &places,
-					      &count, listing->deadline, listing->failure));
+	bool good = listing_done(
+		listing, cluster_masters_find(listing->link, listing->query->prefix, &places,
+				 &count, listing->deadline, listing->failure));
 
 	if (!good || count == 0) {
 		free(places);
@@ -213,21 +210,21 @@ static int compare_names(const void *a, const void *b)
  * where a pattern or all are asked for; else those that are named. */
 static bool listing_find_names(struct listing *listing)
 {
-	bool scans = listing->pattern_count == 0;
+	bool scans = listing->query->pattern_count == 0;
 	char *pattern;
 	bool good = true;
 
-	for (size_t i = 0; i < listing->pattern_count; i++)
-		scans = scans || is_glob(listing->patterns[i]);
+	for (size_t i = 0; i < listing->query->pattern_count; i++)
+		scans = scans || is_glob(listing->query->patterns[i]);
 	if (scans) {
-		pattern = keys_pattern(listing->prefix);
+		pattern = keys_pattern(listing->query->prefix);
 		good = pattern ? scan_all(listing, pattern) : listing_fail_memory(listing);
 		free(pattern);
 	}
-	for (size_t i = 0; good && i < listing->pattern_count; i++) {
-		if (!is_glob(listing->patterns[i]))
-			good = keep_name(
-				listing, listing->patterns[i], strlen(listing->patterns[i]));
+	for (size_t i = 0; good && i < listing->query->pattern_count; i++) {
+		if (!is_glob(listing->query->patterns[i]))
+			good = keep_name(listing, listing->query->patterns[i],
+				strlen(listing->query->patterns[i]));
 	}
 	if (good && listing->name_count > 0)
 		qsort(listing->names, listing->name_count, sizeof(*listing->names), compare_names);
@@ -333,7 +330,7 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 		view.waiters = waiters.list;
 		view.waiter_count = waiters.count;
 		view.counters = read_counters(reply_at(reply, 6));
-		if (waiters.count > 0 || strcmp(kind, "free") != 0 || listing->idle_too)
+		if (waiters.count > 0 || strcmp(kind, "free") != 0 || listing->query->idle_too)
 			show(&view, context);
 	}
 	free(holders.list);
@@ -346,8 +343,8 @@ static bool handle_failure(const struct listing *listing, const char *name)
 {
 	if (listing->failure->code != EXIT_PROTOCOL)
 		return false;
-	for (size_t i = 0; i < listing->pattern_count; i++) {
-		if (strcmp(listing->patterns[i], name) == 0)
+	for (size_t i = 0; i < listing->query->pattern_count; i++) {
+		if (strcmp(listing->query->patterns[i], name) == 0)
 			return false;
 	}
 	return true;
@@ -362,7 +359,7 @@ static bool show_lock(struct listing *listing, const char *name,
 	enum io_result io;
 	bool good;
 
-	if (!keys_make(&keys, listing->prefix, name, ""))
+	if (!keys_make(&keys, listing->query->prefix, name, ""))
 		return listing_fail_memory(listing);
 	listing->link->key = keys.lock;
 	call_begin(&call, &script_inspect, &keys, "");
@@ -429,26 +426,8 @@ static bool look(struct listing *listing, void (*show)(const struct lock_view *v
 	return good;
 }
 
-bool single_list(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, bool idle_too,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct deadline deadline, struct failure *failure)
-{
-	struct listing listing = {
-		.own = {.server = server},
-		.prefix = prefix,
-		.patterns = patterns,
-		.pattern_count = pattern_count,
-		.idle_too = idle_too,
-	};
-	bool good = look(&listing, show, context, deadline, failure);
-
-	close_sessions(&listing);
-	return good;
-}
-
-void *single_list_open(const struct server *server, const char *prefix, char *const *patterns,
-	size_t pattern_count, struct failure *failure)
+static void *single_list_open(
+	const struct server *server, const struct lock_query *query, struct failure *failure)
 {
 	struct listing *listing = malloc(sizeof(*listing));
 
@@ -456,16 +435,11 @@ void *single_list_open(const struct server *server, const char *prefix, char *co
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return NULL;
 	}
-	*listing = (struct listing){
-		.own = {.server = server},
-		.prefix = prefix,
-		.patterns = patterns,
-		.pattern_count = pattern_count,
-	};
+	*listing = (struct listing){.own = {.server = server}, .query = query};
 	return listing;
 }
 
-bool single_list_again(void *state, void (*show)(const struct lock_view *view, void *context),
+static bool single_list_look(void *state, void (*show)(const struct lock_view *view, void *context),
 	void *context, struct deadline deadline, struct failure *failure)
 {
 	struct listing *listing = state;
@@ -477,10 +451,16 @@ bool single_list_again(void *state, void (*show)(const struct lock_view *view, v
 	return good;
 }
 
-void single_list_close(void *state)
+static void single_list_close(void *state)
 {
 	struct listing *listing = state;
 
 	close_sessions(listing);
 	free(listing);
 }
+
+const struct lock_list_ops single_list_ops = {
+	.open = single_list_open,
+	.look = single_list_look,
+	.close = single_list_close,
+};

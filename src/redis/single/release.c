@@ -31,11 +31,11 @@ static void begin_release(
 	bool inside = *around != '\0';
 
 	if (single_by_token(single)) {
-		call_begin(call, &script_detached_release, &single->keys, single->token);
+		call_begin(call, &script_detached_release, &single->keys, single->lock.token);
 		call_add(call, "");
 		return;
 	}
-	call_begin(call, &script_release, &single->keys, single->token);
+	call_begin(call, &script_release, &single->keys, single->lock.token);
 	/* Inside another's: --at-least, the time it was held for and its loss are that one's. */
 	call_add(call, inside ? single->around.mode : single->mode);
 	call_add_number(call, inside ? 0 : release_terms->keep_ms);
@@ -51,23 +51,9 @@ static void begin_release(
 	call_add(call, inside ? around : request->outer ? request->outer : "");
 }
 
-void single_read_stay(const struct reply *reply, struct lock_answer *answer)
-{
-	const struct reply *list = reply_at(reply, 2);
-
-	answer->around = reply_integer(reply_at(reply, 3)) == 1;
-	answer->inside_count = 0;
-	for (size_t i = 0; i < reply_count(list) && i < LOCK_INSIDE_MOST; i++) {
-		const char *pid = reply_text(reply_at(list, i));
-
-		if (pid)
-			answer->inside[answer->inside_count++] = (pid_t)strtol(pid, NULL, 10);
-	}
-}
-
 /* False: it is no answer to a release. */
 static bool read_release(
-	const struct single *single, const struct reply *reply, struct lock_answer *answer)
+	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
 	static const struct {
 		const char *word;
@@ -79,8 +65,8 @@ static bool read_release(
 		if (strcmp(word, words[i].word) != 0)
 			continue;
 		answer->result = words[i].result;
-		replies_read_handed(reply_at(reply, 1), answer);
-		single_read_stay(reply, answer);
+		replies_read_handed(reply_at(reply, 1), &single->handed);
+		replies_read_stay(reply, answer);
 		return true;
 	}
 	if (!single_by_token(single) || !replies_read_denial(reply, answer))
@@ -88,7 +74,7 @@ static bool read_release(
 	/* On the connection before this one the same release may have landed. */
 	if (single->link.dials > 1 && word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_RELEASED;
-		replies_read_handed(reply_at(reply, 1), answer);
+		replies_read_handed(reply_at(reply, 1), &single->handed);
 	}
 	return true;
 }
@@ -202,7 +188,8 @@ void single_release_finish(struct lock *lock, const struct release_terms *releas
 	struct call call;
 	bool heard = false;
 
-	replies_clear(answer);
+	memset(answer, 0, sizeof(*answer));
+	single->handed.count = 0;
 	begin_release(single, &call, release_terms);
 	link->waiting = true;
 	if (link->connection &&
@@ -223,9 +210,10 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	struct single *single = (struct single *)lock;
 	enum io_result io;
 
-	replies_clear(answer);
 	answer->result = LOCK_RELEASED;
-	if (!single->asked)
+	single->handed.count = 0;
+	/* With a token that was given, another process may have asked by it. */
+	if (!single->asked && !single->request.token)
 		return;
 	for (;;) {
 		io = release_once(single, release_terms ? release_terms : &plain, deadline, answer);
@@ -244,25 +232,32 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	}
 }
 
-enum lock_result single_verify(
-	struct lock *lock, struct lock_answer *answer, struct deadline deadline)
+const char *single_handed(const struct lock *lock)
+{
+	const struct single *single = (const struct single *)lock;
+
+	return single->handed.count > 0 ? single->handed.tokens[0] : NULL;
+}
+
+enum lock_result single_verify(struct lock *lock, struct deadline deadline)
 {
 	struct single *single = (struct single *)lock;
+	struct failure unheard;
 	struct reply *reply;
 	struct call call;
 	enum io_result io;
 
 	wait_stop(single);
-	call_begin(&call, &script_verify, &single->keys, single->token);
-	for (int i = 0; i < answer->handed_count; i++)
-		call_add(&call, answer->handed[i]);
-	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
+	call_begin(&call, &script_verify, &single->keys, single->lock.token);
+	for (int i = 0; i < single->handed.count; i++)
+		call_add(&call, single->handed.tokens[i]);
+	io = link_call(&single->link, &call, &reply, deadline, &unheard);
 	if (io != IO_OK) {
 		/* What comes late would be taken for the answer to what is asked next. */
 		link_drop(&single->link);
 		return single_result(io, deadline);
 	}
-	replies_read_handed(reply_at(reply, 1), answer);
+	replies_read_handed(reply_at(reply, 1), &single->handed);
 	reply_free(reply);
 	return LOCK_RELEASED;
 }

@@ -14,7 +14,7 @@ bool single_release_send(
 	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
 void single_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
-enum lock_result single_verify(
-	struct lock *lock, struct lock_answer *answer, struct deadline deadline);
+const char *single_handed(const struct lock *lock);
+enum lock_result single_verify(struct lock *lock, struct deadline deadline);
 
 #endif

@@ -44,12 +44,12 @@ static void begin_renewal(
 	bool inside = around->token[0] != '\0';
 
 	if (single_by_token(single)) {
-		call_begin(call, &script_detached_renew, &single->keys, single->token);
+		call_begin(call, &script_detached_renew, &single->keys, single->lock.token);
 		call_add_number(call, single->request.ttl_ms);
 		return;
 	}
 	owner_record_write(who, single->mode, single->since_us, single->text);
-	call_begin(call, &script_renew, &single->keys, single->token);
+	call_begin(call, &script_renew, &single->keys, single->lock.token);
 	call_add(call, inside ? around->mode : single->mode);
 	call_add_number(call, single_ttl_ms(single));
 	call_add_number(call, (int64_t)single->fence);
@@ -73,7 +73,7 @@ static enum io_result extend(
 	enum io_result io;
 
 	call_begin_alone(&call, &script_extend, &single->keys,
-		inside ? single->around.token : single->token);
+		inside ? single->around.token : single->lock.token);
 	call_add_number(&call, single_ttl_ms(single));
 	call_add_number(&call, inside);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
@@ -100,7 +100,6 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	struct call call;
 	enum io_result io;
 
-	replies_clear(answer);
 	begin_renewal(single, &call, who);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io == IO_OK) {
@@ -117,8 +116,6 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	}
 	answer->asked_at = single->link.sent_at;
 	answer->fence = single->fence;
-	answer->generation = single->generation;
-	answer->since_us = single->since_us;
 	if (answer->result == LOCK_LOST)
 		single->loss_told = true;
 }

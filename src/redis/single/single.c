@@ -1,11 +1,9 @@
 #include "redis/single/single.h"
 
 #include <bsd/string.h>
-#include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "base/number.h"
+#include "lock/token.h"
 #include "net/server.h"
 
 #define PAUSE_LEAST 50 /* ms between tries */
@@ -44,9 +42,10 @@ bool single_pause(struct deadline deadline, enum lock_result *result)
 
 bool single_set_token(struct single *single, const char *token, struct failure *failure)
 {
-	strlcpy(single->token, token, sizeof(single->token));
+	strlcpy(single->lock.token, token, sizeof(single->lock.token));
 	keys_free(&single->keys);
-	if (!keys_make(&single->keys, single->request.prefix, single->request.name, single->token))
+	if (!keys_make(&single->keys, single->request.prefix, single->request.name,
+		    single->lock.token))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	single->link.key = single->keys.lock;
 	single->spent = false;
@@ -56,15 +55,8 @@ bool single_set_token(struct single *single, const char *token, struct failure *
 bool single_new_token(struct single *single, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
-	char *at;
-	uint64_t random[2];
 
-	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
-	while (getrandom(random, sizeof(random), 0) < 0 && errno == EINTR)
-		continue;
-	at = stpcpy(stpcpy(token, single->request.self.host), ":");
-	at = stpcpy(number_write(at, single->request.self.pid), ":");
-	number_write_hex(number_write_hex(at, random[0]), random[1]);
+	token_make(&single->request.self, token);
 	return single_set_token(single, token, failure);
 }
 

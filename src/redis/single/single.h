@@ -14,6 +14,7 @@
 #include "redis/keys.h"
 #include "redis/link/link.h"
 #include "redis/script/owner_record.h"
+#include "redis/script/replies.h"
 
 struct reply;
 
@@ -62,20 +63,12 @@ struct wait_state {
 	nanos dropped_at; /* when the connection was lost; 0: it was not */
 };
 
-/* The holder inside which a lock is held, for renewals and the release. */
-struct around {
-	char token[LOCK_TOKEN_SIZE]; /* "": none */
-	char mode[OWNER_RECORD_MODE];
-	char who[OWNER_RECORD_SIZE]; /* its record, should the server forget it */
-	bool ended;                  /* it was given back, as far as is known */
-};
-
 struct single {
 	struct lock lock; /* first: struct lock_service's functions get this */
 	struct lock_request request;
 	struct link link;
 	struct keys keys;
-	char token[LOCK_TOKEN_SIZE];
+	struct handed handed; /* by the last request */
 	char mode[OWNER_RECORD_MODE];
 	char text[OWNER_RECORD_TEXT];
 	char once[KEYS_ONCE_SIZE]; /* "": none */
@@ -106,11 +99,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result);
 /* What acquire.lua takes for it. */
 int64_t single_settle(const struct lock_request *request);
 
-/* What is known of the holder around ours, from LOCK_WITHIN; by the reply itself more than by what
- * is left of it in the answer (NULL: there is none). */
-void around_learn(struct around *around, const struct lock_answer *answer, const char *mode,
-	const struct reply *reply);
-
 /* Whether the server is to be told, with a renewal, that it must not forget the lock. */
 bool single_is_to_be_kept(nanos *kept_at);
 
@@ -119,9 +107,6 @@ int64_t single_ttl_ms(const struct single *single);
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
 bool single_by_token(const struct single *single);
-
-/* With whom the lock stays, from the reply to a release. */
-void single_read_stay(const struct reply *reply, struct lock_answer *answer);
 
 /* False: out of memory. */
 bool single_set_token(struct single *single, const char *token, struct failure *failure);

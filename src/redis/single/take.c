@@ -19,7 +19,7 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 {
 	const struct lock_request *request = &single->request;
 
-	call_begin(call, &script_acquire, &single->keys, single->token);
+	call_begin(call, &script_acquire, &single->keys, single->lock.token);
 	call_add(call, single->mode);
 	call_add_number(call, single_ttl_ms(single));
 	call_add_number(call, request->queues ? LEASE_MS : 0);
@@ -78,8 +78,8 @@ static void learn(struct single *single, const struct lock_answer *answer)
 	case LOCK_GRANTED:
 		single->answered = true;
 		single->fence = answer->fence;
-		single->generation = answer->generation;
-		single->since_us = answer->since_us;
+		single->generation = replies_own(answer)->generation;
+		single->since_us = replies_own(answer)->since_us;
 		single->granted_at = answer->granted_at;
 		break;
 	case LOCK_ALREADY:
@@ -88,7 +88,7 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		break;
 	case LOCK_BUSY:
 		single->answered = true;
-		single->ticket = answer->ticket;
+		single->ticket = replies_own(answer)->ticket;
 		single->asked = single->request.queues;
 		wait_adopt_answer(single, answer);
 		break;
@@ -96,8 +96,8 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->answered = true;
 		single->asked = !answer->covered;
 		single->fence = answer->fence;
-		single->generation = answer->generation;
-		single->since_us = answer->since_us;
+		single->generation = replies_own(answer)->generation;
+		single->since_us = replies_own(answer)->since_us;
 		single->granted_at = answer->granted_at;
 		around_learn(&single->around, answer, single->mode, NULL);
 		break;
@@ -126,7 +126,8 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 	struct call call;
 	enum io_result io;
 
-	replies_clear(answer);
+	memset(answer, 0, sizeof(*answer));
+	single->handed.count = 0;
 	begin_acquire(single, &call, limit);
 	io = link_receive(link, &call, &reply, limit, &answer->failure);
 	while (io == IO_AGAIN && single_pause(limit, &answer->result)) {
@@ -140,7 +141,7 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 			answer->failure = before;
 	}
 	if (io == IO_OK) {
-		replies_read_take(link, reply, answer);
+		replies_read_take(link, reply, answer, &single->handed);
 		learn(single, answer);
 		if (answer->result == LOCK_WITHIN)
 			around_learn(&single->around, answer, single->mode, reply);
@@ -151,6 +152,13 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 	}
 	if (link->landed)
 		take_back(single, limit);
+}
+
+void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	answer->result = single_ask(lock, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		single_answer(lock, deadline, answer);
 }
 
 void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)

@@ -10,6 +10,8 @@ struct lock;
 
 enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
 
+void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+
 void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
 /* As acquire.lua says it. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "net/server.h"
+#include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/single/deadlock.h"
@@ -65,8 +66,8 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
 
 	waiting->stage = WAIT_REST;
 	waiting->lease_until = 0;
-	/* To whom we handed it may be dead, and nobody else may look. */
-	waiting->told_ms = answer->handed_count > 0 ? CLAIM_MS : -1;
+	/* The waiter that we handed it to may be dead, and no other may look. */
+	waiting->told_ms = replies_own(answer)->handed_on ? CLAIM_MS : -1;
 	waiting->rank = answer->rank;
 	waiting->foreign = answer->foreign;
 	/* While we are held off, what was known of the holder stays. */
@@ -178,7 +179,7 @@ static enum io_result look(struct single *single, struct deadline deadline, stru
 		done = append(single, 2, "GET", keys->lock, NULL);
 	if (!single->waiting.brief)
 		done = done && append(single, 2, "PTTL", keys->lock, NULL) &&
-		       append(single, 3, "ZRANK", keys->queue, single->token);
+		       append(single, 3, "ZRANK", keys->queue, single->lock.token);
 	return flush(single, done, near ? WAIT_HOLDER : WAIT_EXPIRY, deadline, failure);
 }
 
@@ -316,7 +317,7 @@ static enum io_result read_reply(
 	if (late < limit.until)
 		limit.until = late;
 	slice = limit;
-	if (single->link.server->scheme == SERVER_SENTINEL)
+	if (redis_form(single->link.server) == REDIS_SENTINEL)
 		slice = deadline_within(limit, FOLLOW_EVERY);
 	io = connection_read(single->link.connection, &reply, slice, failure);
 	if (io == IO_TIMEOUT && slice.until < limit.until)

@@ -1,0 +1,141 @@
+#include "lock/trial.h"
+
+#include <stddef.h>
+
+#include "lock/lock.h"
+#include "lock/lock_list.h"
+
+struct trial {
+	const struct server *server;
+	struct lock_request request;
+	nanos patience;
+	struct lock *one, *other; /* owned */
+	struct lock_answer answer;
+	const char *step; /* the one that is under way */
+};
+
+static struct deadline limit(const struct trial *trial)
+{
+	return (struct deadline){.until = clock_after(clock_now(), trial->patience),
+		.cancel_fd = -1,
+		.least = DEADLINE_LEAST};
+}
+
+static bool expect(struct trial *trial, enum lock_result wanted)
+{
+	if (trial->answer.result == wanted)
+		return true;
+	if (trial->answer.result == LOCK_TIMEOUT)
+		failure_set(&trial->answer.failure, EXIT_UNREACHABLE, "no answer");
+	else if (trial->answer.result != LOCK_FAILED)
+		failure_set(&trial->answer.failure, EXIT_PROTOCOL, "an answer that makes no sense");
+	return false;
+}
+
+static bool take(struct trial *trial, struct lock *lock, const char *step, enum lock_result wanted)
+{
+	trial->step = step;
+	trial->answer.result = lock_ask(lock, limit(trial), &trial->answer.failure);
+	if (!expect(trial, LOCK_GRANTED))
+		return false;
+	lock_answer(lock, limit(trial), &trial->answer);
+	return expect(trial, wanted);
+}
+
+static bool extend(struct trial *trial)
+{
+	trial->step = "extended";
+	lock_renew(trial->one, limit(trial), &trial->answer);
+	return expect(trial, LOCK_GRANTED);
+}
+
+static bool give(struct trial *trial, struct lock *lock, const char *step)
+{
+	trial->step = step;
+	lock_release(lock, NULL, limit(trial), &trial->answer);
+	return expect(trial, LOCK_RELEASED);
+}
+
+static bool wait_for_turn(struct trial *trial)
+{
+	trial->step = "woken";
+	trial->answer.result = lock_wait(trial->other, limit(trial), &trial->answer.failure);
+	return expect(trial, LOCK_GRANTED);
+}
+
+/* The one that handed it on asks whether it was taken. */
+static bool verify(struct trial *trial)
+{
+	trial->step = "verified";
+	if (!lock_handed(trial->one))
+		return true;
+	trial->answer.failure.code = EXIT_DONE;
+	trial->answer.result = lock_verify(trial->one, limit(trial));
+	return expect(trial, LOCK_RELEASED);
+}
+
+static void ignore(const struct lock_view *view, void *context)
+{
+	(void)view;
+	(void)context;
+}
+
+static bool look(struct trial *trial)
+{
+	char *names[] = {(char *)trial->request.name};
+	struct lock_query query = {trial->request.prefix, names, 1, false};
+	struct failure *failure = &trial->answer.failure;
+	struct lock_lister *lister;
+	bool good;
+
+	trial->step = "shown";
+	trial->answer.result = LOCK_FAILED;
+	lister = lock_list_open(trial->server, &query, failure);
+	good = lister && lock_list_look(lister, ignore, NULL, limit(trial), failure);
+	if (lister)
+		lock_list_close(lister);
+	return good;
+}
+
+static bool run(struct trial *trial)
+{
+	return take(trial, trial->one, "taken", LOCK_GRANTED) &&
+	       take(trial, trial->other, "queued for", LOCK_BUSY) && look(trial) && extend(trial) &&
+	       give(trial, trial->one, "handed over") && wait_for_turn(trial) &&
+	       take(trial, trial->other, "claimed", LOCK_GRANTED) && verify(trial) &&
+	       give(trial, trial->other, "given back");
+}
+
+static void clean_up(struct trial *trial)
+{
+	struct lock *const locks[] = {trial->one, trial->other};
+
+	for (size_t i = 0; i < 2; i++) {
+		if (!locks[i])
+			continue;
+		lock_release(locks[i], NULL, limit(trial), &trial->answer);
+		lock_close(locks[i]);
+	}
+}
+
+bool trial_run(const struct server *server, const struct lock_request *request, const char *name,
+	nanos patience, const char **step, struct failure *failure)
+{
+	static struct trial trial; /* large */
+	bool done;
+
+	trial = (struct trial){.server = server, .patience = patience, .step = "taken"};
+	trial.request = (struct lock_request){.name = name,
+		.prefix = request->prefix,
+		.mode = LOCK_EXCLUSIVE,
+		.ttl_ms = request->ttl_ms,
+		.queues = true,
+		.self = request->self};
+	trial.one = lock_open(server, &trial.request, &trial.answer.failure);
+	trial.other = trial.one ? lock_open(server, &trial.request, &trial.answer.failure) : NULL;
+	done = trial.other && run(&trial);
+	*failure = trial.answer.failure;
+	*step = trial.step;
+	clean_up(&trial);
+	return done;
+}

@@ -1,0 +1,23 @@
+/*
+ * A lock for trial, as `dlock check` takes one of every service: one owner takes it, another one
+ * queues, looks at it, is handed it and gives it back. So all that a run needs is tried, and with
+ * it the rights to it.
+ */
+#ifndef DLOCK_LOCK_TRIAL_H
+#define DLOCK_LOCK_TRIAL_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/failure.h"
+
+struct lock_request;
+struct server;
+
+/* Tries a lock of that name with the request's prefix, TTL and owner; each step may take `patience`
+ * (a span). Whatever was reached, both are given back. False with failure, and *step: what could
+ * not be done ("taken", "queued for", ...); static. */
+bool trial_run(const struct server *server, const struct lock_request *request, const char *name,
+	nanos patience, const char **step, struct failure *failure);
+
+#endif

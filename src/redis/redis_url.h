@@ -1,0 +1,33 @@
+/*
+ * The URLs of Redis:
+ *   redis://[user[:password]@]host[:port][/db]   rediss://…?cacert=&cert=&key=&sni=&insecure=1
+ *   unix://[user[:password]@]/path[?db=N]
+ *   redis+sentinel://h1,h2,h3/service[/db]   redis+quorum://h1,h2,h3[/db]
+ *   rediss+sentinel://…   rediss+quorum://…   IPv6 in brackets. User, password, path are %-decoded.
+ */
+#ifndef DLOCK_REDIS_REDIS_URL_H
+#define DLOCK_REDIS_REDIS_URL_H
+
+#include <stdbool.h>
+
+#include "lock/service.h"
+
+struct server;
+struct server_reading;
+
+enum redis_form { REDIS_SINGLE, REDIS_SOCKET, REDIS_SENTINEL, REDIS_QUORUM };
+
+extern const struct lock_scheme redis_schemes[], redis_quorum_schemes[];
+
+/* struct lock_service's. server->path is Sentinel's service. EXIT_USAGE also for a port or db out
+ * of range (1-65535, 0-1000000), no host, one that is listed twice, a quorum of fewer than three.
+ */
+bool redis_read_url(struct server_reading *reading);
+
+/* Which form a server's URL has. Pure. */
+enum redis_form redis_form(const struct server *server);
+
+/* The scheme of one server: of a list's members, of a Sentinel's master. Pure. */
+const struct lock_scheme *redis_scheme_of_one(bool tls, bool socket);
+
+#endif
