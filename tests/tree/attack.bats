@@ -14,7 +14,7 @@ marked_but_dlock() {
 	local one program
 	for one in $(marked_pids); do
 		program=$(readlink "/proc/$one/exe") || continue
-		runs_dlock "$program" || [[ $program == */cut ]] || echo "$one"
+		[[ $program == */@(dlock|cut) ]] || echo "$one"
 	done
 }
 
@@ -179,7 +179,7 @@ write_program() { # NAME <<PYTHON
 
 # As user 65534, with a COMMAND that leaves a process of root's: dlock may not signal that one.
 as_nobody() {
-	[[ $(id -u) == 0 ]] || skip 'only root can make a set-user-ID program'
+	needs root
 	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR" "${BATS_FILE_TMPDIR%/*}" \
 		"${BATS_TEST_TMPDIR%/*}" "$BIN"
 	mkdir -m 777 out
@@ -220,6 +220,7 @@ as_nobody() {
 
 # as_nobody in a cgroup that was delegated to that user, as `Delegate=yes` of systemd does.
 delegated() {
+	needs root cgroup
 	mkdir tree
 	mount -t cgroup2 none tree
 	mkdir "tree/dlock-test.$$"
