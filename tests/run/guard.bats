@@ -7,6 +7,7 @@ teardown_file() { file_end; }
 setup() {
 	test_begin
 	unset DLOCK_SERVER # the resource's side has no use for one
+	[[ $BATS_TEST_DESCRIPTION != terminal:* ]] || needs terminal
 }
 teardown() { test_end; }
 

@@ -222,6 +222,7 @@ ends_within() {
 }
 
 @test "front killed, stderr a terminal that was stopped by Ctrl-S: the tree is gone in time" {
+	needs terminal
 	service "$BATS_TEST_DIRNAME/../programs/bad_stderr.py" tty "$PWD/tty" "$PWD/ready"
 	wait_until is_file ready
 	start x sh -c 'exec 2>tty dlock "$@"' sh -t $((3 * TEST_PATIENCE)) --grace 0.2 x ./tree x
