@@ -9,7 +9,7 @@ log_socket_begin() {
 			#!/bin/bash
 			here=$(realpath "$(dirname "$0")")
 			exec in_mounts sh -c '
-				mount -t tmpfs none "$0" && cd "$0" || exit 99
+				mount -t tmpfs -o mode=755 none "$0" && cd "$0" || exit 99
 				for one in null zero full random urandom tty; do
 					touch $one && mount --bind /dev/$one $one || exit 99
 				done

@@ -20,14 +20,14 @@ is_whole() { [[ $(count_owned "$token") == 5 ]]; }
 # afterwards, and in the end COMMAND's own code.
 each_pair() {
 	local i j
-	begin_holder a x -t $((2 * TEST_PATIENCE))
+	begin_holder a x -t $((4 * TEST_PATIENCE))
 	token=$(variable DLOCK_TOKEN)
 	wait_until is_whole
 	while read -r i j; do
 		$1 "$i" "$j"
 		try dlock -n x touch second
 		assert_equal "$status" 1 "-n, without $i and $j"
-		stays $((1000 * TEST_PATIENCE)) is_alive "$a_command" # a renewal and a half
+		stays $((2000 * TEST_PATIENCE)) is_alive "$a_command" # a renewal and a half
 		$2 "$i" "$j"
 		wait_until is_whole
 	done < <(pairs)

@@ -358,6 +358,7 @@ limited() {
 }
 
 @test "full disk: no state file comes about, or an empty one, and later it works" {
+	needs mount
 	try in_small_folder 16 100 sh -c '
 		head -c 1000000 /dev/zero >filler 2>/dev/null
 		dlock guard --fence 5 state touch ran && exit 1
@@ -379,6 +380,7 @@ limited() {
 }
 
 @test "full disk: a token that is there is kept, and a newer one goes in its place" {
+	needs mount
 	try in_small_folder 16 100 sh -c '
 		dlock guard --fence 5 state true
 		head -c 1000000 /dev/zero >filler 2>/dev/null
