@@ -5,7 +5,7 @@
 #   network    network namespaces and bridges
 #   pids       PID namespaces, with a /proc of their own (in_pids)
 #   cgroup     to mount cgroup2, and to make a cgroup
-#   root       to become other users, and set-user-ID programs that work
+#   users      to become other users (as_user), and set-user-ID programs that work
 #   trace      strace of what is not its child
 #   terminal   pseudoterminals
 #   ipv6       ::1
@@ -38,7 +38,7 @@ may_cgroup() {
 	umount "$folder"
 	return $code
 }
-may_root() { ((EUID == 0)) && setpriv --reuid=65534 --regid=65534 --clear-groups true; }
+may_users() { as_user 65534 && "${become[@]}" true; }
 may_trace() {
 	local traced code=0
 	sleep 60 3>&- 4>&- &
@@ -49,6 +49,13 @@ may_trace() {
 }
 may_terminal() { "$PYTHON" -c 'import os; os.openpty()'; }
 may_ipv6() { redis-cli -h ::1 -p "$(<"$SERVER/port")" PING; }
+
+# as_user UID: sets become, the words before a command that is to run as UID. In the namespace of an ordinary
+# user that one is root, and the others are those that /etc/subuid gives it.
+as_user() {
+	become=(setpriv "--reuid=$1" --regid=65534 --clear-groups)
+	((EUID == 0)) || become=(unshare --map-root-user --map-auto "${become[@]}")
+}
 
 # in_pids COMMAND...: in a PID namespace of its own, with its own /proc.
 in_pids() { in_mounts unshare --pid --fork --kill-child --mount-proc "$@"; }

@@ -422,7 +422,8 @@ stopped_as_it_kills() { # TTL...
 
 # as_other_user NAME COMMAND...: `start`, as a user that has no other process.
 as_other_user() {
-	needs root
+	needs users
+	as_user $(((EUID == 0 ? 70000 : 20000) + RANDOM))
 	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR" "${BATS_FILE_TMPDIR%/*}" \
 		"${BATS_TEST_TMPDIR%/*}" "$BIN"
 	mkdir -m 777 out
@@ -430,7 +431,7 @@ as_other_user() {
 	local port
 	port=$(<"$SERVER/port")
 	export DLOCK_SERVER=redis://127.0.0.1:$port
-	start "$1" setpriv --reuid=$((70000 + RANDOM)) --regid=65534 --clear-groups "${@:2}"
+	start "$1" "${become[@]}" "${@:2}"
 }
 
 @test "COMMAND at its user's limit of processes when the lock is to be renewed: it is, and COMMAND goes on" {
