@@ -9,7 +9,8 @@ setup_file() {
 teardown_file() { file_end; }
 setup() {
 	test_begin
-	[[ -e $COMPLETIONS/zsh/_dlock ]] || skip "no completions were made"
+	[[ -e $COMPLETIONS/zsh/_dlock ]] || left_out "no completions were made"
+	[[ $BATS_TEST_DESCRIPTION == fish:* ]] || needs terminal
 	export XDG_DATA_HOME=$PWD/data
 	mkdir -p data/bash-completion/completions data/zsh data/fish/vendor_completions.d bin
 	cp "$COMPLETIONS/bash/dlock" data/bash-completion/completions/

@@ -14,6 +14,8 @@ bats_require_minimum_version 1.5.0
 readonly PYTHON=/usr/bin/python3 # where Debian's python3-redis is
 TEST_PATIENCE=${TEST_PATIENCE:-1}
 
+load ../lib/rights
+
 # ---- A file's server and programs ----------------------------------------------------------------
 
 file_begin() {
@@ -38,6 +40,7 @@ file_begin() {
 			cc -std=c17 -D_GNU_SOURCE -O1 -o "$BIN/$tool" "$BATS_TEST_DIRNAME/../programs/$tool.c"
 		fi
 	done
+	ln -s "$(realpath "$BATS_TEST_DIRNAME/../programs/in_mounts")" "$BIN/in_mounts"
 	loading_dlock
 	sanitizers_begin
 	server_begin "$SERVER"
@@ -62,7 +65,7 @@ loading_dlock() {
 	local program
 	export LOADING=$BATS_FILE_TMPDIR/loading
 	program=$(realpath "$BIN/dlock")
-	[[ -n ${VALGRIND:-} ]] || readelf -lW "$program" | grep -q INTERP ||
+	readelf -lW "$program" | grep -q INTERP ||
 		program=$(realpath -m "${TEST_BIN:-$BATS_TEST_DIRNAME/../programs}/dlock")
 	mkdir -p "$LOADING"
 	ln -s "$program" "$LOADING/dlock"
@@ -154,23 +157,11 @@ test_begin() {
 	[[ -e $SERVER/pid ]] || server_again "$SERVER"
 	cli FLUSHALL >/dev/null
 	cli CONFIG RESETSTAT >/dev/null
-	under_valgrind_begin
 }
 
 # For a test with `ulimit -f`: ThreadSanitizer writes a file at every start, and would end by the signal.
 skip_where_files_must_grow() {
-	! grep -q __tsan_init "$(command -v dlock)" || skip "ThreadSanitizer needs a file that may grow"
-}
-
-# Under valgrind (tests/memcheck) some tests cannot hold; memcheck.except says why.
-under_valgrind_begin() {
-	[[ -n ${VALGRIND:-} ]] || return 0
-	local reason
-	reason=$(awk -v row="${BATS_TEST_FILENAME##*/}: $BATS_TEST_DESCRIPTION" '
-		/^#/ { reason = (inside ? reason " " : "") substr($0, 3) }
-		{ inside = /^#/ }
-		$0 == row { print reason; exit }' "$BATS_TEST_DIRNAME/../memcheck.except")
-	[[ -z $reason ]] || skip "valgrind: $reason"
+	! grep -q __tsan_init "$(command -v dlock)" || left_out "ThreadSanitizer needs a file that may grow"
 }
 
 # What a test leaves is a finding even where its own checks passed.
@@ -217,13 +208,13 @@ marked_pids() {
 
 nothing_runs() { [[ -z $(marked_pids) ]]; }
 
-# What sanitizers or valgrind found, in any process.
+# What sanitizers found, in any process.
 no_findings_left() {
 	local file none=true
 	for file in "$BATS_FILE_TMPDIR"/finding.*; do
 		[[ -s $file ]] || continue
 		none=false
-		echo "--- a finding of a sanitizer or of valgrind"
+		echo "--- a finding of a sanitizer"
 		head -c 4000 "$file"
 		rm "$file"
 	done
@@ -446,13 +437,7 @@ parent_of() { proc_status "$1" PPid; }
 is_gone() { [[ $(proc_state "$1") == [ZX] || ! -e /proc/$1 ]]; }
 is_alive() { ! is_gone "$1"; }
 
-# A program is dlock, or valgrind's (tests/memcheck).
-runs_dlock() { [[ $1 == */dlock || (-n ${VALGRIND:-} && $1 == */memcheck-*) ]]; }
-
-is_dlock() {
-	local program
-	program=$(readlink "/proc/$1/exe") && runs_dlock "$program"
-}
+is_dlock() { [[ $(readlink "/proc/$1/exe") == */dlock ]]; }
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
 
 all_gone() {

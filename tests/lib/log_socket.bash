@@ -1,27 +1,35 @@
 # A syslog socket of the test's own: `load ../lib/helper`, then `load ../lib/log_socket`, and log_socket_begin in
 # setup.
 
-# ./logged COMMAND... runs it in a mount namespace whose /dev/log is ./log.
+# ./logged COMMAND... runs it with ./log in the place of /dev/log: in a mount namespace, or in its dlock alone
+# where nothing may be mounted.
 log_socket_begin() {
-	cat >logged <<-'LOGGED'
-		#!/bin/bash
-		here=$(realpath "$(dirname "$0")")
-		how=(--mount)
-		((EUID == 0)) || how+=(--map-root-user)
-		exec unshare "${how[@]}" sh -c '
-			mount -t tmpfs none "$0" && cd "$0" || exit 99
-			for one in null zero full random urandom tty; do
-				touch $one && mount --bind /dev/$one $one || exit 99
-			done
-			ln -s /proc/self/fd fd
-			ln -s "$1" log
-			cd "$OLDPWD"
-			mount --rbind "$0" /dev || exit 99
-			shift
-			exec "$@"' "$here/dev" "$here/log" "$@"
-	LOGGED
+	if may_mount 2>/dev/null; then
+		cat >logged <<-'LOGGED'
+			#!/bin/bash
+			here=$(realpath "$(dirname "$0")")
+			exec in_mounts sh -c '
+				mount -t tmpfs -o mode=755 none "$0" && cd "$0" || exit 99
+				for one in null zero full random urandom tty; do
+					touch $one && mount --bind /dev/$one $one || exit 99
+				done
+				ln -s /proc/self/fd fd
+				ln -s "$1" log
+				cd "$OLDPWD"
+				mount --rbind "$0" /dev || exit 99
+				shift
+				exec "$@"' "$here/dev" "$here/log" "$@"
+		LOGGED
+		mkdir dev
+	else
+		make_elsewhere
+		cat >logged <<-LOGGED
+			#!/bin/bash
+			export LD_PRELOAD=$ELSEWHERE ELSEWHERE_LOG=$PWD/log PATH=$LOADING:\$PATH
+			exec "\$@"
+		LOGGED
+	fi
 	chmod +x logged
-	mkdir dev
 }
 
 # deaf_log KIND: ./log is a daemon that hangs, of the kind dgram or stream.

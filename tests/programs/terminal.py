@@ -12,7 +12,6 @@ import termios
 import time
 
 PATIENCE = float(os.environ.get("TEST_PATIENCE", "1"))
-DLOCK = r"\(memcheck-" if os.environ.get("VALGRIND") else r"\(dlock\)"  # what its program is called
 
 
 def wait_until(condition, what, seconds=15):
@@ -46,7 +45,7 @@ def waiting_child(parent):
             with open(f"/proc/{pid}/stat") as file:
                 text = file.read()
             state, of = text.rpartition(")")[2].split()[:2]
-            if of == str(parent) and re.search(DLOCK, text) and state == "S":
+            if of == str(parent) and re.search(r"\(dlock\)", text) and state == "S":
                 folder = f"/proc/{pid}/fd"
                 if any("socket:" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)):
                     return int(pid)

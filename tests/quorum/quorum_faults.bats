@@ -20,14 +20,14 @@ is_whole() { [[ $(count_owned "$token") == 5 ]]; }
 # afterwards, and in the end COMMAND's own code.
 each_pair() {
 	local i j
-	begin_holder a x -t $((2 * TEST_PATIENCE))
+	begin_holder a x -t $((4 * TEST_PATIENCE))
 	token=$(variable DLOCK_TOKEN)
 	wait_until is_whole
 	while read -r i j; do
 		$1 "$i" "$j"
 		try dlock -n x touch second
 		assert_equal "$status" 1 "-n, without $i and $j"
-		stays $((1000 * TEST_PATIENCE)) is_alive "$a_command" # a renewal and a half
+		stays $((2000 * TEST_PATIENCE)) is_alive "$a_command" # a renewal and a half
 		$2 "$i" "$j"
 		wait_until is_whole
 	done < <(pairs)
@@ -43,59 +43,75 @@ each_pair() {
 @test "each two of five stopped in mid-hold" { each_pair freeze thaw; }
 
 # ---- Cut off from the network --------------------------------------------------------------------
-# Each server in a network namespace of its own, on a bridge of the test's.
+# Each server in a network namespace of its own, on a bridge in another, where dlock runs as well. All end
+# with their processes, and so do the interfaces; no mount is needed. An ordinary user is root there.
 
-name_net() { net=dl$(($$ % 10000)) subnet=10.$((64 + $$ % 128)).$((RANDOM % 256)); }
+readonly NET=10.64.0
+own_net() { [[ $(readlink "/proc/$1/ns/net") != $(readlink "/proc/$2/ns/net") ]]; }
+
+# in_net PID: sets inside, the words before a command that is to run in PID's network.
+in_net() {
+	inside=(nsenter --target "$1" --net)
+	((EUID == 0)) || inside+=(--user --preserve-credentials)
+}
 
 net_begin() {
-	local i
-	name_net
-	ip link add "$net" type bridge
-	ip addr add "$subnet.254/24" dev "$net"
-	ip link set "$net" up
+	needs network
+	local i pid
+	start world unshare "${AS_ROOT[@]}" --net sleep 600
+	wait_until own_net $world_pid $$
+	in_net $world_pid
+	world=("${inside[@]}")
+	"${world[@]}" ip link add bridge type bridge
+	"${world[@]}" ip addr add $NET.254/24 dev bridge
+	"${world[@]}" ip link set bridge up
 	for i in 1 2 3 4 5; do
-		ip netns add "$net-$i"
-		ip link add "$net.$i" type veth peer name eth0 netns "$net-$i"
-		ip link set "$net.$i" master "$net" up
-		ip -n "$net-$i" addr add "$subnet.$i/24" dev eth0
-		ip -n "$net-$i" link set eth0 up
-		ip -n "$net-$i" link set lo up
 		mkdir "net$i"
-		start "server$i" ip netns exec "$net-$i" redis-server --bind "$subnet.$i" --port 6379 \
+		start "server$i" "${world[@]}" unshare --net sh -c '
+			until ip addr show dev eth0 2>/dev/null | grep -q "inet "; do sleep 0.02; done
+			exec redis-server "$@"' sh --bind $NET.$i --port 6379 \
 			--protected-mode no --save '' --appendonly no --dir "$PWD/net$i"
+		wait_until own_net $pid $world_pid
+		wait_until own_net $pid $$
+		"${world[@]}" ip link add "net.$i" type veth peer name eth0 netns $pid
+		"${world[@]}" ip link set "net.$i" master bridge up
+		in_net $pid
+		"${inside[@]}" ip link set lo up
+		"${inside[@]}" ip link set eth0 up
+		"${inside[@]}" ip addr add $NET.$i/24 dev eth0
 	done
 	for i in 1 2 3 4 5; do
 		wait_until answers "$i"
 	done
-	DLOCK_SERVER=redis+quorum://$subnet.1,$subnet.2,$subnet.3,$subnet.4,$subnet.5
+	DLOCK_SERVER=redis+quorum://$NET.1,$NET.2,$NET.3,$NET.4,$NET.5
+	mkdir inside
+	printf '#!/bin/sh\nexec %s "$BIN/dlock" "$@"\n' "${world[*]}" >inside/dlock
+	chmod +x inside/dlock
+	PATH=$PWD/inside:$PATH
 }
 
-answers() { [[ $(timeout 1 redis-cli -h "$subnet.$1" PING) == PONG ]]; }
+answers() { [[ $(timeout 1 "${world[@]}" redis-cli -h $NET.$1 PING) == PONG ]]; }
 
 net_end() {
-	local i
-	for i in 1 2 3 4 5; do
-		local pid=server${i}_pid
-		[[ -z ${!pid:-} ]] || kill "${!pid}" 2>/dev/null || true
-		ip netns pids "$net-$i" 2>/dev/null | xargs -r kill 2>/dev/null || true
-		ip link del "$net.$i" 2>/dev/null || true
-		ip netns del "$net-$i" 2>/dev/null || true
+	local name pid
+	for name in server{1..5} world; do
+		pid=${name}_pid
+		[[ -n ${!pid:-} ]] || continue
+		kill "${!pid}" 2>/dev/null || true
+		finish $name
 	done
-	ip link del "$net" 2>/dev/null || true
-	subnet=
-	for i in 1 2 3 4 5; do
-		local pid=server${i}_pid
-		[[ -z ${!pid:-} ]] || finish "server$i"
-	done
+	world=()
 }
 
-sever() { ip link set "$net.$1" down && ip link set "$net.$2" down; }
-mend() { ip link set "$net.$1" up && ip link set "$net.$2" up; }
+sever() { "${world[@]}" ip link set "net.$1" down && "${world[@]}" ip link set "net.$2" down; }
+mend() { "${world[@]}" ip link set "net.$1" up && "${world[@]}" ip link set "net.$2" up; }
 
 # A server of this file's network as well as one of quorum.bash.
 on() {
-	if [[ -n ${subnet:-} ]]; then
-		timeout 10 ip netns exec "$net-$1" redis-cli -h "$subnet.$1" "${@:2}"
+	local pid=server$1_pid inside
+	if [[ -n ${world:-} ]]; then
+		in_net "${!pid}"
+		timeout 10 "${inside[@]}" redis-cli -h $NET.$1 "${@:2}"
 	else
 		redis-cli -s "$(dir_of "$1")/socket" "${@:2}"
 	fi
@@ -103,7 +119,7 @@ on() {
 
 eval "quorum_$(declare -f teardown)"
 teardown() {
-	[[ -z ${subnet:-} ]] || net_end
+	[[ -z ${world_pid:-} ]] || net_end
 	quorum_teardown
 }
 

@@ -372,6 +372,7 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 }
 
 @test "Ctrl-C, Ctrl-Z and a hangup are the script's business" {
+	needs terminal
 	write script.sh <<-'END'
 		trap 'echo trapped' INT
 		trap '' HUP

@@ -308,10 +308,10 @@ PROGRAM
 @test "a slot moves in mid-hold: COMMAND goes on, renewed and given back at the new node" {
 	local name
 	name=$(name_on a)
-	begin_holder one "$name" -t $((2 * TEST_PATIENCE)) --report report
+	begin_holder one "$name" -t $((4 * TEST_PATIENCE)) --report report
 	move "$name" a b
 	# Longer than the TTL.
-	stays $((3000 * TEST_PATIENCE)) has b "$name"
+	stays $((5000 * TEST_PATIENCE)) has b "$name"
 	assert is_alive "$one_command"
 	try dlock -n "$name" true
 	expect_failure 1 "held by $(hostname):$one_pid"
@@ -344,17 +344,17 @@ waits_at() { has_waiters "$1" "$2" 1 && [[ $(node "$1" CLIENT LIST | grep -c 'cm
 @test "a slot on the move, for longer than the TTL: who holds goes on, who comes waits" {
 	local name key
 	name=$(name_on c)
-	begin_holder one "$name" -t $((2 * TEST_PATIENCE)) --report report
+	begin_holder one "$name" -t $((4 * TEST_PATIENCE)) --report report
 	# Half of its keys are there already.
 	begin_move "$name" c a
 	node c MIGRATE 127.0.0.1 "$(port a)" "$(meta_of "$name")" 0 5000 >/dev/null
 	try dlock -n -S "redis://127.0.0.1:$(port c)" -w 300ms "$name" touch ran
 	expect_failure 69 "is moving the lock's keys"
 	refute_file ran
-	stays $((2500 * TEST_PATIENCE)) is_alive "$one_command"
+	stays $((4500 * TEST_PATIENCE)) is_alive "$one_command"
 	# Now the lock itself.
 	node c MIGRATE 127.0.0.1 "$(port a)" "lock:$name" 0 5000 >/dev/null
-	stays $((2500 * TEST_PATIENCE)) is_alive "$one_command"
+	stays $((4500 * TEST_PATIENCE)) is_alive "$one_command"
 	start two dlock -S "redis://127.0.0.1:$(port b)" "$name" echo second
 	move_keys "$name" c a
 	stays 300 is_alive "$two_pid"

@@ -111,14 +111,14 @@ name_on() {
 	local name slot key one
 	name=$(name_on a)
 	slot=$(node a CLUSTER KEYSLOT "lock:$name")
-	begin_holder one "$name" -t $((2 * TEST_PATIENCE)) --report report
+	begin_holder one "$name" -t $((4 * TEST_PATIENCE)) --report report
 	node b CLUSTER SETSLOT "$slot" IMPORTING "$(node a CLUSTER MYID)" >/dev/null
 	node a CLUSTER SETSLOT "$slot" MIGRATING "$(node b CLUSTER MYID)" >/dev/null
 	node a CLUSTER GETKEYSINSLOT "$slot" 100 | while IFS= read -r key; do
 		node a MIGRATE 127.0.0.1 "$(tls_of b)" "$key" 0 5000 >/dev/null
 	done
 	# Longer than the TTL; b has it for those who were sent there by a.
-	stays $((3000 * TEST_PATIENCE)) eval '[[ $(node b CLUSTER GETKEYSINSLOT '"$slot"' 100) == *"lock:'"$name"'"* ]]'
+	stays $((5000 * TEST_PATIENCE)) eval '[[ $(node b CLUSTER GETKEYSINSLOT '"$slot"' 100) == *"lock:'"$name"'"* ]]'
 	start two dlock -v "$name" echo second
 	for one in b a; do
 		node $one CLUSTER SETSLOT "$slot" NODE "$(node b CLUSTER MYID)" >/dev/null

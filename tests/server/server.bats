@@ -23,7 +23,7 @@ held_within() { # URL REDIS-CLI-ARGUMENT...: the lock is at that server while CO
 	held_within "redis://localhost:$port" -p "$port"
 	held_within "redis://localhost:$port/0" -p "$port"
 	held_within "redis://127.0.0.1:$port/" -p "$port"
-	redis-cli -h ::1 -p "$port" PING >/dev/null 2>&1 || skip 'no IPv6 here'
+	needs ipv6
 	held_within "redis://[::1]:$port" -p "$port"
 	held_within "redis://[0:0:0:0:0:0:0:1]:$port/0" -p "$port"
 }

@@ -96,12 +96,12 @@ hang() {
 is_hanging() { cli PING 2>&1 | grep -q BUSY; }
 
 @test "OOM: no lock is taken; who has one renews it and gives it back" {
-	begin_holder one y -t $((2 * TEST_PATIENCE))
+	begin_holder one y -t $((4 * TEST_PATIENCE))
 	cli CONFIG SET maxmemory 1 >/dev/null
 	refused_at_once 'is out of memory and takes no writes'
 	waits_for cli CONFIG SET maxmemory 0
 	cli CONFIG SET maxmemory 1 >/dev/null
-	stays $((3000 * TEST_PATIENCE)) is_alive "$one_command"
+	stays $((5000 * TEST_PATIENCE)) is_alive "$one_command"
 	let_go one
 	expect 0
 	assert is_free y

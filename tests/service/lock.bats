@@ -18,8 +18,7 @@ probe() {
 	local name=$1
 	shift
 	mkfifo "$name.in"
-	local under=${VALGRIND:+$VALGRIND --log-file=$BATS_FILE_TMPDIR/finding.%p}
-	start "$name" sh -c "exec $under lock_probe '$URL' x -l $name $* <'$PWD/$name.in'"
+	start "$name" sh -c "exec lock_probe '$URL' x -l $name $* <'$PWD/$name.in'"
 	exec {fd}>"$name.in"
 	declare -g "${name}_fd=$fd"
 }

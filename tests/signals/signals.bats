@@ -4,7 +4,10 @@ load ../lib/helper
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
-setup() { test_begin; }
+setup() {
+	test_begin
+	[[ $BATS_TEST_DESCRIPTION != terminal:* ]] || needs terminal
+}
 teardown() { test_end; }
 
 readonly FORWARDED=(HUP INT QUIT TERM USR1 USR2 ALRM WINCH CONT)

@@ -48,6 +48,7 @@ wake() { kill -CONT $one_pid $keeper $one_command; }
 
 # A job under a shell with job control: Ctrl-Z stops COMMAND, and the keeper goes on renewing.
 ctrl_z() { # SECONDS THIEF
+	needs terminal
 	python "$SERVER/socket" "$@" <<-'END'
 		import subprocess, sys, time
 		from terminal import Shell, check, process_state, wait_until
@@ -137,10 +138,12 @@ stopped_by_terminal() { # SETTING COMMAND ANSWER
 }
 
 @test "COMMAND reads from the terminal in the background (SIGTTIN): stopped past the TTL, the lock stays, fg goes on" {
+	needs terminal
 	stopped_by_terminal true 'read -r line; echo "said" $line' hello
 }
 
 @test "COMMAND writes to it in the background (SIGTTOU): the same" {
+	needs terminal
 	stopped_by_terminal 'stty tostop' 'echo "said" $((6 * 7))' 42
 }
 

@@ -16,7 +16,7 @@ sanitized() { grep -q '^DLOCK_LDFLAGS.*-fsanitize' "$builddir/Makefile"; }
 readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 
 @test "a plain run maps no library beyond libc, hiredis and libbsd" {
-	! sanitized || skip "a sanitizer brings its own"
+	! sanitized || left_out "a sanitizer brings its own"
 	try dlock maps sh -c 'cat "/proc/$PPID/maps"'
 	assert_equal "$status $err" "0 "
 	grep -oE '/[^/]*\.so[.0-9]*$' <<<"$out" | tr -d / | sort -u >mapped
@@ -29,7 +29,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 }
 
 @test "no process of a run needs 2 MiB" {
-	! sanitized || skip "a sanitizer needs more"
+	! sanitized || left_out "a sanitizer needs more"
 	# Mostly libc, of which the kernel maps 64 KiB around each fault; how much that makes varies
 	# with the address it was loaded at. So: the least of several runs.
 	local run
@@ -54,8 +54,8 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 }
 
 @test "the program is a hardened one" {
-	! sanitized || skip "a sanitizer's build is for tests"
-	grep -q '^DLOCK_PIE.*-pie' "$builddir/Makefile" || skip "configured without hardening"
+	! sanitized || left_out "a sanitizer's build is for tests"
+	grep -q '^DLOCK_PIE.*-pie' "$builddir/Makefile" || left_out "configured without hardening"
 	local program
 	for program in dlock dlock-tls; do
 		[[ -e $builddir/src/$program ]] || continue
@@ -72,7 +72,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 }
 
 @test "our own functions are hardened ones" {
-	! sanitized || skip "a sanitizer's build is for tests"
+	! sanitized || left_out "a sanitizer's build is for tests"
 	# In the program they could be libc's.
 	readelf -sW "$builddir/libdlock.a" >symbols
 	if grep -q '^DLOCK_CFLAGS.*-fstack-protector-strong' "$builddir/Makefile"; then
@@ -142,14 +142,4 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	awk 'NR == FNR { there[$0]; next } { base = $2; sub(/.*\//, "", base) } !(base in there)' \
 		"$BATS_TEST_TMPDIR/there" "$BATS_TEST_TMPDIR/named" >"$BATS_TEST_TMPDIR/missing"
 	assert_equal "$(<"$BATS_TEST_TMPDIR/missing")" ""
-}
-
-@test "what tests/memcheck leaves out is there" {
-	local row file
-	grep -v -e '^#' -e '^$' "$BATS_TEST_DIRNAME/../memcheck.except" >rows
-	while IFS= read -r row; do
-		file=$(echo "$BATS_TEST_DIRNAME"/../*/"${row%%: *}")
-		assert test -e "$file"
-		[[ $row == *': *' ]] || sed -n 's/^@test "\(.*\)" {.*/\1/p' "$file" | assert grep -qxF -- "${row#*: }"
-	done <rows
 }

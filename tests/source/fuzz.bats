@@ -10,14 +10,14 @@ setup() {
 	cd "$BATS_TEST_TMPDIR"
 }
 
-# fuzz NAME RUNS: a tenth of them under valgrind (tests/memcheck).
+# fuzz NAME RUNS
 fuzz() {
-	local files=("$FUZZ/corpus/$1"/*) runs=$2
-	[[ -z ${VALGRIND:-} ]] || runs=$((runs / 10))
-	# shellcheck disable=SC2086 # words
-	try ${VALGRIND:+$VALGRIND --error-exitcode=99} "$PROGRAMS/fuzz_$1" $runs "${files[@]}"
+	"$FUZZ/pack" -x corpus "$1"
+	local files=(corpus/"$1"/*)
+	assert_between ${#files[@]} 2 10000 'inputs'
+	try "$PROGRAMS/fuzz_$1" "$2" "${files[@]}"
 	[[ $status == 0 ]] || fail "$1: status $status, on $(od -An -c failed-input | head -n 40)" "$err"
-	assert_equal "${err##*$'\n'}" "${#files[@]} files, $runs changed"
+	assert_equal "${err##*$'\n'}" "${#files[@]} files, $2 changed"
 }
 
 @test "a configuration file may hold anything" { fuzz config 4000; }
@@ -53,7 +53,33 @@ fuzz() {
 	for file in "$FUZZ"/fuzz_*.c; do
 		name=$(basename "$file" .c)
 		name=${name#fuzz_}
-		assert test -d "$FUZZ/corpus/$name"
+		assert test -s "$FUZZ/corpus/$name"
 		assert grep -qE "\\{ fuzz $name [0-9]+; \\}" "$BATS_TEST_FILENAME"
 	done
+}
+
+# A copy of the script works on the corpus beside it.
+@test "an input that is added to a corpus comes out again as it was, whatever it holds" {
+	local file all=
+	cp "$FUZZ/pack" .
+	mkdir corpus in
+	printf -v all '\\x%02x' {0..255}
+	printf "$all$all" >in/all
+	printf ' \n\t# \\x41 \r\n\n ' >in/blanks
+	printf '%4096s' '' >in/long
+	: >in/none
+	cp "$FUZZ/corpus/name" corpus/
+	./pack name in/*
+	assert_equal "$(LC_ALL=C grep -cE '[^[:graph:]]$' corpus/name)" 0 'lines that end with a blank'
+	assert_equal "$(LC_ALL=C grep -cE '[^[:print:][:space:]]' corpus/name)" 0 'lines that are no text'
+	./pack -x out name
+	for file in in/*; do
+		assert cmp "$file" "out/name/${file#in/}"
+	done
+	./pack -d name all blanks long none
+	assert cmp corpus/name "$FUZZ/corpus/name"
+	echo 'odd	\x4' >>corpus/name
+	try ./pack -x out name
+	assert_equal "$status" 1
+	assert_match "$err" "name:[0-9]+: .* is neither text nor an escape"
 }

@@ -6,6 +6,7 @@ setup_file() { file_begin; }
 teardown_file() { file_end; }
 setup() {
 	test_begin
+	needs terminal
 	TERM=screen
 }
 teardown() {

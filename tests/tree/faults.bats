@@ -7,7 +7,7 @@ setup_file() { file_begin; }
 teardown_file() { file_end; }
 
 @test "a system call that fails or takes its time, in front, keeper or renewal: no overlap, no orphan" {
-	[[ $(id -u) == 0 ]] || skip 'strace may attach to what is not its child as root only, on some systems'
+	needs trace
 	local said failed=0
 	said=$(PATH=$BIN:$PATH unleaked "$PYTHON" "$BATS_TEST_DIRNAME/../faults" --seconds 60 --slow "$TEST_PATIENCE" \
 		--dlock "$(realpath "$BIN/dlock")" 2>&1 3>&- 4>&-) || failed=1

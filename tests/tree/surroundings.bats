@@ -222,6 +222,7 @@ ends_within() {
 }
 
 @test "front killed, stderr a terminal that was stopped by Ctrl-S: the tree is gone in time" {
+	needs terminal
 	service "$BATS_TEST_DIRNAME/../programs/bad_stderr.py" tty "$PWD/tty" "$PWD/ready"
 	wait_until is_file ready
 	start x sh -c 'exec 2>tty dlock "$@"' sh -t $((3 * TEST_PATIENCE)) --grace 0.2 x ./tree x
@@ -267,18 +268,21 @@ sees_nothing() {
 }
 
 @test "/proc of another PID namespace: refused with 71 before the grant; acquire and status work" {
-	write_blind 'exec unshare --pid --fork --kill-child "$@"'
+	needs pids
+	write_blind "exec unshare ${AS_ROOT[*]}"' --pid --fork --kill-child "$@"'
 	sees_nothing
 }
 
 @test "no /proc, an empty folder in its place: refused with 71 before the grant; acquire and status work" {
-	! grep -q __asan_init "$(command -v dlock)" || skip 'AddressSanitizer needs /proc'
-	write_blind 'exec unshare --mount sh -c "mount -t tmpfs none /proc && exec \"\$@\"" sh "$@"'
+	! grep -q __asan_init "$(command -v dlock)" || left_out 'AddressSanitizer needs /proc'
+	needs mount
+	write_blind 'exec in_mounts sh -c "mount -t tmpfs none /proc && exec \"\$@\"" sh "$@"'
 	sees_nothing
 }
 
 @test "/proc of its own PID namespace: nothing is refused" {
-	write_blind 'exec unshare --pid --fork --kill-child --mount-proc "$@"'
+	needs pids
+	write_blind 'exec in_mounts unshare --pid --fork --kill-child --mount-proc "$@"'
 	try ./blind dlock x sh -c 'exit 5'
 	expect 5
 	# Not as the first process there, which could not be stopped.
@@ -418,7 +422,8 @@ stopped_as_it_kills() { # TTL...
 
 # as_other_user NAME COMMAND...: `start`, as a user that has no other process.
 as_other_user() {
-	[[ $(id -u) == 0 ]] || skip 'only root can become somebody else'
+	needs users
+	as_user $(((EUID == 0 ? 70000 : 20000) + RANDOM))
 	chmod 755 "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR" "${BATS_FILE_TMPDIR%/*}" \
 		"${BATS_TEST_TMPDIR%/*}" "$BIN"
 	mkdir -m 777 out
@@ -426,7 +431,7 @@ as_other_user() {
 	local port
 	port=$(<"$SERVER/port")
 	export DLOCK_SERVER=redis://127.0.0.1:$port
-	start "$1" setpriv --reuid=$((70000 + RANDOM)) --regid=65534 --clear-groups "${@:2}"
+	start "$1" "${become[@]}" "${@:2}"
 }
 
 @test "COMMAND at its user's limit of processes when the lock is to be renewed: it is, and COMMAND goes on" {

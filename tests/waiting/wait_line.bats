@@ -5,7 +5,10 @@ load ../lib/waiters
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
-setup() { test_begin; }
+setup() {
+	test_begin
+	[[ $BATS_TEST_DESCRIPTION != *a\ terminal* ]] || needs terminal
+}
 teardown() { test_end; }
 
 @test "on a terminal one line is redrawn in place, and gone before COMMAND starts" {

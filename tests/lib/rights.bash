@@ -1,0 +1,68 @@
+# What a test needs of the machine and may not have, as an ordinary user or in a container. helper.bash loads it.
+
+# needs RIGHT...: the test is left out if one of them is missing. Where CI is set it fails instead.
+#   mount      to mount in a namespace of its own (in_mounts)
+#   network    network namespaces and bridges
+#   pids       PID namespaces, with a /proc of their own (in_pids)
+#   cgroup     to mount cgroup2, and to make a cgroup
+#   users      to become other users (as_user), and set-user-ID programs that work
+#   trace      strace of what is not its child
+#   terminal   pseudoterminals
+#   ipv6       ::1
+needs() {
+	local right
+	for right; do
+		"may_$right" >/dev/null 2>&1 || left_out "needs $right"
+	done
+}
+
+# left_out REASON: ends the test here; tests/all says so at the end. Where CI is set it fails.
+left_out() {
+	local test="tests/${BATS_TEST_FILENAME#*/tests/}: $BATS_TEST_DESCRIPTION"
+	[[ -z ${CI:-} ]] || fail "with CI set no test may be left out: $test: $1" || return 1
+	[[ -z ${LEFT_OUT:-} ]] || echo "left out: $test: $1" >>"$LEFT_OUT"
+	skip "$1"
+}
+
+# As an ordinary user is root in a user namespace of its own.
+((EUID == 0)) && readonly AS_ROOT=() || readonly AS_ROOT=(--map-root-user)
+
+may_mount() { in_mounts mount -t tmpfs none "$BATS_TEST_TMPDIR"; }
+may_network() { unshare "${AS_ROOT[@]}" --net ip link add bridge-test type bridge; }
+may_pids() { in_pids true; }
+may_cgroup() {
+	local folder=$BATS_TEST_TMPDIR/cgroup
+	mkdir "$folder" && mount -t cgroup2 none "$folder" || return
+	local code=0
+	mkdir "$folder/dlock-may.$$" && rmdir "$folder/dlock-may.$$" || code=$?
+	umount "$folder"
+	return $code
+}
+may_users() { as_user 65534 && "${become[@]}" true; }
+may_trace() {
+	local traced code=0
+	sleep 60 3>&- 4>&- &
+	traced=$!
+	timeout -s INT 0.5 strace -qq -o /dev/null -p $traced || code=$?
+	kill -KILL $traced
+	((code == 124)) # it traced until it was ended
+}
+may_terminal() { "$PYTHON" -c 'import os; os.openpty()'; }
+may_ipv6() { redis-cli -h ::1 -p "$(<"$SERVER/port")" PING; }
+
+# as_user UID: sets become, the words before a command that is to run as UID. In the namespace of an ordinary
+# user that one is root, and the others are those that /etc/subuid gives it.
+as_user() {
+	become=(setpriv "--reuid=$1" --regid=65534 --clear-groups)
+	((EUID == 0)) || become=(unshare --map-root-user --map-auto "${become[@]}")
+}
+
+# in_pids COMMAND...: in a PID namespace of its own, with its own /proc.
+in_pids() { in_mounts unshare --pid --fork --kill-child --mount-proc "$@"; }
+
+# make_elsewhere: sets ELSEWHERE, to preload into LOADING/dlock (programs/elsewhere.c).
+make_elsewhere() {
+	ELSEWHERE=$BATS_FILE_TMPDIR/elsewhere.so
+	[[ -e $ELSEWHERE ]] ||
+		cc -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o "$ELSEWHERE" "$BATS_TEST_DIRNAME/../programs/elsewhere.c"
+}
