@@ -98,12 +98,14 @@ bool folder_open(
 	struct stat status;
 
 	folder->fd = -1;
+	folder->missing = false;
 	if (!find_path(folder, server, failure))
 		return false;
 	folder->fd = open(folder->path, flags);
 	if (folder->fd < 0 && errno == ENOENT && make &&
 		(mkdir(folder->path, S_IRWXU) == 0 || errno == EEXIST))
 		folder->fd = open(folder->path, flags);
+	folder->missing = folder->fd < 0 && errno == ENOENT;
 	if (folder->fd < 0)
 		return failure_set(failure, EXIT_CONFIG, "no lock folder %s: %m", folder->path);
 	if (fstat(folder->fd, &status) == 0 && is_local(folder->fd)) {

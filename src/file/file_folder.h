@@ -15,6 +15,7 @@ struct server_reading;
 
 struct folder {
 	int fd;                  /* owned; O_PATH */
+	bool missing;            /* it could not be opened, as there is none */
 	mode_t files;            /* of the files that are made in it */
 	char path[PATH_MAX / 2]; /* for messages */
 };

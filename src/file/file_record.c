@@ -22,6 +22,9 @@
 #define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
 #define SPINS    200              /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
+#define LOOK     (100 * NANOS_PER_MS) /* what one that only looks has patience for */
+
+#define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 
 _Static_assert(sizeof(struct slot) == 128, "a slot crosses a page");
 _Static_assert(SLOTS_AT + RECORD_MOST * sizeof(struct slot) <= TEXTS_AT, "slots reach into texts");
@@ -152,6 +155,7 @@ static enum lock_result take_mutex(
 		.l_whence = SEEK_SET,
 		.l_start = BYTES_AT,
 		.l_len = 1};
+	struct deadline look = deadline_within(deadline, LOOK);
 
 	for (int i = 0; fcntl(record->fd, F_SETLK, &lock) != 0; i++) {
 		if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
@@ -164,6 +168,8 @@ static enum lock_result take_mutex(
 		}
 		if (!deadline_pause(deadline, PAUSE))
 			return LOCK_CANCELLED;
+		if (record->reading && deadline_is_over(&look))
+			return LOCK_GRANTED;
 		if (deadline_is_over(&deadline)) {
 			blame(record, &lock, failure);
 			return LOCK_TIMEOUT;
@@ -356,7 +362,7 @@ bool record_claim(struct record *record, enum record_byte byte, struct failure *
 	return failure_set(failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
 }
 
-/* --- Holders ---------------------------------------------------------------------------------- */
+/* --- Parties ---------------------------------------------------------------------------------- */
 
 nanos record_holds_until(const struct record *record, int slot)
 {
@@ -368,6 +374,27 @@ nanos record_holds_until(const struct record *record, int slot)
 	if (!s->detached && record_lives(record, slot, BYTE_HOLDER))
 		return NANOS_NEVER;
 	return until > clock_now() ? until : 0;
+}
+
+bool record_waits(const struct record *record, int slot)
+{
+	return record->slots[slot].state == SLOT_WAITING && !is_free(record, slot);
+}
+
+int64_t record_order(int64_t ticket, int priority)
+{
+	return ticket - priority * US_PER_PRIORITY;
+}
+
+bool record_is_inside(const struct record *record, int slot)
+{
+	const struct slot *slots = record->slots;
+
+	for (size_t i = 0; slots[slot].around != 0 && i < record->head.count; i++)
+		if (slots[i].fence == slots[slot].around && slots[i].around == 0 &&
+			record_holds_until(record, (int)i) != 0)
+			return true;
+	return false;
 }
 
 bool record_is_broken(const struct record *record)

@@ -67,7 +67,7 @@ struct slot_text {
 struct record {
 	int fd;       /* owned */
 	int own;      /* our slot; -1: none */
-	bool reading; /* it is only looked at */
+	bool reading; /* it is only looked at: at worst without the mutex */
 	const char *key;
 	uint64_t boot;
 	sigset_t mask;
@@ -120,6 +120,13 @@ bool record_await(int fd, int slot, enum record_byte byte);
 /* Until when a slot keeps the lock, as its holder's: NANOS_NEVER: as long as a process lives; 0: it
  * does not. */
 nanos record_holds_until(const struct record *record, int slot);
+
+/* Whether it is a waiter's. Its place: what comes first is less (us). */
+bool record_waits(const struct record *record, int slot);
+int64_t record_order(int64_t ticket, int priority);
+
+/* Whether it is that of a holder inside another, which keeps the lock as well. */
+bool record_is_inside(const struct record *record, int slot);
 
 /* Whether our slot was broken, as it stands now. Outside the mutex. */
 bool record_is_broken(const struct record *record);

@@ -6,7 +6,6 @@
 
 #include "file/file_lock.h"
 
-#define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 #define LOOK_AFTER      (5 * NANOS_PER_MS)      /* an expiry, so that it is surely past */
 
 /* What the record says to one that wants the lock. */
@@ -19,7 +18,7 @@ struct survey {
 
 static int64_t order_of(const struct slot *waiter)
 {
-	return waiter->ticket - waiter->priority * US_PER_PRIORITY;
+	return record_order(waiter->ticket, waiter->priority);
 }
 
 /* --- What is in the way ------------------------------------------------------------------------- */
@@ -37,18 +36,6 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
 }
 
-/* A holder inside another counts only once that one has ended. */
-static bool is_within_another(const struct file_lock *f, const struct slot *holder)
-{
-	const struct record *record = &f->record;
-
-	for (size_t i = 0; holder->around != 0 && i < record->head.count; i++)
-		if (record->slots[i].fence == holder->around && record->slots[i].around == 0 &&
-			record_holds_until(record, (int)i) != 0)
-			return true;
-	return false;
-}
-
 /* Until when that holder keeps us out; 0: it does not. */
 static nanos is_in_the_way(struct file_lock *f, int i, int *sharers)
 {
@@ -56,7 +43,7 @@ static nanos is_in_the_way(struct file_lock *f, int i, int *sharers)
 	const struct lock_request *request = &f->request;
 	nanos until = i == f->record.own ? 0 : record_holds_until(&f->record, i);
 
-	if (until == 0 || is_within_another(f, holder))
+	if (until == 0 || record_is_inside(&f->record, i))
 		return 0;
 	if (holder->broken || request->mode == LOCK_EXCLUSIVE || holder->mode != (int)request->mode)
 		return until;
@@ -121,8 +108,7 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 		for (size_t i = 0; i < record->head.count; i++) {
 			const struct slot *slot = &record->slots[i];
 
-			if (slot->state != SLOT_WAITING || slot->boot != record->boot ||
-				(int)i == record->own)
+			if (!record_waits(record, (int)i) || (int)i == record->own)
 				continue;
 			if (order_of(slot) > order) {
 				survey->behind++;
@@ -203,6 +189,7 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
+	bool waited = record->own >= 0;
 	struct slot *own = begin_holding(f, answer);
 
 	if (!own)
@@ -227,9 +214,12 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 	answer->result = LOCK_GRANTED;
 	answer->fence = f->fence = own->fence;
 	answer->granted_at = clock_now();
-	record_drop(record, request->detached); /* no process holds that one from here on */
-	if (request->detached)
+	if (request->detached) {
+		record_drop(record, true); /* no process holds it from here on */
 		file_unlock(f);
+	} else if (waited) {
+		record_drop(record, false);
+	}
 }
 
 static bool answer_already(struct file_lock *f, struct lock_answer *answer)
@@ -433,7 +423,7 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
 	int64_t now = record_now(), ticket = now > record->head.ticket ? now : record->head.ticket + 1;
-	int64_t order = ticket - request->priority * US_PER_PRIORITY;
+	int64_t order = record_order(ticket, request->priority);
 	struct survey survey;
 
 	if (answer_already(f, answer) || answer_within(f, answer))

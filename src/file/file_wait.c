@@ -130,6 +130,7 @@ enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct f
 
 	if (wait->wakeup_fd < 0)
 		start(f);
+	file_deadlock_begin(f);
 	look_at = next_look(f);
 	for (;;) {
 		nanos due = look_at < wait->circle_at ? look_at : wait->circle_at;
@@ -152,7 +153,7 @@ enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct f
 		}
 		if (deadline_is_over(&deadline))
 			return LOCK_TIMEOUT;
-		if (clock_now() >= wait->circle_at && !file_circle_look(f, failure))
+		if (clock_now() >= wait->circle_at && !file_deadlock_look(f, failure))
 			return LOCK_FAILED;
 	}
 }

@@ -47,6 +47,9 @@ bool file_wait_stop(struct file_wait *wait);
 
 /* Whether waiting for the lock would never end: this one waits for a holder that waits, and so on, for
  * one of request.held; and came last of them. False with failure EXIT_DEADLOCK. */
-bool file_circle_look(struct file_lock *f, struct failure *failure);
+bool file_deadlock_look(struct file_lock *f, struct failure *failure);
+
+/* A wait begins, or goes on. */
+void file_deadlock_begin(struct file_lock *f);
 
 #endif
