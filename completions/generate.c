@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/commands.h"
 #include "cli/option_table.h"
 #include "cli/option_values.h"
+#include "commands/commands.h"
 
 /* A shell's way to write the tables. */
 struct dialect {

@@ -1,5 +1,5 @@
--- The resource's side of a fencing token in PostgreSQL 9.5 or newer: the work of a holder that has
--- lost its lock without knowing is refused by the database itself.
+-- The resource's side of a fencing token in PostgreSQL 9.5 or newer. The database itself refuses the
+-- work of a holder that has lost its lock without knowing.
 --
 --	dlock orders sh -c 'psql -1 -v ON_ERROR_STOP=1 -v resource=orders -v token="$DLOCK_FENCE" \
 --		-f fence.sql -f work.sql'
@@ -11,7 +11,7 @@
 --	invalid input syntax for type bigint: "the fencing token 41 is stale"
 --
 -- with nothing changed, and psql ends with 3. In a program, run the INSERT alone first in each
--- transaction, with parameters for resource and token: where no row comes back, roll back.
+-- transaction, with parameters for resource and token: if no row comes back, roll back.
 --
 -- Once, beforehand:
 --

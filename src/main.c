@@ -2,10 +2,10 @@
 
 #include "base/failure.h"
 #include "base/message.h"
-#include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/options_read.h"
 #include "cli/tls_program.h"
+#include "commands/commands.h"
 #include "commands/report.h"
 #include "supervise/outcome.h"
 
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	struct failure failure;
 	bool done;
 	int code = EXIT_DONE;
-	bool read = options_read(&options, argc, argv, &done, &failure);
+	bool read = options_read(&options, commands, argc, argv, &done, &failure);
 
 	message_open(options.verbosity, options.syslog);
 	if (read && !done && tls_program_is_needed(&options))

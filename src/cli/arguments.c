@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/failure.h"
-#include "cli/commands.h"
+#include "cli/command.h"
+#include "cli/help.h"
 #include "cli/option_table.h"
 
 #define LETTERS_MOST 128 /* "+:" and each letter with up to two ':' */
@@ -172,14 +173,31 @@ static bool refuse(const struct option_row *row, struct failure *failure)
 		failure, EXIT_USAGE, "-%s, --%s: %s", row->letters, row->names[0], row->instead);
 }
 
+/* The command of that name. NULL: there is none. */
+static const struct command *find_command(const struct command *commands, const char *word)
+{
+	for (const struct command *command = commands; command->word != NULL; command++) {
+		if (strcmp(word, command->word) == 0)
+			return command;
+	}
+	return NULL;
+}
+
 /* The command whose options these are: its word may follow them; without one it is run. */
 static const struct command *command_of(const struct arguments *arguments)
 {
 	const struct command *command = arguments->command;
 
 	if (command == NULL && arguments->operand_count > 0)
-		command = command_find(arguments->operands[0]);
-	return command != NULL ? command : &commands[0];
+		command = find_command(arguments->commands, arguments->operands[0]);
+	return command != NULL ? command : &arguments->commands[0];
+}
+
+static bool show(const struct arguments *arguments, enum option_show what, struct failure *failure)
+{
+	if (what == SHOW_VERSION)
+		return help_show_version(failure);
+	return help_show(arguments->commands, arguments->command, failure);
 }
 
 /* Reads the options up to the operands. argv[0] is passed over. After the first that is wrong the
@@ -211,9 +229,9 @@ static bool scan(struct arguments *arguments, const struct grammar *grammar, con
 			good = good && refuse(row, failure);
 			continue;
 		}
-		if (row->show != NULL && good) {
+		if (row->show != SHOW_NOTHING && good) {
 			arguments->done = true;
-			return row->show(arguments->command, failure);
+			return show(arguments, row->show, failure);
 		}
 		if (!add(arguments, row, optarg))
 			return failure_set(failure, EXIT_SYSTEM, "out of memory");
@@ -238,25 +256,43 @@ static bool check(const struct arguments *arguments, struct failure *failure)
 	return true;
 }
 
-bool arguments_read(struct arguments *arguments, int argc, char **argv, struct failure *failure)
+/* Whether a word is kept for a command, now or later, so that no lock is called that by accident.
+ */
+static bool is_reserved(const char *word)
+{
+	/* clang-format off */
+	static const char *const reserved[] = {
+		"help", "version", "list", "watch", "break", "config", "completion",
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		if (strcmp(word, reserved[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool arguments_read(struct arguments *arguments, const struct command *commands, int argc,
+	char **argv, struct failure *failure)
 {
 	struct grammar grammar;
 	const char *word;
 
-	*arguments = (struct arguments){0};
+	*arguments = (struct arguments){.commands = commands};
 	grammar_open(&grammar);
 	if (!scan(arguments, &grammar, grammar.letters, argc, argv, failure))
 		return false;
 	if (arguments->done)
 		return true;
 	word = arguments->operand_count > 0 ? arguments->operands[0] : NULL;
-	arguments->command = word == NULL ? NULL : command_find(word);
+	arguments->command = word == NULL ? NULL : find_command(commands, word);
 	if (arguments->command != NULL) {
 		if (!scan(arguments, &grammar,
 			    grammar.letters + (arguments->command->stops ? 0 : 1),
 			    (int)arguments->operand_count, arguments->operands, failure))
 			return false;
-	} else if (word != NULL && command_is_reserved(word)) {
+	} else if (word != NULL && is_reserved(word)) {
 		return failure_set(failure, EXIT_USAGE,
 			"'%s' is kept for a command; for a lock NAME like that there is dlock "
 			"run %s",

@@ -16,18 +16,21 @@ struct argument {
 };
 
 struct arguments {
-	const struct command *command;
-	struct argument *options; /* owned; in the order given */
+	const struct command *commands; /* the table; borrowed */
+	const struct command *command;  /* in it */
+	struct argument *options;       /* owned; in the order given */
 	size_t option_count;
 	char **operands; /* in argv, NULL-terminated */
 	size_t operand_count;
 	bool done; /* an option such as --help has shown something, and that is all */
 };
 
-/* Options may stand before and after the command word; those of a command that stops there end at
- * its first operand, elsewhere they may also stand among the operands (argv is then put into
- * order). False with failure EXIT_USAGE, or EXIT_SYSTEM. Either way arguments_close(). */
-bool arguments_read(struct arguments *arguments, int argc, char **argv, struct failure *failure);
+/* `commands` is the table of those there are (command.h). Options may stand before and after the
+ * command word; those of a command that stops there end at its first operand, elsewhere they may
+ * also stand among the operands (argv is then put into order). False with failure EXIT_USAGE, or
+ * EXIT_SYSTEM. Either way arguments_close(). */
+bool arguments_read(struct arguments *arguments, const struct command *commands, int argc,
+	char **argv, struct failure *failure);
 void arguments_close(struct arguments *arguments);
 
 #endif

@@ -3,16 +3,15 @@
 #include <stdio.h>
 
 #include "base/output.h"
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/option_table.h"
 #include "cli/tls_program.h"
+#include "lock/services.h"
 
 #define TEXT_COLUMN 32 /* where the description of an option begins */
 
-static void show_usage(const struct command *command)
+static void show_usage(const struct command *command, bool implied)
 {
-	bool implied = command == &commands[0];
-
 	printf("  dlock %s%s[OPTION]... %s\n", implied ? "" : command->word, implied ? "" : " ",
 		command->usage);
 	printf("      %s\n", command->summary);
@@ -49,31 +48,30 @@ static void show_options(const struct command *command)
 	}
 }
 
-bool help_show(const struct command *command, struct failure *failure)
+bool help_show(
+	const struct command *commands, const struct command *command, struct failure *failure)
 {
 	printf("Usage:\n");
 	if (command != NULL) {
-		show_usage(command);
+		show_usage(command, command == &commands[0]);
 	} else {
 		for (command = commands; command->word != NULL; command++)
-			show_usage(command);
+			show_usage(command, command == &commands[0]);
 		command = &commands[0];
-		printf("\ndlock runs a command under a lock that lives in Redis, for all hosts\n"
+		printf("\ndlock runs a command under a lock that lives in a server, for all hosts\n"
 		       "alike. What follows is for the first form; dlock COMMAND --help tells of\n"
 		       "the others.\n");
 	}
 	show_options(command);
 	printf("\nA DURATION is 90 or 2.5 (seconds), 250ms, 1m30s, 2h, 7d. The server is named\n"
-	       "by -S, by DLOCK_SERVER or in the configuration; its URL is\n"
-	       "redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
-	       "unix:///path[?db=N].\n"
-	       "Everything else, exit codes first: man dlock\n");
+	       "by -S, by DLOCK_SERVER or in the configuration; its URL is\n");
+	services_print_forms();
+	printf("Everything else, exit codes first: man dlock\n");
 	return output_finish(failure);
 }
 
-bool help_show_version(const struct command *command, struct failure *failure)
+bool help_show_version(struct failure *failure)
 {
-	(void)command;
 	printf("dlock %s\nTLS: %s\n", PACKAGE_VERSION, tls_program_is_there() ? "yes" : "no");
 	return output_finish(failure);
 }

@@ -7,11 +7,12 @@
 struct command;
 struct failure;
 
-/* Prints the help of a command; NULL: of dlock as a whole. False with failure EXIT_SYSTEM when
- * stdout does not take it. */
-bool help_show(const struct command *command, struct failure *failure);
+/* Prints the help of one of the commands; NULL: of dlock as a whole. False with failure EXIT_SYSTEM
+ * when stdout does not take it. */
+bool help_show(
+	const struct command *commands, const struct command *command, struct failure *failure);
 
 /* Prints "dlock VERSION"; else as help_show(). */
-bool help_show_version(const struct command *command, struct failure *failure);
+bool help_show_version(struct failure *failure);
 
 #endif

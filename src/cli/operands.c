@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/failure.h"
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "lock/name.h"

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "cli/commands.h"
-#include "cli/help.h"
+#include "cli/command.h"
 #include "cli/option_values.h"
 #include "cli/options.h"
 
@@ -203,9 +202,9 @@ const struct option_row option_rows[] = {
 	{.names = {"config"}, .argument = "FILE",
 		.help = "another configuration file than the usual ones",
 		.commands = ALL, .completion = COMPLETE_FILE, .set = option_set_text, FIELD(config)},
-	{.letters = "h", .names = {"help"}, .help = "show this", .commands = ALL, .show = help_show},
+	{.letters = "h", .names = {"help"}, .help = "show this", .commands = ALL, .show = SHOW_HELP},
 	{.letters = "V", .names = {"version"}, .help = "show the version",
-		.commands = ALL, .show = help_show_version},
+		.commands = ALL, .show = SHOW_VERSION},
 
 	/* flock(1) has these. */
 	{.letters = "u", .names = {"unlock"},

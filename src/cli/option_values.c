@@ -10,7 +10,7 @@
 
 #include "base/duration.h"
 #include "base/failure.h"
-#include "cli/option_table.h"
+#include "cli/option_row.h"
 #include "cli/options.h"
 #include "lock/name.h"
 #include "lock/services.h"

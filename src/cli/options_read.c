@@ -11,7 +11,7 @@
 #include "base/failure.h"
 #include "base/message.h"
 #include "cli/arguments.h"
-#include "cli/commands.h"
+#include "cli/command.h"
 #include "cli/config_file.h"
 #include "cli/config_warning.h"
 #include "cli/option_table.h"
@@ -33,6 +33,7 @@ enum origin { FROM_PRESET, FROM_FILE, FROM_ENVIRONMENT, FROM_ARGUMENTS };
 
 struct reading {
 	struct options *options;
+	const struct command *commands;
 	struct failure *failure;
 	struct arguments arguments;
 	enum origin grace_from, ttl_from, server_from, settle_from;
@@ -278,7 +279,8 @@ static bool settle_server(struct reading *reading)
 		config_warning_choice(&reading->notice, options, SYSTEM_FILE);
 	if (options->server->password != NULL)
 		return true;
-	options->server->password = password_find(options->server, options->password_file, reading->failure);
+	options->server->password =
+		password_find(options->server, options->password_file, reading->failure);
 	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
 }
 
@@ -298,7 +300,7 @@ static bool read_all(struct reading *reading, int argc, char **argv, bool *done)
 	struct options *options = reading->options;
 	struct arguments *arguments = &reading->arguments;
 
-	if (!arguments_read(arguments, argc, argv, reading->failure)) {
+	if (!arguments_read(arguments, reading->commands, argc, argv, reading->failure)) {
 		take_audience(reading);
 		return false;
 	}
@@ -327,10 +329,10 @@ static void scrub(const struct reading *reading, bool good)
 	}
 }
 
-bool options_read(
-	struct options *options, int argc, char **argv, bool *done, struct failure *failure)
+bool options_read(struct options *options, const struct command *commands, int argc, char **argv,
+	bool *done, struct failure *failure)
 {
-	struct reading reading = {.options = options, .failure = failure};
+	struct reading reading = {.options = options, .commands = commands, .failure = failure};
 	bool good;
 
 	*options = (struct options){.started = clock_now(),

@@ -71,8 +71,7 @@ static char *read_file(const char *file, struct failure *failure)
 	return password;
 }
 
-char *password_find(
-	const struct server *server, const char *file, struct failure *failure)
+char *password_find(const struct server *server, const char *file, struct failure *failure)
 {
 	const char *variables[] = {"DLOCK_PASSWORD", server->service->password_variable};
 

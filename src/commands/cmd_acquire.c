@@ -1,5 +1,5 @@
 /* dlock acquire NAME: the lock NAME, detached, for its token on standard output. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include <errno.h>
 #include <fcntl.h>

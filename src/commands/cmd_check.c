@@ -1,7 +1,6 @@
 /* dlock check: is the server fit to hold locks? */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "base/failure.h"
@@ -21,13 +20,10 @@ static bool examine(
 		.ttl_ms = options->ttl / NANOS_PER_MS,
 		.settle_ms = options->settle / NANOS_PER_MS,
 		.settle_asked = options->settle_given};
-	/* hiredis sends without MSG_NOSIGNAL. */
-	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	bool done;
 
 	owner_self(&request.self, "dlock check");
 	done = lock_check_server(options->server, &request, check_report_take, findings, failure);
-	signal(SIGPIPE, on_pipe);
 	return done &&
 	       (!findings->out_of_memory || failure_set(failure, EXIT_SYSTEM, "out of memory"));
 }

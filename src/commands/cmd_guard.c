@@ -8,7 +8,7 @@
  * lives on, and must not meet the next one at the resource. So the flock stays with these until
  * the last of them has ended.
  */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* dlock hold NAME: the lock NAME for the rest of a shell script. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include "base/message.h"
 #include "cli/options.h"
@@ -75,8 +75,8 @@ static void hold(const struct options *options, struct outcome *outcome)
 			.terms = {.ttl = options->ttl,
 				.grace = options->grace,
 				.at_least = options->at_least},
+			.ward = {&hold_ward, &hold},
 			.caller_state = &caller_state,
-			.hold = &hold,
 			.name = options->name,
 			.started = options->started,
 			.wait = options->wait,

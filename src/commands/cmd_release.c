@@ -1,6 +1,6 @@
 /* dlock release NAME TOKEN: gives a detached lock back; with --force breaks any; with neither ends
  * the dlock hold around it. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* dlock renew NAME TOKEN: more time for a detached lock. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include "base/duration.h"
 #include "base/message.h"

@@ -1,5 +1,5 @@
 /* dlock [run] NAME COMMAND: COMMAND under the lock NAME. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include "base/message.h"
 #include "cli/options.h"
@@ -13,6 +13,7 @@
 #include "process/exit_status.h"
 #include "process/program.h"
 #include "process/surroundings.h"
+#include "supervise/command_ward.h"
 #include "supervise/front.h"
 #include "supervise/outcome.h"
 
@@ -59,7 +60,7 @@ static void run(const struct options *options, struct outcome *outcome)
 				.grace = options->grace,
 				.at_least = options->at_least,
 				.max_run = options->max_run},
-			.program = &program,
+			.ward = {&command_ward, &program},
 			.caller_state = &caller_state,
 			.name = options->name,
 			.started = options->started,

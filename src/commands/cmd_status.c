@@ -1,7 +1,6 @@
 /* dlock status: who holds, who waits, for how long. */
-#include "cli/commands.h"
+#include "commands/commands.h"
 
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -28,9 +27,6 @@ static bool take_list(
 		.cancel_fd = -1,
 		.least = DEADLINE_LEAST,
 	};
-	/* hiredis sends without MSG_NOSIGNAL; a reader of our table that goes away is another
-	 * matter. */
-	void (*on_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	struct lock_query query = {
 		options->prefix, options->operands, options->operand_count, options->openmetrics};
 	struct lock_lister *lister = lock_list_open(options->server, &query, failure);
@@ -39,7 +35,6 @@ static bool take_list(
 	if (lister)
 		lock_list_close(lister);
 
-	signal(SIGPIPE, on_pipe);
 	return done && lock_list_sort(views, failure);
 }
 

@@ -56,7 +56,7 @@ int detached_step(const struct options *options,
 	struct failure failure;
 	struct lock *lock;
 
-	signal(SIGPIPE, SIG_IGN); /* hiredis sends without MSG_NOSIGNAL */
+	signal(SIGPIPE, SIG_IGN); /* a message that nobody reads is lost, no more */
 	password_guard(options->server);
 	lock = lock_open(options->server, &request, &failure);
 	if (!lock)

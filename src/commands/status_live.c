@@ -32,20 +32,20 @@ struct status_live {
 	struct screen screen;
 	struct lock_query query;
 	struct lock_lister *lister; /* owned */
-	struct lock_list views;      /* owned; what was seen last */
-	struct failure trouble;      /* of the last look; EXIT_DONE: none */
-	int ends, resizes;           /* owned signalfds: what ends or stops us, what only redraws */
-	int wakes;                   /* owned: epoll of ends and the keys */
-	int left;                    /* lines that the frame has room for */
-	int end;                     /* the signal that has come; 0: none */
-	bool quit, gone;             /* wanted; the terminal is */
+	struct lock_list views;     /* owned; what was seen last */
+	struct failure trouble;     /* of the last look; EXIT_DONE: none */
+	int ends, resizes;          /* owned signalfds: what ends or stops us, what only redraws */
+	int wakes;                  /* owned: epoll of ends and the keys */
+	int left;                   /* lines that the frame has room for */
+	int end;                    /* the signal that has come; 0: none */
+	bool quit, gone;            /* wanted; the terminal is */
 };
 
 /* --- What happens meanwhile ------------------------------------------------------------------ */
 
-/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: hiredis sends
- * without MSG_NOSIGNAL, and a terminal is no pipe. What is ignored (nohup) stays so: a signalfd
- * would get it. */
+/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a
+ * terminal is no pipe, and a message that nobody reads is lost, no more. What is ignored (nohup)
+ * stays so: a signalfd would get it. */
 static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
 {
 	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,

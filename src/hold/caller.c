@@ -39,8 +39,8 @@ static bool has(pid_t pid, const char *fd, const char *pipe)
 	return look_at(pid, fd, what) && strcmp(what, pipe) == 0;
 }
 
-/* Whether the process has the pipe open for reading, other than as its standard input: so the last
- * part of a pipeline has it, where the shell itself runs that (zsh, lastpipe). */
+/* Whether the process has the pipe open for reading, other than as its standard input. The last
+ * part of a pipeline has it as that, if the shell itself runs that part (zsh, lastpipe). */
 static bool reads(pid_t pid, const char *pipe)
 {
 	const struct dirent *entry;
@@ -70,9 +70,10 @@ static bool is_reading(pid_t pid, const char *pipe)
 	return fd > 0 && has(pid, text, pipe);
 }
 
-/* A shell that is just building a pipeline has the pipe as well, and lets go of it presently; and
- * it may sleep meanwhile, until the next part is there (zsh). So it has to be seen reading, or,
- * where we may not look, or it waits for somebody else who reads, asleep with it for long. */
+/* A shell that is just building a pipeline has the pipe as well, and closes it presently. Meanwhile
+ * it may sleep, until the next part is there (zsh). So it has to be seen reading. If that cannot be
+ * seen (we may not look, or it waits for another process that reads), it has to sleep with the pipe
+ * open for long. */
 static bool waits_for(pid_t shell, const char *pipe)
 {
 	struct process process;
@@ -103,9 +104,9 @@ static pid_t find_above(pid_t parent, const char *pipe)
 }
 
 /*
- * The shell that reads what `parent` prints, where that is one of its subshells; 0: nobody, or
- * somebody else. Not merely whose stdout is another one: under cron or in CI that is cron or the
- * runner, who are not to be stopped when the lock is lost.
+ * The shell that reads what `parent` prints, if `parent` is one of its subshells; 0: there is no
+ * reader, or it is no such shell. It is not enough that a process has another stdout: under cron or
+ * in CI that is cron or the runner, which must not be stopped when the lock is lost.
  */
 static pid_t find_reader(pid_t parent)
 {
@@ -153,8 +154,8 @@ static bool is_above(pid_t pid, pid_t parent)
 	return look_at(parent, "1", pipe) && find_above(parent, pipe) == pid;
 }
 
-/* Not who adopted us: our caller then is nobody. Nor a dlock, of which we would be the COMMAND: it
- * waits for what we leave behind. */
+/* The process that adopted us is not our caller: that one has ended. A dlock is not either: we
+ * would be its COMMAND, and it waits for what we leave behind. */
 static bool may_be_caller(pid_t pid)
 {
 	char program[PROCESS_PROGRAM], own[PROCESS_PROGRAM];
@@ -175,7 +176,7 @@ bool caller_find(struct caller *caller, struct failure *failure)
 	if (may_be_caller(pid)) {
 		if (!open_pidfd(caller, pid, failure))
 			return false;
-		/* Our living parent has been there all the while, and so has he who is above it. */
+		/* Our living parent has been there all the while, and so has the shell above it. */
 		if (getppid() == parent && (reader == 0 || is_above(reader, parent)))
 			return true;
 	}
@@ -185,14 +186,12 @@ bool caller_find(struct caller *caller, struct failure *failure)
 
 bool caller_is_gone(const struct caller *caller)
 {
-	struct pollfd end = {.fd = caller->fd, .events = POLLIN};
-
-	return poll(&end, 1, 0) > 0;
+	return process_has_ended(caller->fd);
 }
 
-/* A file's offset is to be the caller's own, or it would write over our line; and a socket cannot
- * be opened anew: of these the caller's descriptor is copied (Linux 5.6), where we might trace it.
- * All else is opened anew, so that it never makes us wait. */
+/* A file's offset must be the caller's own, or the caller would write over our line; and a socket
+ * cannot be opened anew. Of these the caller's descriptor is copied (Linux 5.6), if we might trace
+ * it. All else is opened anew, so that it never makes us wait. */
 static int open_stderr(const struct caller *caller)
 {
 	int fd = pidfd_getfd(caller->fd, STDERR_FILENO, 0);

@@ -1,6 +1,6 @@
 /*
- * The process for which `dlock hold` holds a lock: neither our child nor our descendant, so it is
- * watched by pidfd, and may end or be killed at any moment.
+ * The process for which `dlock hold` holds a lock. It is no child of ours and does not descend from
+ * us, so it is watched by pidfd, and may end or be killed at any moment.
  */
 #ifndef DLOCK_HOLD_CALLER_H
 #define DLOCK_HOLD_CALLER_H
@@ -20,10 +20,10 @@ struct caller {
 };
 
 /*
- * Finds the shell that called us: our parent; but where that is a subshell of $( ) or <( ), which
- * ends with the substitution, the shell that reads what it prints. One of another session is none:
- * our parent has ended, and who adopted us does not know of us; nor is another dlock. False with
- * EXIT_USAGE, or EXIT_SYSTEM.
+ * Finds the shell that called us. That is our parent; but if our parent is a subshell that ends
+ * with its substitution, $(...) or <(...), it is the shell that reads what the subshell prints. A
+ * process of another session is no caller: our parent has ended, and the process that adopted us
+ * does not know of us. Another dlock is none either. False with EXIT_USAGE, or EXIT_SYSTEM.
  */
 bool caller_find(struct caller *caller, struct failure *failure);
 

@@ -2,36 +2,58 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/failure.h"
 #include "base/message.h"
 #include "base/output.h"
 #include "base/wakeup.h"
-#include "hold/release_socket.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-#include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/keeper_loop.h"
+#include "supervise/keeper_watch.h"
 #include "supervise/outcome.h"
-#include "supervise/survivors.h"
 
 /* ---- the front ---- */
 
-int hold_cancel_fd(const struct hold *hold, int cancel_fd)
+static int cancel_fd(const void *own, int fd)
 {
+	const struct hold *hold = own;
 	struct epoll_event readable = {.events = EPOLLIN};
-	int fd = epoll_create1(EPOLL_CLOEXEC);
+	int both = epoll_create1(EPOLL_CLOEXEC);
 
-	if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, cancel_fd, &readable) < 0 ||
-		epoll_ctl(fd, EPOLL_CTL_ADD, hold->caller.fd, &readable) < 0)
+	if (both < 0 || epoll_ctl(both, EPOLL_CTL_ADD, fd, &readable) < 0 ||
+		epoll_ctl(both, EPOLL_CTL_ADD, hold->caller.fd, &readable) < 0)
 		return -1;
-	return fd;
+	return both;
+}
+
+static bool is_gone(const void *own, struct failure *failure)
+{
+	const struct hold *hold = own;
+
+	if (!caller_is_gone(&hold->caller))
+		return false;
+	failure_set(failure, EXIT_SYSTEM, "process %d, which was to hold the lock, has ended",
+		(int)hold->caller.pid);
+	return true;
+}
+
+/* That the lock stays with the caller is what was asked for. */
+static bool leave_alone(struct keeper_watch *watch, const struct keeper_task *order)
+{
+	(void)watch;
+	(void)order;
+	return true;
 }
 
 /* export VARIABLE='TEXT', whatever TEXT holds. */
@@ -67,18 +89,11 @@ static bool is_held(const struct lease *lease)
 	return lease->answer.covered || atomic_load(&lease->phase) == LEASE_LINGERING;
 }
 
-void hold_conclude(
+static void conclude_held(
 	const struct hold *hold, struct lease *lease, const char *token, struct outcome *outcome)
 {
 	struct failure failure;
 
-	if (!is_held(lease)) {
-		bool lost = atomic_load(&lease->lost) || lease->stop != STOP_NONE;
-
-		message_say(MESSAGE_ERROR, "the lock was %s at once", lost ? "lost" : "given back");
-		outcome->kind = lost ? OUTCOME_LOST : OUTCOME_KILLED;
-		return;
-	}
 	/* A reader may be slow, or stopped: a signal ends that, and us, at once. */
 	if (hold->print)
 		sigprocmask(SIG_SETMASK, &hold->caller_state->mask, NULL);
@@ -90,30 +105,67 @@ void hold_conclude(
 	atomic_store(&lease->told, true);
 }
 
+/* The caller learns of the lock by the front's exit code. If a signal ends the front before that,
+ * the keeper finds that the caller was not told, and gives the lock back. */
+static void conclude(const void *own, const struct keeper_watch *watch, const char *token,
+	struct outcome *outcome)
+{
+	struct lease *lease = watch->lease;
+
+	if (watch->ending_signal != 0) {
+		outcome->kind = OUTCOME_CANCELLED;
+		outcome->end_signal = watch->ending_signal;
+	} else if (is_held(lease)) {
+		conclude_held(own, lease, token, outcome);
+	} else {
+		bool lost = atomic_load(&lease->lost) || lease->stop != STOP_NONE;
+
+		message_say(MESSAGE_ERROR, "the lock was %s at once", lost ? "lost" : "given back");
+		outcome->kind = lost ? OUTCOME_LOST : OUTCOME_KILLED;
+	}
+}
+
 /* ---- the keeper ---- */
+
+static struct hold *hold_of(const struct keeper_loop *s)
+{
+	return s->task->ward.own;
+}
+
+static void prepare_nothing(const struct keeper_loop *s)
+{
+	(void)s;
+}
 
 static bool report_caller(const char *line, size_t length, void *context)
 {
 	return caller_report(context, line, length);
 }
 
-void hold_begin(struct keeper_loop *s)
+static void open_release_socket(struct hold *hold)
 {
-	struct hold *hold = s->task->hold;
+	hold->release_socket = (struct release_socket){.fd = -1};
+	if (!release_socket_open(&hold->release_socket,
+		    &(struct release_address){hold->caller.pid, hold->caller.start,
+			    process_namespace(), hold->prefix, hold->name}))
+		message_say(MESSAGE_WARNING, "dlock release will not find this lock: %s",
+			strerror(errno));
+}
+
+static bool start(struct keeper_loop *s)
+{
+	struct hold *hold = hold_of(s);
 
 	if (s->lease->answer.covered) {
 		atomic_store(&s->lease->phase, LEASE_ENDED);
 		_exit(0);
 	}
 	tree_close();
-	s->other = (struct caller_tree){.root = &hold->caller};
-	s->tree.other = &s->other;
+	hold->tree = (struct foreign_tree){
+		.root = hold->caller.pid, .start = hold->caller.start, .fd = hold->caller.fd};
+	foreign_tree_attach(&hold->tree, &s->tree);
 	s->tree.status = -1; /* none that would be known to us */
-	if (!release_socket_open(&s->release_socket,
-		    &(struct release_address){hold->caller.pid, hold->caller.start,
-			    process_namespace(), hold->prefix, hold->name}))
-		message_say(MESSAGE_WARNING, "dlock release will not find this lock: %s",
-			strerror(errno));
+	open_release_socket(hold);
 	s->lingering = true;
 	prctl(PR_SET_NAME, HOLDER_PROGRAM);
 	caller_state_close();
@@ -121,6 +173,62 @@ void hold_begin(struct keeper_loop *s)
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	atomic_store(&s->lease->phase, LEASE_LINGERING);
 	wakeup_send(s->task->wakeup_fd);
+	return true;
+}
+
+static void watch(const struct keeper_loop *s, struct pollfd fds[WARD_FDS])
+{
+	const struct hold *hold = hold_of(s);
+
+	if (!s->tree.over)
+		fds[0] = (struct pollfd){.fd = hold->caller.fd, .events = POLLIN};
+	if (s->stop == STOP_NONE)
+		fds[1] = (struct pollfd){.fd = hold->release_socket.fd, .events = POLLIN};
+}
+
+static bool release_asked(struct keeper_loop *s)
+{
+	return release_socket_accept(&hold_of(s)->release_socket);
+}
+
+/* A signal that ends a keeper asks for the release, not for the caller's end. If the caller is
+ * being stopped, that goes on. */
+static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
+{
+	switch (info->ssi_signo) {
+	case SIGTERM:
+	case SIGINT:
+	case SIGHUP:
+	case SIGQUIT:
+		s->given_back = s->stop == STOP_NONE;
+		break;
+	default:
+		break;
+	}
+}
+
+/* The front ends when the caller is told. If it was not, the caller does not know that it has the
+ * lock. */
+static void front_gone(struct keeper_loop *s)
+{
+	if (!atomic_load(&s->lease->told))
+		s->given_back = true;
+}
+
+/* The caller may have ended by the time of the message, and is told all the same. */
+static void before_stop(struct keeper_loop *s)
+{
+	caller_keep_stderr(&hold_of(s)->caller);
+}
+
+static void after_stop(struct keeper_loop *s)
+{
+	caller_drop_stderr(&hold_of(s)->caller);
+}
+
+static void releasing(struct keeper_loop *s)
+{
+	release_socket_close(&hold_of(s)->release_socket);
 }
 
 static int exit_code(const struct keeper_loop *s, enum lock_result released)
@@ -130,10 +238,32 @@ static int exit_code(const struct keeper_loop *s, enum lock_result released)
 	return released == LOCK_RELEASED || released == LOCK_GONE ? EXIT_DONE : EXIT_UNREACHABLE;
 }
 
-void hold_end(struct keeper_loop *s, const struct lock_answer *answer)
+static void released(struct keeper_loop *s, const struct lock_answer *answer)
 {
-	/* Who asked for it may think that the lock is free now. */
-	if (s->release_socket.count > 0 && answer->around)
+	struct release_socket *release_socket = &hold_of(s)->release_socket;
+
+	/* Whatever asked for it may think that the lock is free now. */
+	if (release_socket->count > 0 && answer->around)
 		message_say(MESSAGE_WARNING, "the lock stays with the dlock around this one");
-	release_socket_answer(&s->release_socket, exit_code(s, answer->result));
+	release_socket_answer(release_socket, exit_code(s, answer->result));
 }
+
+const struct ward_ops hold_ward = {
+	.name = "its caller",
+	.own_session = true, /* it outlives a script that may have the terminal: no Ctrl-C, and no
+			      * hangup */
+	.cancel_fd = cancel_fd,
+	.is_gone = is_gone,
+	.leave_behind = leave_alone,
+	.conclude = conclude,
+	.prepare = prepare_nothing,
+	.start = start,
+	.watch = watch,
+	.release_asked = release_asked,
+	.forward = forward,
+	.front_gone = front_gone,
+	.before_stop = before_stop,
+	.after_stop = after_stop,
+	.releasing = releasing,
+	.released = released,
+};

@@ -77,22 +77,22 @@ bool release_socket_open(struct release_socket *keeper, const struct release_add
 	return false;
 }
 
-static void let_in(struct release_socket *keeper, int most)
+static void accept_requests(struct release_socket *keeper, int most)
 {
-	int ringer;
+	int requester;
 
 	while (keeper->fd >= 0 && keeper->count < most &&
-		(ringer = accept4(keeper->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		if (is_trusted(ringer))
-			keeper->requesters[keeper->count++] = ringer;
+		(requester = accept4(keeper->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		if (is_trusted(requester))
+			keeper->requesters[keeper->count++] = requester;
 		else
-			close(ringer);
+			close(requester);
 	}
 }
 
 bool release_socket_accept(struct release_socket *keeper)
 {
-	let_in(keeper, RELEASE_SOCKET_REQUESTERS);
+	accept_requests(keeper, RELEASE_SOCKET_REQUESTERS);
 	return keeper->count > 0;
 }
 
@@ -100,9 +100,9 @@ void release_socket_close(struct release_socket *keeper)
 {
 	if (keeper->fd < 0)
 		return;
-	/* From here on nobody gets through, and who has is still there to be accepted. */
+	/* From here on no request gets through; those that came before can still be accepted. */
 	shutdown(keeper->fd, SHUT_RDWR);
-	let_in(keeper, sizeof(keeper->requesters) / sizeof(keeper->requesters[0]));
+	accept_requests(keeper, sizeof(keeper->requesters) / sizeof(keeper->requesters[0]));
 	close(keeper->fd);
 	keeper->fd = -1;
 }

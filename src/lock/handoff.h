@@ -7,8 +7,9 @@
 
 struct lock;
 
-#define HANDOFF_PROGRAM "dlock handover" /* and the process that sees to a handover: see handoff_leave_behind   \
-					  */
+#define HANDOFF_PROGRAM                                                                            \
+	"dlock handover" /* and the process that sees to a handover: see handoff_leave_behind      \
+			  */
 
 /* The process whose request handed the lock on looks again after a round trip, then after 2, 4 …
  * 100 ms, until the receivers have claimed it; what none of them took goes to the next. Returns at

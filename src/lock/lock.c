@@ -9,7 +9,8 @@
 
 #define ASK_AGAIN NANOS_PER_SEC /* of a service that cannot tell when a lock comes free */
 
-/* --- What a service cannot do ------------------------------------------------------------------ */
+/* --- What a service cannot do ------------------------------------------------------------------
+ */
 
 /* The abilities that a request needs, and what users call them. */
 static bool is_needed(const struct lock_request *request, unsigned ability)
@@ -100,7 +101,8 @@ void lock_close(struct lock *lock)
 	lock->service->close(lock);
 }
 
-/* --- Taking ------------------------------------------------------------------------------------ */
+/* --- Taking ------------------------------------------------------------------------------------
+ */
 
 /* Without overlap: the answer is there at once, and waits for lock_answer. */
 static enum lock_result take(struct lock *lock, struct deadline deadline, struct failure *failure)
@@ -189,7 +191,8 @@ void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	lock->service->renew(lock, deadline, answer);
 }
 
-/* --- Giving back ------------------------------------------------------------------------------- */
+/* --- Giving back -------------------------------------------------------------------------------
+ */
 
 void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
@@ -237,7 +240,8 @@ enum lock_result lock_verify(struct lock *lock, struct deadline deadline)
 	return lock->service->overlap->verify(lock, deadline);
 }
 
-/* --- The rest ---------------------------------------------------------------------------------- */
+/* --- The rest ----------------------------------------------------------------------------------
+ */
 
 void lock_leave(struct lock *lock)
 {

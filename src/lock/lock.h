@@ -90,8 +90,8 @@ struct lock_answer {
 					* does */
 
 	/* LOCK_GRANTED, LOCK_SET_AGAIN */
-	nanos asked_at; /* before the request that was granted left: validity counts from here */
-	uint64_t fence; /* LOCK_BUSY: the last that the server gave; 0: none */
+	nanos asked_at;   /* before the request that was granted left: validity counts from here */
+	uint64_t fence;   /* LOCK_BUSY: the last that the server gave; 0: none */
 	nanos granted_at; /* when its answer came */
 	int64_t ttl_ms;   /* the TTL that was really granted; 0: the one that was asked for;
 			   * LOCK_NO_TTL: none is needed while a process holds it */
@@ -106,7 +106,7 @@ struct lock_answer {
 	/* LOCK_BUSY */
 	const char *name;    /* of several locks the one that is busy; borrowed; NULL: the only one
 			      */
-	const char *foreign; /* what holds it, if it is no dlock ("another Redis client"): static;
+	const char *foreign; /* what holds it, if it is no dlock ("another ... client"): static;
 			      * NULL: a dlock does */
 	nanos look_at;       /* when the lock may come free by expiry */
 	int rank;            /* how many are ahead in the queue; -1: not queued */
@@ -125,7 +125,8 @@ struct lock_answer {
 	pid_t inside[LOCK_INSIDE_MOST];
 	bool around; /* it stays with the one inside which it was ours */
 
-	/* The service's own: what its functions in the front need of what they learnt in a keeper. */
+	/* The service's own: what its functions in the front need of what they learnt in a keeper.
+	 */
 	_Alignas(8) unsigned char own[LOCK_OWN_SIZE];
 };
 
@@ -201,8 +202,8 @@ bool lock_release_send(
 void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
-/* Breaks the lock, whoever holds it, another Redis client too: it is free then, or its next
- * waiter's, and nobody who held it can set it again. LOCK_RELEASED: tell has been called for each
+/* Breaks the lock, whatever holds it, a foreign client too: it is free then, or its next waiter's,
+ * and no former holder can set it again. LOCK_RELEASED: tell has been called for each
  * of those who held it, with an answer that holder_describe() can put into words. LOCK_GONE: it was
  * free. Else as above; sent only once, so without an answer nobody knows whether it was broken. */
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),

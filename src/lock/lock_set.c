@@ -38,12 +38,12 @@ struct lock_set {
 	size_t named; /* request.name's */
 	bool lost;  /* one was, or an attempt was ended: all are to be given back, and taken anew */
 	bool fresh; /* nobody but us has the tokens yet */
-	bool put_by;            /* members[next].answer is the answer to lock_ask */
-	char *fences;           /* owned */
+	bool put_by;                 /* members[next].answer is the answer to lock_ask */
+	char *fences;                /* owned */
 	const struct server *server; /* borrowed */
 	struct lock_request request; /* for them all; its strings are borrowed */
-	const char *outer_held; /* borrowed: the caller's request.held */
-	char held[SET_HELD];    /* the same, and our own: the members' request.held */
+	const char *outer_held;      /* borrowed: the caller's request.held */
+	char held[SET_HELD];         /* the same, and our own: the members' request.held */
 	struct member members[];
 };
 

@@ -23,8 +23,8 @@ struct owner {
  * /etc/passwd, else the number). What cannot be read is left empty or 0. */
 void owner_self(struct owner *owner, const char *label);
 
-/* Writes it as one line of tab-separated key=value for a record in the server, readable by
- * redis-cli; tabs and control characters inside values become '?'. Returns text. */
+/* Writes it as one line of tab-separated key=value for a record in the server, readable for
+ * people; tabs and control characters inside values become '?'. Returns text. */
 const char *owner_write(const struct owner *owner, char text[static OWNER_TEXT]);
 
 /* Whether the two pids count in one PID namespace of one boot of one host: only then do they and

@@ -19,16 +19,16 @@ struct server_reading;
 
 /* What a service can do beside an exclusive lock that is waited for. */
 enum lock_ability {
-	LOCK_CAN_SHARE = 1 << 0,      /* --shared */
-	LOCK_CAN_PERMITS = 1 << 1,    /* --permits */
-	LOCK_CAN_PRIORITY = 1 << 2,   /* --priority */
-	LOCK_CAN_RECORD = 1 << 3,     /* --once, --cooldown: successes on record */
-	LOCK_CAN_KEEP = 1 << 4,       /* --at-least: the lock stays though nobody renews it */
-	LOCK_CAN_DETACH = 1 << 5,     /* acquire, renew and release by token */
-	LOCK_CAN_JOIN = 1 << 6,       /* --also: one of several locks that have one token */
-	LOCK_CAN_REPLICATE = 1 << 7,  /* --wait-replicas */
-	LOCK_CAN_SETTLE = 1 << 8,     /* --settle */
-	LOCK_CAN_FORCE = 1 << 9,      /* release --force */
+	LOCK_CAN_SHARE = 1 << 0,     /* --shared */
+	LOCK_CAN_PERMITS = 1 << 1,   /* --permits */
+	LOCK_CAN_PRIORITY = 1 << 2,  /* --priority */
+	LOCK_CAN_RECORD = 1 << 3,    /* --once, --cooldown: successes on record */
+	LOCK_CAN_KEEP = 1 << 4,      /* --at-least: the lock stays though nobody renews it */
+	LOCK_CAN_DETACH = 1 << 5,    /* acquire, renew and release by token */
+	LOCK_CAN_JOIN = 1 << 6,      /* --also: one of several locks that have one token */
+	LOCK_CAN_REPLICATE = 1 << 7, /* --wait-replicas */
+	LOCK_CAN_SETTLE = 1 << 8,    /* --settle */
+	LOCK_CAN_FORCE = 1 << 9,     /* release --force */
 };
 
 /* Why a service lacks an ability: half a sentence, for the refusal. */
@@ -83,6 +83,7 @@ struct lock_several {
 struct lock_service {
 	const char *name;                  /* in messages: "etcd" */
 	const struct lock_scheme *schemes; /* which URLs are its own */
+	const char *forms;                 /* of its URLs, for --help */
 	unsigned can;                      /* enum lock_ability */
 	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
 	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that

@@ -1,5 +1,6 @@
 #include "lock/services.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,14 +65,11 @@ struct server *services_read_url(const char *url, struct failure *failure)
 	return NULL;
 }
 
-void services_set_scheme(struct server *server, const struct lock_scheme *scheme)
+void services_print_forms(void)
 {
 	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
-		for (const struct lock_scheme *own = services[i]->schemes; own->name; own++)
-			if (own == scheme)
-				server->service = services[i];
-	server->scheme = scheme;
-	server->tls = scheme->tls;
+		printf("%s%s", services[i]->forms,
+			i + 1 < sizeof(services) / sizeof(services[0]) ? ", or\n" : ".\n");
 }
 
 bool services_serve(const struct server *server, struct failure *failure)

@@ -100,8 +100,8 @@ static bool look(struct trial *trial)
 static bool run(struct trial *trial)
 {
 	return take(trial, trial->one, "taken", LOCK_GRANTED) &&
-	       take(trial, trial->other, "queued for", LOCK_BUSY) && look(trial) &&
-	       extend(trial) && give(trial, trial->one, "handed over") && wait_for_turn(trial) &&
+	       take(trial, trial->other, "queued for", LOCK_BUSY) && look(trial) && extend(trial) &&
+	       give(trial, trial->one, "handed over") && wait_for_turn(trial) &&
 	       take(trial, trial->other, "claimed", LOCK_GRANTED) && verify(trial) &&
 	       give(trial, trial->other, "given back");
 }

@@ -1,7 +1,7 @@
 /*
  * A lock for trial, as `dlock check` takes one of every service: one owner takes it, another one
- * queues, looks at it, is handed it and gives it back. So all that a run needs is tried, and with it
- * the rights to it.
+ * queues, looks at it, is handed it and gives it back. So all that a run needs is tried, and with
+ * it the rights to it.
  */
 #ifndef DLOCK_LOCK_TRIAL_H
 #define DLOCK_LOCK_TRIAL_H

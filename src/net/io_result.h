@@ -1,4 +1,4 @@
-/* How a step of talking to a Redis server ends. */
+/* How a step of talking to a server ends. */
 #ifndef DLOCK_NET_IO_RESULT_H
 #define DLOCK_NET_IO_RESULT_H
 

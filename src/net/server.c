@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "base/failure.h"
-#include "lock/service.h"
 #include "net/url.h"
 
 #define HOST_MOST 253 /* bytes of a name in DNS */
@@ -116,14 +115,15 @@ static bool read_name(const struct server_reading *reading, char *text, char **h
 	return server_keep(reading, text, host);
 }
 
-static bool read_endpoint(const struct server_reading *reading, char *text, struct endpoint *endpoint)
+static bool read_endpoint(
+	const struct server_reading *reading, char *text, int port, struct endpoint *endpoint)
 {
 	char *close = *text == '[' ? strchr(text, ']') : NULL;
 	char *colon = strchr(close == NULL ? text : close, ':');
 
 	if (close != NULL && close[1] != '\0' && colon != close + 1)
 		return server_fault(reading, "no port after ']'");
-	endpoint->port = reading->server->scheme->port;
+	endpoint->port = port;
 	if (colon != NULL) {
 		*colon = '\0';
 		if (!server_read_number(colon + 1, 1, 65535, &endpoint->port))
@@ -145,7 +145,7 @@ static bool is_listed(const struct server *server, const struct endpoint *endpoi
 	return false;
 }
 
-bool server_read_hosts(const struct server_reading *reading, bool list)
+bool server_read_hosts(const struct server_reading *reading, int port, bool list)
 {
 	struct server *server = reading->server;
 	char *rest = reading->url.hosts;
@@ -162,7 +162,7 @@ bool server_read_hosts(const struct server_reading *reading, bool list)
 	while ((host = strsep(&rest, ",")) != NULL) {
 		struct endpoint *endpoint = &server->endpoints[server->endpoint_count++];
 
-		if (!read_endpoint(reading, host, endpoint))
+		if (!read_endpoint(reading, host, port, endpoint))
 			return false;
 		if (is_listed(server, endpoint))
 			return server_fault(reading, "a host that is named twice");
@@ -211,8 +211,8 @@ static bool read_for_tls(
 }
 
 static bool read_parameter(const struct server_reading *reading, char *name,
-	bool (*own)(const struct server_reading *reading, const char *name, char *value,
-		bool *known))
+	bool (*own)(
+		const struct server_reading *reading, const char *name, char *value, bool *known))
 {
 	char *value = name;
 	bool good, known = true;
@@ -227,9 +227,9 @@ static bool read_parameter(const struct server_reading *reading, char *name,
 		"an unknown parameter '%.50s' in the server URL", name);
 }
 
-bool server_read_query(const struct server_reading *reading,
-	bool (*own)(const struct server_reading *reading, const char *name, char *value,
-		bool *known))
+bool server_read_query(
+	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
+						      const char *name, char *value, bool *known))
 {
 	const struct server *server = reading->server;
 	char *rest = reading->url.query;

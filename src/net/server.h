@@ -1,7 +1,8 @@
 /*
- * Where a lock service is, as its URL says it: scheme://[user[:password]@]host[:port][,host...]/path
- * ?parameter=value. What the path means, and which parameters there are, the service decides; the
- * functions here read what all have in common. Pure.
+ * Where a lock service is, as its URL says it:
+ * scheme://[user[:password]@]host[:port][,host...]/path ?parameter=value. What the path means, and
+ * which parameters there are, the service decides; the functions here read what all have in common.
+ * Pure.
  */
 #ifndef DLOCK_NET_SERVER_H
 #define DLOCK_NET_SERVER_H
@@ -27,16 +28,16 @@ struct server {
 	bool tls;
 	struct endpoint *endpoints; /* owned; one, or as many as the list names */
 	size_t endpoint_count;
-	char *path;     /* owned; what the service reads from the path: a folder, a service of
-			   Sentinel; NULL: nothing */
-	char *user;     /* owned; NULL: the default user */
-	char *password; /* owned; NULL: none */
-	int db;         /* of the databases behind one address */
+	char *path;                      /* owned; what the service reads from the path: a folder, a
+					    name; NULL: nothing */
+	char *user;                      /* owned; NULL: the default user */
+	char *password;                  /* owned; NULL: none */
+	int db;                          /* of the databases behind one address */
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;
 	char *remark; /* owned; what is unwise about it, for a warning; NULL: nothing */
-	char *text; /* owned; the URL as messages may show it: without the password, and what TLS
-		       has behind a '?' */
+	char *text;   /* owned; the URL as messages may show it: without the password, and what TLS
+			 has behind a '?' */
 };
 
 /* Wipes the password as well (explicit_bzero). NULL: nothing. */
@@ -67,14 +68,14 @@ bool server_keep(const struct server_reading *reading, char *text, char **out);
 /* A number without sign or blanks. False without failure. */
 bool server_read_number(const char *text, int least, int most, int *out);
 
-/* The hosts, with the scheme's port if none is given; a list of them, if that is allowed. */
-bool server_read_hosts(const struct server_reading *reading, bool list);
+/* The hosts, with that port if the URL names none; a list of them, if that is allowed. */
+bool server_read_hosts(const struct server_reading *reading, int port, bool list);
 
 /* One parameter of the query, if it is one of TLS (cacert= cert= key= sni= insecure=) and the
  * scheme has TLS, or one of the service's own: `own` returns false with failure, or with *known set
  * to false. An unknown one is a fault. */
-bool server_read_query(const struct server_reading *reading,
-	bool (*own)(const struct server_reading *reading, const char *name, char *value,
-		bool *known));
+bool server_read_query(
+	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
+						      const char *name, char *value, bool *known));
 
 #endif

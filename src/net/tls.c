@@ -246,8 +246,8 @@ static enum io_result explain(const struct tls *tls, struct failure *failure)
 	int reason = ERR_GET_REASON(tls->reason);
 
 	if (tls->strange) {
-		failure_set(failure, EXIT_PROTOCOL,
-			"%s does not speak TLS (without it the URL begins with redis)", tls->peer);
+		failure_set(failure, EXIT_PROTOCOL, "%s does not speak TLS, which the URL asks for",
+			tls->peer);
 		return IO_FAILED;
 	}
 	if (tls->reason == 0 && !tls->reached)
@@ -344,8 +344,8 @@ static enum io_result shake_hands(
 			break;
 		case DEADLINE_OVER:
 			failure_set(failure, EXIT_UNREACHABLE,
-				"%s does not answer the TLS handshake (nor would a Redis without "
-				"TLS)",
+				"%s does not answer the TLS handshake (a server without TLS would "
+				"not either)",
 				tls->peer);
 			return IO_TIMEOUT;
 		case DEADLINE_CANCELLED:

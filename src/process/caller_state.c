@@ -19,16 +19,16 @@ static bool is_ignored(int sig)
 	return sigaction(sig, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* A blocked signal is queued even where it is ignored (sig_ignored() in kernel/signal.c), so an
+/* A blocked signal is queued even if it is ignored (sig_ignored() in kernel/signal.c). So an
  * ignored one must stay out of the mask, or nohup's HUP would arrive. */
-static void add_heeded(sigset_t *set, const int *signals, size_t count)
+static void add_not_ignored(sigset_t *set, const int *signals, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (!is_ignored(signals[i]))
 			sigaddset(set, signals[i]);
 }
 
-/* The next descriptor that dlock opens must not become somebody's stdout: messages would go to the
+/* The next descriptor that dlock opens must not become stdout or stderr: messages would go to the
  * server. */
 static void fill_standard_streams(void)
 {
@@ -55,9 +55,9 @@ void caller_state_take(struct caller_state *caller_state)
 
 	fill_standard_streams();
 	sigemptyset(&caller_state->ending);
-	add_heeded(&caller_state->ending, ending_signals, COUNT(ending_signals));
+	add_not_ignored(&caller_state->ending, ending_signals, COUNT(ending_signals));
 	caller_state->forwarded = caller_state->ending;
-	add_heeded(&caller_state->forwarded, other_signals, COUNT(other_signals));
+	add_not_ignored(&caller_state->forwarded, other_signals, COUNT(other_signals));
 
 	blocked = caller_state->forwarded;
 	sigaddset(&blocked, SIGCHLD);

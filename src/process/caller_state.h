@@ -26,12 +26,13 @@ struct caller_state {
 	uint64_t slice;      /* see sched_slice.h; 0: dlock has the same */
 };
 
-/* Records all that and prepares dlock: standard streams that were closed lead to /dev/null (closed
- * again by COMMAND's exec), SIGPIPE ignored (hiredis sends without MSG_NOSIGNAL), SIGCHLD at its
- * default (an inherited SIG_IGN would reap behind our back), the forwarded signals and SIGCHLD
- * blocked: from now on they arrive as data. SIGXFSZ is blocked as well. A signal that was ignored
- * (nohup) stays ignored. From now on dlock is run without delay when it is woken (sched_slice.h).
- */
+/* Records all that and prepares dlock:
+ *   - standard streams that were closed lead to /dev/null; COMMAND's exec closes them again;
+ *   - SIGPIPE is ignored: a message that cannot be read any more must not end dlock;
+ *   - SIGCHLD is at its default: an inherited SIG_IGN would reap without us;
+ *   - the forwarded signals and SIGCHLD are blocked: from now on they arrive as data. SIGXFSZ is
+ *     blocked as well. A signal that was ignored (nohup) stays ignored;
+ *   - dlock is run without delay when it is woken (sched_slice.h). */
 void caller_state_take(struct caller_state *caller_state);
 
 /* For a dlock that knows a password: however it dies, from now on it leaves no core file. */
@@ -48,9 +49,9 @@ bool caller_state_is_shared(const struct caller_state *caller_state, int sig, in
  * Async-signal-safe. */
 void caller_state_return(const struct caller_state *caller_state);
 
-/* Lets go of every descriptor of the caller's, for a process that outlives its errand: a pipe of
- * his must not stay open because of us. The standard streams lead to /dev/null from then on. All of
- * dlock's own are close-on-exec, and stay. */
+/* Closes every descriptor of the caller's, for a process that outlives its errand: a pipe of the
+ * caller's must not stay open because of us. The standard streams lead to /dev/null from then on.
+ * All of dlock's own are close-on-exec, and stay. */
 void caller_state_close(void);
 
 /* The same, and of all of dlock's own but one (-1: none is kept): for a process that opens what it

@@ -33,8 +33,8 @@ static bool find_place(pid_t pid, char place[static PATH_MAX])
 	return found;
 }
 
-/* Where the v2 tree is mounted whole: fields 4 and 5 of mountinfo (proc(5)), the type behind " - ".
- */
+/* The path at which the v2 tree is mounted whole: fields 4 and 5 of mountinfo (proc(5)), the type
+ * behind " - ". */
 static bool find_mount(char mount[static PATH_MAX])
 {
 	char line[2 * PATH_MAX];

@@ -10,7 +10,7 @@
 #include "process/caller_state.h"
 #include "process/program.h"
 
-/* Where the program was stopped we stop too, or the shell would wait for it for ever; when we are
+/* If the program was stopped we stop too, or the shell would wait for it for ever. When we are
  * continued, the SIGCONT goes on to it. Such news is void when a SIGCONT has come since: Ctrl-Z
  * stopped us along with it, and fg has continued both. */
 static void stop_too(const struct caller_state *caller_state)

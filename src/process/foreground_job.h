@@ -17,9 +17,9 @@ struct foreground_job_end {
 			 */
 };
 
-/* Starts it and waits for its end. It shares our process group where there is a controlling
- * terminal, else it gets its own, so that a signal to ours reaches it once. False with
- * EXIT_SYSTEM or EXIT_NOT_EXECUTABLE: it was not started. */
+/* Starts it and waits for its end. It shares our process group if there is a controlling terminal,
+ * else it gets its own, so that a signal to ours reaches it once. False with EXIT_SYSTEM or
+ * EXIT_NOT_EXECUTABLE: it was not started. */
 bool foreground_job_run(const struct program *program, const struct caller_state *caller_state,
 	struct foreground_job_end *end, struct failure *failure);
 

@@ -1,7 +1,9 @@
 #include "process/process.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,13 @@ bool process_read(pid_t pid, struct process *process)
 	process->is_copy = (fields[FLAGS] & FORKED_NO_EXEC) != 0;
 	process->start = fields[START];
 	return true;
+}
+
+bool process_has_ended(int pidfd)
+{
+	struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+	return poll(&end, 1, 0) > 0;
 }
 
 /* Linux 4.1: the pids of this process from the namespace that is mounted down to its own. */
@@ -141,4 +150,63 @@ void process_each(void (*probe)(void *context, pid_t pid), void *context)
 	}
 	if (dir)
 		closedir(dir);
+}
+
+void process_each_listed(int list, void (*probe)(void *context, pid_t pid), void *context)
+{
+	char text[4096];
+	pid_t pid = 0;
+	ssize_t n;
+
+	/* In pieces: a pid that a piece cuts in two is put together from both. */
+	while ((n = read(list, text, sizeof(text))) > 0) {
+		for (ssize_t i = 0; i < n; i++) {
+			if (isdigit((unsigned char)text[i])) {
+				pid = pid * 10 + (text[i] - '0');
+				continue;
+			}
+			if (pid > 0)
+				probe(context, pid);
+			pid = 0;
+		}
+	}
+}
+
+static void each_child_of_thread(
+	pid_t parent, const char *thread, void (*probe)(void *context, pid_t pid), void *context)
+{
+	char path[80];
+	int list;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)parent, thread);
+	list = open(path, O_RDONLY | O_CLOEXEC);
+	if (list < 0)
+		return;
+	process_each_listed(list, probe, context);
+	close(list);
+}
+
+/* Each thread has its own list (proc(5), since Linux 3.5). getdents64 rather than readdir, which
+ * allocates. */
+void process_each_child(pid_t parent, void (*probe)(void *context, pid_t pid), void *context)
+{
+	char path[48];
+	_Alignas(struct dirent64) char entries[2048];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)parent);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	while ((n = getdents64(fd, entries, sizeof(entries))) > 0) {
+		const struct dirent64 *entry;
+
+		for (ssize_t at = 0; at < n; at += entry->d_reclen) {
+			entry = (const void *)(entries + at);
+			if (isdigit((unsigned char)entry->d_name[0]))
+				each_child_of_thread(parent, entry->d_name, probe, context);
+		}
+	}
+	close(fd);
 }

@@ -1,5 +1,4 @@
-/* One process, as /proc/PID/stat shows it. Nothing here waits, nor allocates but where it says so.
- */
+/* One process, as /proc/PID/stat shows it. Nothing here waits. What allocates says so. */
 #ifndef DLOCK_PROCESS_PROCESS_H
 #define DLOCK_PROCESS_PROCESS_H
 
@@ -19,38 +18,46 @@ struct process {
  * live on. */
 bool process_read(pid_t pid, struct process *process);
 
-/* Whether the environment that the process was started with has VARIABLE=VALUE; false where we may
- * not read it. Allocates. */
+/* Whether the process of a pidfd has ended; -1: false. */
+bool process_has_ended(int pidfd);
+
+/* Whether the environment that the process was started with has VARIABLE=VALUE; false if we may not
+ * read it. Allocates. */
 bool process_has_variable(pid_t pid, const char *variable, const char *value);
 
 /* Every process that /proc shows, in no particular order. Allocates. */
 void process_each(void (*probe)(void *context, pid_t pid), void *context);
 
-/* Whether /proc shows the PID namespace that this process is in: else the pids there are not those
- * that kill(2) takes. False, too, where nothing is mounted there. */
+/* The children of a process: what each of its threads has forked or adopted. */
+void process_each_child(pid_t parent, void (*probe)(void *context, pid_t pid), void *context);
+
+/* The children in a list that is open, /proc/PID/task/TID/children, from where it is read on. */
+void process_each_listed(int list, void (*probe)(void *context, pid_t pid), void *context);
+
+/* Whether /proc shows the PID namespace that this process is in. If not, the pids there are not
+ * those that kill(2) takes. False, too, if nothing is mounted there. */
 bool process_sees_itself(void);
 
 /* The PID namespace that our pid counts in; 0: not known, which is no namespace at all. Two
- * sandboxes with one host name and one boot have the same pids, and if they were started together
- * also the same start ticks of 10 ms: only this tells their processes apart. It is the inode of
- * /proc/self/ns/pid, and that is enough:
+ * sandboxes with one host name and one boot have the same pids; if they were started together they
+ * also have the same start ticks of 10 ms. Only this tells their processes apart. It is the inode
+ * of /proc/self/ns/pid, and that is enough:
  *   - a living namespace shares its inode with no other. One that has ended leaves its inode to a
- *     later one; but a process there with the same pid and the same start tick would have to begin
- *     within the 10 ms in which the first began, took its lock, and ended with all of its
- * namespace;
+ *     later one. A process there with the same pid and start tick would have to begin within the
+ *     10 ms in which the first began, took its lock and ended with all of its namespace;
  *   - a time namespace (Linux 5.6) shifts the start ticks that are read inside it. So a holder
  *     outside is not recognised from there, unless by DLOCK_TOKEN. The reverse, a later process
- *     with its pid that looks as old as the holder, takes an offset made for that, by a user
- *     who could as well set DLOCK_TOKEN. */
+ *     with its pid that looks as old as the holder, takes an offset made for that; a user that can
+ *     make one can as well set DLOCK_TOKEN. */
 uint64_t process_namespace(void);
 
 #define PROCESS_PROGRAM 64 /* TASK_COMM_LEN is 16, but kernel threads have more */
 
-/* What its program is called (/proc/PID/comm); "" where that cannot be read. */
+/* What its program is called (/proc/PID/comm); "" if that cannot be read. */
 void process_program(pid_t pid, char program[static PROCESS_PROGRAM]);
 
-/* The descriptor that it waits to read(2) from (/proc/PID/syscall); -1: none, or it is not for us
- * to know: only who might trace it may (Yama). */
+/* The descriptor that it waits to read(2) from (/proc/PID/syscall); -1: none, or we may not know:
+ * only a process that might trace it may (Yama). */
 int process_reads_from(pid_t pid);
 
 #endif

@@ -1,18 +1,14 @@
 #include "process/process_tree.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hold/caller_tree.h"
 #include "process/cgroup_kill.h"
 #include "process/process.h"
 
@@ -30,10 +26,10 @@ struct stranger {
 	uint64_t start; /* as struct process has it */
 };
 
-/* Of the one tree that has any; untouched it takes no memory. */
+/* Those of the one tree that has any; untouched it takes no memory. */
 static struct stranger strangers[STRANGERS_MOST];
 
-/* Of this process: the list of its children, read anew from its beginning; -1: none yet. */
+/* The list of this process's children, read anew from its beginning; -1: not open yet. */
 static int own_list = -1;
 
 /* Every sweep uses it, in the one thread that watches a tree; untouched it takes no memory. */
@@ -48,7 +44,8 @@ static bool started_before(const struct process *process, nanos moment)
 	return ((nanos)process->start + 1) * tick <= moment;
 }
 
-/* Only where there were children before COMMAND: of these, and of what they leave to us. */
+/* Whether a process is one of the children that were there before COMMAND, or was left to us by
+ * one. */
 static bool is_stranger(const struct process_tree *tree, pid_t pid)
 {
 	struct process process;
@@ -63,36 +60,32 @@ static bool is_stranger(const struct process_tree *tree, pid_t pid)
 	return false;
 }
 
-/* Appends the pids of a list, /proc/PID/task/TID/children, from where it is read. It is read in
- * pieces: a pid that a piece cuts in two is put together from both. */
-static size_t add_list(const struct process_tree *tree, pid_t parent, int fd, size_t count)
-{
-	char text[4096];
-	pid_t pid = 0;
-	ssize_t n;
+/* What one sweep has found so far. */
+struct sweep {
+	const struct process_tree *tree; /* its strangers are left out; NULL: none are */
+	pid_t parent;                    /* of those that are added now */
+	size_t count;                    /* in `found` */
+};
 
-	while ((n = read(fd, text, sizeof(text))) > 0) {
-		for (ssize_t i = 0; i < n; i++) {
-			if (isdigit((unsigned char)text[i])) {
-				pid = pid * 10 + (text[i] - '0');
-				continue;
-			}
-			if (pid > 0 && count < DESCENDANTS_MOST && !is_stranger(tree, pid))
-				found[count++] = (struct descendant){pid, parent};
-			pid = 0;
-		}
-	}
-	return count;
+static void add(void *context, pid_t pid)
+{
+	struct sweep *sweep = context;
+
+	if (sweep->count < DESCENDANTS_MOST && !is_stranger(sweep->tree, pid))
+		found[sweep->count++] = (struct descendant){pid, sweep->parent};
 }
 
 /* Our own children. All are the first thread's: it forks COMMAND, and the kernel gives orphans to
  * the first thread that lives (find_alive_thread() in kernel/exit.c). */
 static size_t add_own_children(const struct process_tree *tree)
 {
+	struct sweep sweep = {.tree = tree, .parent = getpid()};
+
 	if (!tree_prepare())
 		return 0;
 	lseek(own_list, 0, SEEK_SET);
-	return add_list(tree, getpid(), own_list, 0);
+	process_each_listed(own_list, add, &sweep);
+	return sweep.count;
 }
 
 /* A list that cannot be read is no proof that there are none. */
@@ -102,47 +95,13 @@ static bool has_own_children(const struct process_tree *tree)
 	return add_own_children(tree) > 0 || errno != 0;
 }
 
-/* Appends the children that one thread has forked or adopted. */
-static size_t add_children_of_thread(pid_t parent, const char *thread, size_t count)
-{
-	char path[80];
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)parent, thread);
-
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return count;
-	count = add_list(NULL, parent, fd, count);
-	close(fd);
-	return count;
-}
-
-/* Appends the children of a process. Each thread has its own list (proc(5), since Linux 3.5).
- * getdents64 rather than readdir, which allocates. */
+/* Appends the children of a process. */
 static size_t add_children(pid_t parent, size_t count)
 {
-	char path[48];
-	_Alignas(struct dirent64) char entries[2048];
-	ssize_t n;
+	struct sweep sweep = {.parent = parent, .count = count};
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)parent);
-
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return count;
-	while ((n = getdents64(fd, entries, sizeof(entries))) > 0) {
-		const struct dirent64 *entry;
-
-		for (ssize_t at = 0; at < n; at += entry->d_reclen) {
-			entry = (const void *)(entries + at);
-			if (isdigit((unsigned char)entry->d_name[0]))
-				count = add_children_of_thread(parent, entry->d_name, count);
-		}
-	}
-	close(fd);
-	return count;
+	process_each_child(parent, add, &sweep);
+	return sweep.count;
 }
 
 /* Below the first `count`, breadth first: parents before children. */
@@ -160,9 +119,9 @@ static void insist(int result, pid_t pid, int pidfd, int sig)
 		cgroup_kill(pid, pidfd);
 }
 
-/* Somebody else's child: between our look at the list and this call it may have ended and its pid
- * may have been given to a stranger; but a pidfd stays with one process. If its parent has died
- * meanwhile, of this very signal perhaps, it is the root's child now. */
+/* Another process's child: between our look at the list and this call it may have ended, and its
+ * pid may be another's now; but a pidfd stays with one process. If its parent has died since, by
+ * this very signal perhaps, it is `root`'s child now. */
 static void signal_grandchild(const struct descendant *descendant, pid_t root, int sig)
 {
 	int fd = pidfd_open(descendant->pid, 0);
@@ -220,18 +179,7 @@ void tree_close(void)
 	own_list = -1;
 }
 
-bool tree_open(struct process_tree *tree)
-{
-	tree_close(); /* the list of the process that forked us */
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-		return false;
-	/* ECHILD: no children, the ordinary case. */
-	if (waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) == 0)
-		tree_record_strangers(tree, 0);
-	return true;
-}
-
-/* Once more where it fails otherwise than by ECHILD: no SIGCHLD may come to have us look again. */
+/* Once more if it fails otherwise than by ECHILD: no SIGCHLD may come to have us look again. */
 static pid_t wait_for_any(int *status)
 {
 	pid_t pid = waitpid(-1, status, WNOHANG | WUNTRACED | WCONTINUED);
@@ -241,15 +189,11 @@ static pid_t wait_for_any(int *status)
 	return pid;
 }
 
-void tree_reap(struct process_tree *tree)
+static void reap_own(struct process_tree *tree)
 {
 	int status;
 	pid_t pid;
 
-	if (tree->other) {
-		caller_tree_look(tree->other, &tree->over, &tree->reaped, &tree->empty);
-		return;
-	}
 	while ((pid = wait_for_any(&status)) > 0) {
 		if (WIFEXITED(status) || WIFSIGNALED(status))
 			tree->reaped++;
@@ -266,12 +210,8 @@ void tree_reap(struct process_tree *tree)
 		tree->empty = !has_own_children(tree);
 }
 
-void tree_signal(const struct process_tree *tree, int sig)
+static void signal_own(const struct process_tree *tree, int sig)
 {
-	if (tree->other) {
-		caller_tree_signal(tree->other, sig);
-		return;
-	}
 	if (tree->command > 0 && !tree->over)
 		insist(kill(tree->command, sig), tree->command, -1, sig);
 	signal_found(add_descendants(add_own_children(tree)), getpid(), tree->command, sig);
@@ -282,25 +222,48 @@ void tree_signal_below(pid_t root, int sig)
 	signal_found(add_descendants(add_children(root, 0)), root, 0, sig);
 }
 
-size_t tree_children(pid_t parent, pid_t *pids, size_t most)
+static size_t list_own(const struct process_tree *tree, pid_t *pids, size_t most)
 {
-	size_t count = add_children(parent, 0);
+	size_t count = add_descendants(add_own_children(tree));
 
-	for (size_t i = 0; i < count && i < most; i++)
-		pids[i] = found[i].pid;
-	return count < most ? count : most;
-}
-
-size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most)
-{
-	size_t count;
-
-	if (tree->other)
-		return caller_tree_list(tree->other, pids, most);
-	count = add_descendants(add_own_children(tree));
 	if (count > most)
 		count = most;
 	for (size_t i = 0; i < count; i++)
 		pids[i] = found[i].pid;
 	return count;
+}
+
+static const struct tree_ops own_tree = {
+	.ours = true, .reap = reap_own, .signal = signal_own, .list = list_own};
+
+bool tree_open(struct process_tree *tree)
+{
+	tree->ops = &own_tree;
+	tree_close(); /* the list of the process that forked us */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		return false;
+	/* ECHILD: no children, the ordinary case. */
+	if (waitid(P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT) == 0)
+		tree_record_strangers(tree, 0);
+	return true;
+}
+
+bool tree_is_ours(const struct process_tree *tree)
+{
+	return tree->ops->ours;
+}
+
+void tree_reap(struct process_tree *tree)
+{
+	tree->ops->reap(tree);
+}
+
+void tree_signal(const struct process_tree *tree, int sig)
+{
+	tree->ops->signal(tree, sig);
+}
+
+size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most)
+{
+	return tree->ops->list(tree, pids, most);
 }

@@ -16,9 +16,22 @@
 
 #include "base/clock.h"
 
-struct caller_tree;
+struct process_tree;
+
+/* What a tree can do, for the functions below: the tree of this process is one row, that of another
+ * process (foreign_tree.h) the other. */
+struct tree_ops {
+	bool ours; /* what loses its parent becomes our child, and SIGCHLD tells of each end; if
+		    * not, it is to be looked at again every few ms */
+	void (*reap)(struct process_tree *tree);
+	void (*signal)(const struct process_tree *tree, int sig);
+	size_t (*list)(const struct process_tree *tree, pid_t *pids, size_t most);
+};
 
 struct process_tree {
+	const struct tree_ops *ops; /* set by tree_open: our own */
+	void *foreign;              /* of other ops: theirs; borrowed */
+
 	pid_t command;   /* our child whose status counts; 0: none */
 	bool over;       /* it has ended; status is there */
 	bool stopped;    /* it is stopped by a signal (Ctrl-Z) */
@@ -29,9 +42,6 @@ struct process_tree {
 	/* Children that were here before, and what they leave to us: not ours to stop. */
 	size_t stranger_count;
 	nanos begun; /* what started before it is none of COMMAND's either; 0: not known yet */
-	struct caller_tree
-		*other; /* borrowed; NULL, unless this is the tree of another process, not
-			 * ours: then the functions below are about that (caller_tree.h) */
 };
 
 /* tree: zeroed. Makes this process the reaper of all that descends from it, and sets children that
@@ -44,31 +54,31 @@ bool tree_open(struct process_tree *tree);
  * tried again when it is needed. */
 bool tree_prepare(void);
 
-/* Notes anew who else is there, with all that descends from it: what strangers leave to us while we
- * wait is not COMMAND's either. `but` is the child whose descendants are. */
+/* Records anew which other children there are, with all that descends from them: what they leave to
+ * us while we wait is not COMMAND's either. `but` is the child that is left out. */
 void tree_record_strangers(struct process_tree *tree, pid_t but);
 
-/* Closes that list, where this process will have no tree of its own. */
+/* Closes that list, for a process that will have no tree of its own. */
 void tree_close(void);
+
+/* See struct tree_ops. */
+bool tree_is_ours(const struct process_tree *tree);
 
 /* Collects every child that has ended, and COMMAND's stops and continuations, without waiting. */
 void tree_reap(struct process_tree *tree);
 
 /*
- * Sends a signal to COMMAND, which is known by its pid even where no list can be read, and to every
- * descendant, parents before children (a shell must not go on to its next
- * command because the last one was ended first). Our own children's pids cannot be reused before
- * we reap them; the others are signalled through a pidfd that is opened first and compared with
- * its parent afterwards. For SIGKILL call it again every few ms until the tree is
- * empty: a killed process cannot fork, and its children become ours.
+ * Sends a signal to COMMAND, which is known by its pid even if no list can be read, and to every
+ * descendant, parents before children: a shell must not go on to its next command because the last
+ * one was ended first. Our own children's pids cannot be reused before we reap them. The others are
+ * signalled through a pidfd that is opened first and compared with its parent afterwards. For
+ * SIGKILL call it again every few ms until the tree is empty: a killed process cannot fork, and its
+ * children become ours.
  */
 void tree_signal(const struct process_tree *tree, int sig);
 
 /* The same for the descendants of another process, which is not signalled itself. */
 void tree_signal_below(pid_t root, int sig);
-
-/* The first `most` children of any process; returns how many. */
-size_t tree_children(pid_t parent, pid_t *pids, size_t most);
 
 /* The first `most` descendants' pids; returns how many. */
 size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most);

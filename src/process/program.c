@@ -90,7 +90,7 @@ bool program_find(struct program *program, char **argv, struct failure *failure)
 static void become(const struct program *program, char **shell_argv,
 	const struct caller_state *caller_state, pid_t group, pid_t parent, volatile int *fault)
 {
-	setpgid(0, group); /* EPERM where the caller's group has died out: then ours is as good */
+	setpgid(0, group); /* EPERM if the caller's group has died out: then ours is as good */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_INTERNAL); /* it died before the line above */

@@ -7,8 +7,8 @@
 
 #define SHORTEST 100000 /* ns; less is taken for this */
 
-/* The first version of sched_setattr(2)'s: glibc has none before 2.41, and linux/sched/types.h does
- * not go together with its sched.h. */
+/* The first version of sched_setattr(2)'s: glibc has none before 2.41, and <linux/sched/types.h>
+ * does not go together with its <sched.h>. */
 struct attributes {
 	uint32_t size;
 	uint32_t policy;
@@ -35,7 +35,7 @@ uint64_t sched_slice_shorten(void)
 	struct attributes attributes = {0};
 	uint64_t before;
 
-	/* A caller who has asked for another policy knows better; and an older kernel says 0. */
+	/* A caller that has asked for another policy knows better; and an older kernel says 0. */
 	if (!get(&attributes) || attributes.policy != SCHED_OTHER || attributes.slice <= SHORTEST)
 		return 0;
 	before = attributes.slice;

@@ -29,7 +29,7 @@ void stopping_begin(
 
 /* Does what is due. SIGKILL comes at `limit` at the latest (lease_kill_at of the validity as known
  * now). Call it at stopping_due, and after tree_reap whenever there may be more to do: the children
- * of whoever has just died are ours now, and the next round is for them. */
+ * of a process that has just died are ours now, and the next round is for them. */
 void stopping_step(struct stopping *stopping, struct process_tree *tree, nanos limit);
 
 /* When stopping_step has something to do again. */

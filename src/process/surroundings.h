@@ -1,7 +1,7 @@
 /*
  * What dlock needs of its surroundings to stop a tree of processes in time. It is looked at before
- * the lock is asked for: found missing later, it could only be said while COMMAND runs on. HACKING
- * has the whole list.
+ * the lock is asked for: if it were found missing later, COMMAND would run already. HACKING has the
+ * whole list.
  */
 #ifndef DLOCK_PROCESS_SURROUNDINGS_H
 #define DLOCK_PROCESS_SURROUNDINGS_H

@@ -65,6 +65,13 @@ static int single_watch_fd(const struct lock *lock)
 	return link->connection && !link->waiting ? connection_fd(link->connection) : -1;
 }
 
+static bool redis_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	return server_check(server, &redis_service, request, take, context, failure);
+}
+
 static const struct lock_overlap redis_overlap = {
 	.ask = single_ask,
 	.is_busy = single_is_busy,
@@ -79,6 +86,8 @@ static const struct lock_overlap redis_overlap = {
 const struct lock_service redis_service = {
 	.name = "Redis",
 	.schemes = redis_schemes,
+	.forms = "redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
+		 "unix:///path[?db=N], redis+sentinel://host,host,.../service[/db]",
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
 	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_REPLICATE |
 	       LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
@@ -93,7 +102,7 @@ const struct lock_service redis_service = {
 	.wait = single_wait,
 	.watch_fd = single_watch_fd,
 	.force = single_force,
-	.check = server_check,
+	.check = redis_check,
 	.list = &single_list_ops,
 	.overlap = &redis_overlap,
 };

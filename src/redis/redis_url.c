@@ -88,13 +88,12 @@ static bool read_hosts(const struct server_reading *reading)
 	if (form == REDIS_SINGLE && strchr(reading->url.hosts, ','))
 		return server_fault(
 			reading, "more hosts than one (+sentinel and +quorum take a list)");
-	if (!server_read_hosts(reading, form != REDIS_SINGLE))
+	if (!server_read_hosts(reading, reading->server->scheme->port, form != REDIS_SINGLE))
 		return false;
 	if (form != REDIS_QUORUM)
 		return true;
 	if (reading->server->endpoint_count < QUORUM_LEAST)
-		return server_fault(
-			reading, "fewer than the three servers that a quorum needs");
+		return server_fault(reading, "fewer than the three servers that a quorum needs");
 	return remark_even(reading);
 }
 

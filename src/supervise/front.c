@@ -1,51 +1,46 @@
 #include "supervise/front.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/message.h"
-#include "hold/caller.h"
-#include "hold/caller_tree.h"
-#include "hold/hold.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"
-#include "process/process.h"
-#include "process/program.h"
+#include "supervise/command_ward.h"
 #include "supervise/guardian.h"
 #include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/outcome.h"
 #include "supervise/release_terms.h"
-#include "supervise/survivors.h"
+#include "supervise/takeover.h"
 #include "supervise/wait_line.h"
 
-#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
-#define FIRST_ANSWER  (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
-#define CANCEL_LIMIT  (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
-#define WAIT_LEAST    (80 * NANOS_PER_MS)  /* for a step of the last try where -w is over by then */
-#define LATE_LIMIT    (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
-#define RETRY_LEAST   50 /* ms between tries to reach a server that has answered before */
-#define RETRY_MORE    200
+#define FIRST_ANSWER (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
+#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
+#define WAIT_LEAST   (80 * NANOS_PER_MS)  /* for a step of the last try if -w is over by then */
+#define LATE_LIMIT   (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
+#define RETRY_LEAST  50 /* ms between tries to reach a server that has answered before */
+#define RETRY_MORE   200
 
 struct front {
 	const struct front_task *task;
+	const struct ward *ward;
 	struct lock *lock;
 	struct outcome *outcome;
 	struct keeper_watch watch;
 	struct lease *lease;
 	struct wait_line line;
-	int cancel_fd; /* what ends a wait: watch.ending_fd; with hold the caller's end, too */
+	int cancel_fd;          /* what ends a wait: watch.ending_fd, and perhaps the ward's end */
 	struct failure trouble; /* why no server has answered yet */
 	bool told;              /* it has said so itself */
 	nanos began; /* the first answer is waited for from here: the start, or the end of --settle
@@ -56,250 +51,45 @@ struct front {
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 };
 
-/* How a run ends: with the keeper's word, or without it. */
-
-static struct deadline release_limit(nanos until)
-{
-	return (struct deadline){.until = until, .cancel_fd = -1, .least = LEASE_RELEASE_LEAST};
-}
+/* ---- how a run ends: with the keeper's word, or without it ---- */
 
 static void report_run(struct front *f)
 {
-	struct outcome *outcome = f->outcome;
-	const struct lease *lease = f->lease;
-
-	outcome->answer = lease->answer;
-	f->granted = lease->granted_at != 0;
-	outcome->waited = lease->granted_at - f->task->started;
-	outcome->command_ended = atomic_load(&lease->command_over);
-	outcome->command_status = lease->command_status;
-	outcome->held = lease->held;
-	outcome->reclaimed = atomic_load(&lease->reclaimed);
-	memcpy(outcome->survivors, lease->survivors, sizeof(outcome->survivors));
+	outcome_read_lease(f->outcome, f->lease, f->task->started);
+	f->granted = f->lease->granted_at != 0;
 }
 
-static enum outcome_kind end_of_run(const struct front *f)
-{
-	static const enum outcome_kind stopped[] = {
-		[STOP_NONE] = OUTCOME_RAN,
-		[STOP_LOST] = OUTCOME_LOST,
-		[STOP_UNPROVED] = OUTCOME_LOST,
-		[STOP_FRONT_GONE] = OUTCOME_LOST,
-		[STOP_MAX_RUN] = OUTCOME_MAX_RUN,
-	};
-	enum outcome_kind kind = stopped[f->lease->stop];
-
-	if (atomic_load(&f->lease->lost))
-		return OUTCOME_LOST;
-	return kind == OUTCOME_RAN && f->watch.overrun ? OUTCOME_MAX_RUN : kind;
-}
-
-/* The keeper has sent the release and ended while the server worked on it: hears the answer. */
-static void front_finish_release(struct front *f, const struct keeper_task *order)
+/* The keeper has sent the release and ended while the server worked on it: reads the answer. */
+static void front_finish_release(struct front *f)
 {
 	struct lock_answer *answer =
 		&f->outcome->answer; /* until report_run puts the grant there */
 
 	lock_adopt_answer(f->lock, &f->lease->answer);
-	lock_release_finish(
-		f->lock, &f->lease->release_terms, release_limit(f->lease->release_until), answer);
-	release_terms_report(f->lease, &order->terms, answer);
+	lock_release_finish(f->lock, &f->lease->release_terms,
+		release_terms_limit(f->lease->release_until), answer);
+	release_terms_report(f->lease, answer);
 	handoff_see_to(f->lock);
 }
 
-/* COMMAND ran, or could not be started; the keeper has done its work: settles the outcome. */
+/* The keeper has done its work, or does without us: settles the outcome. */
 static void front_conclude(struct front *f)
 {
-	const struct lease *lease = f->lease;
-
-	report_run(f);
-	if (lease->command_errno != 0) {
-		struct failure failure;
-
-		failure_set(&failure, lease->exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
-			"cannot execute '%s': %s", f->task->program->argv[0],
-			strerror(lease->command_errno));
-		outcome_fail(f->outcome, &failure);
-		return;
-	}
-	f->outcome->kind = end_of_run(f);
-	keeper_watch_record_signals(&f->watch);
-	/* A shell's loop ends when what it runs dies of Ctrl-C, not when it exits with 130. */
-	if (f->outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
-		WTERMSIG(lease->command_status) == f->watch.terminal_signal)
-		f->outcome->end_signal = f->watch.terminal_signal;
-}
-
-/* The same for the caller of hold, who hears of the lock by our exit code. If a signal keeps us
- * from telling him, the keeper sees that we end without, and gives the lock back. */
-static void front_conclude_hold(struct front *f)
-{
 	report_run(f);
 	keeper_watch_record_signals(&f->watch);
-	if (f->watch.ending_signal != 0) {
-		f->outcome->kind = OUTCOME_CANCELLED;
-		f->outcome->end_signal = f->watch.ending_signal;
-		return;
-	}
-	hold_conclude(f->task->hold, f->lease, lock_token(f->lock), f->outcome);
+	f->ward->ops->conclude(f->ward->own, &f->watch, lock_token(f->lock), f->outcome);
 }
 
-/* Whether the keeper was stopping COMMAND for that when it died. */
-static bool is_lost(const struct front *f)
-{
-	return f->lease->stop == STOP_LOST || f->lease->stop == STOP_UNPROVED;
-}
-
-static const char *explain_takeover(const struct front *f)
-{
-	if (f->watch.stood_still)
-		return "dlock's keeper stood still and the lock could not be proved any longer; "
-		       "COMMAND was stopped";
-	if (f->watch.overrun)
-		return "dlock's keeper stood still and --max-run was up; COMMAND was stopped";
-	if (is_lost(f))
-		return "dlock's keeper was killed when the lock could not be proved any longer; "
-		       "COMMAND was stopped";
-	if (atomic_load(&f->lease->command) == 0)
-		return "dlock's keeper was killed";
-	return "dlock's keeper was killed; COMMAND was stopped";
-}
-
-static enum outcome_kind end_of_takeover(const struct front *f, const struct lock_answer *release)
-{
-	if (f->watch.stood_still || atomic_load(&f->lease->lost) || release->result == LOCK_LOST ||
-		is_lost(f))
-		return OUTCOME_LOST;
-	return f->watch.overrun || f->lease->stop == STOP_MAX_RUN ? OUTCOME_MAX_RUN
-								  : OUTCOME_KILLED;
-}
-
-/* COMMAND's status, when it ended by itself before the keeper was killed, and nothing of it was
- * left; else -1. */
-static int own_status(const struct front *f)
-{
-	bool stopped = f->watch.stopping.begun || f->watch.overrun || f->watch.stood_still ||
-		       f->lease->stop != STOP_NONE;
-
-	switch (atomic_load(&f->lease->phase)) {
-	case LEASE_HELD:
-	case LEASE_RELEASING:
-		return f->outcome->command_ended && !stopped ? f->outcome->command_status : -1;
-	default:
-		return -1;
-	}
-}
-
-/* Over a connection of its own: the keeper has used the others. What lives on is to have the lock
- * as long as the server keeps it. */
-static void give_back(
-	struct front *f, const struct keeper_task *order, nanos limit, struct lock_answer *answer)
-{
-	struct release_terms release_terms = {0}; /* where COMMAND was not started */
-
-	if (f->lease->answer.result == LOCK_GRANTED || f->lease->answer.result == LOCK_WITHIN)
-		lock_adopt_answer(f->lock, &f->lease->answer);
-	lock_leave(f->lock);
-	if (atomic_load(&f->lease->command) != 0)
-		release_terms = release_terms_make(f->lease, &order->terms, own_status(f));
-	if (f->watch.tree.empty)
-		lock_release(f->lock, &release_terms, release_limit(limit), answer);
-	else
-		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
-}
-
-/* The keeper died before its work was done, and COMMAND with it (PR_SET_PDEATHSIG): stops what is
- * left of the tree, gives the lock back over a connection of its own, and settles the outcome.
- * Blocks for the grace, and RELEASE_LIMIT. */
+/* The keeper died before its work was done. */
 static void front_take_over(struct front *f, const struct keeper_task *order)
 {
-	static struct lock_answer answer; /* large, and seldom needed */
-	nanos limit;
+	enum outcome_kind kind = takeover(&f->watch, order);
 
-	keeper_watch_stop_orphans(&f->watch, order); /* takes its time: the grace */
-	limit = clock_now() + RELEASE_LIMIT;
-	if (f->watch.tree.over) {
-		atomic_store(&f->lease->command_over, true);
-		f->lease->command_status = f->watch.tree.status;
-	}
 	report_run(f);
-	if (f->lease->granted_at != 0)
-		f->outcome->held = clock_now() - f->lease->granted_at;
-	give_back(f, order, limit, &answer);
-	if (!f->watch.tree.empty)
-		survivors_say(f->lease, &f->watch.tree, MESSAGE_ERROR, "could not stop");
-	memcpy(f->outcome->survivors, f->lease->survivors, sizeof(f->outcome->survivors));
-	message_say(MESSAGE_ERROR, "%s", explain_takeover(f));
-	if (!f->watch.tree.empty)
-		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
-	f->outcome->kind = end_of_takeover(f, &answer);
-	handoff_see_to(f->lock);
+	f->outcome->kind = kind;
 }
 
-/*
- * The second guardian of what COMMAND left running. Without -o the lock stays with that, and dlock
- * returns all the same: then the keeper would be alone, and if it were killed, what it watches over
- * would run on after the lock's end. So the front leaves a copy of itself behind, which watches
- * over the keeper as the front did.
- *
- * It is no ancestor of the keeper any more, so orphans do not become its children: it notes what is
- * below the keeper, once before the front returns and then every second.
- */
-
-static struct caller keeper;
-static struct caller_tree below;
-
-/* What cannot be read is not known, and no more than that. */
-static void record_all(struct front *f)
-{
-	struct process process = {0};
-
-	process_read(f->watch.keeper, &process);
-	keeper = (struct caller){.pid = f->watch.keeper,
-		.start = process.start,
-		.fd = fcntl(f->watch.keeper_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-		.stderr_fd = -1};
-	below = (struct caller_tree){.root = &keeper, .token = lock_token(f->lock)};
-	f->watch.tree.other = &below;
-	tree_reap(&f->watch.tree);
-	f->watch.tree.other = NULL;
-}
-
-/* To the keeper's end. The lock's end is seen to from here only if the keeper cannot do it. */
-static _Noreturn void stay(struct front *f, const struct keeper_task *order)
-{
-	int unheard;
-
-	setsid();
-	caller_state_close();
-	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
-	f->watch.guardian = GUARDIAN_NONE;
-	f->watch.tree.other = &below;
-	f->watch.tree.empty = false;
-	if (keeper_watch_run(&f->watch, order, &unheard) == KEEPER_WATCH_DIED)
-		front_take_over(f, order);
-	_exit(0);
-}
-
-/* In the front, in phase LINGERING. False: the keeper has died meanwhile, and the front is still
- * there to take over. Where no process is to be had it says that the keeper is alone. */
-static bool lingering_leave_behind(struct front *f, const struct keeper_task *order)
-{
-	pid_t pid;
-
-	record_all(f);
-	if (caller_is_gone(&keeper))
-		return false;
-	pid = fork();
-	if (pid == 0)
-		stay(f, order);
-	if (pid < 0)
-		message_say(MESSAGE_WARNING,
-			"no second process for what COMMAND left running (%s): if its keeper is "
-			"killed, it runs on",
-			strerror(errno));
-	return true;
-}
+/* ---- asking and waiting ---- */
 
 static const struct failure no_answer = {EXIT_UNREACHABLE, "no answer from the server"};
 
@@ -329,7 +119,7 @@ static bool is_late(const struct front *f)
 }
 
 /* What a step gets that finds itself late: a host may stand still, or starve dlock, from before it
- * asks until after the answer is there. Of -w no more than nobody notices. */
+ * asks until after the answer is there. With -w it is no more than nobody notices. */
 static nanos step_least(const struct front *f)
 {
 	return patience_end(f) == f->began + FIRST_ANSWER ? DEADLINE_LEAST : WAIT_LEAST;
@@ -372,14 +162,10 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
-/* Nobody is left to hold the lock for. */
-static void end_unasked(struct front *f)
+/* The lock would be for a process that has ended. */
+static void end_unasked(struct front *f, const struct failure *failure)
 {
-	struct failure failure;
-
-	failure_set(&failure, EXIT_SYSTEM, "process %d, which was to hold the lock, has ended",
-		(int)f->task->hold->caller.pid);
-	outcome_fail(f->outcome, &failure);
+	outcome_fail(f->outcome, failure);
 	withdraw(f, CANCEL_LIMIT);
 }
 
@@ -413,11 +199,12 @@ static void record_trouble(struct front *f, enum lock_result result, const struc
 static bool handle_cancel(struct front *f)
 {
 	int signal = take_signal(f);
+	struct failure failure;
 
 	if (signal != 0)
 		end_by_signal(f, signal);
-	else if (f->task->hold && caller_is_gone(&f->task->hold->caller))
-		end_unasked(f);
+	else if (f->ward->ops->is_gone(f->ward->own, &failure))
+		end_unasked(f, &failure);
 	else
 		return true;
 	return false;
@@ -465,8 +252,8 @@ static void fail_to_fork(struct front *f)
 	withdraw(f, LATE_LIMIT);
 }
 
-/* Where something is held while more is asked for, somebody else has to know. False: it cannot be,
- * and the outcome is set. */
+/* If something is held while more is asked for, a guardian has to know of it. False: there can be
+ * none, and the outcome is set. */
 static bool guard(struct front *f)
 {
 	struct guardian *guardian = &f->watch.guardian;
@@ -479,8 +266,8 @@ static bool guard(struct front *f)
 	return false;
 }
 
-/* Where it cannot be asked, there is no turn to wait for either: what it answered before may have
- * been said by a server that has forgotten us since. */
+/* If the server cannot be asked, there is no turn to wait for either: what it answered before may
+ * have been said by a server that has forgotten us since. */
 static enum lock_result ask(struct front *f, struct failure *failure)
 {
 	enum lock_result result = lock_ask(f->lock, deadline(f), failure);
@@ -498,9 +285,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 
 	*order = (struct keeper_task){
 		.lock = f->lock,
-		.terms = task->terms,
-		.program = task->program,
-		.hold = task->hold,
+		.ward = task->ward,
 		.caller_state = task->caller_state,
 		.name = task->name,
 		.answer_until = patience_end(f),
@@ -540,9 +325,10 @@ static bool found_outer(struct front *f)
 	return nesting_learn(f->task->nesting, f->task->self, &f->outcome->answer);
 }
 
-/* Then no keeper is forked in vain. On a busy machine the server may stand in line for our
- * processor: at the first request, of which nothing is known yet, it goes first. That takes no
- * longer than one of our own slices, which is little where they are short. */
+/* Whether the answer is there already and says busy: then no keeper is forked in vain. On a busy
+ * machine the server may stand in line for our processor. At the first request nothing is known of
+ * it yet, so it goes first. That takes no longer than one of our own slices, which is little if
+ * they are short. */
 static bool is_busy_at_once(const struct front *f)
 {
 	if (!f->answered && f->task->caller_state->slice != 0)
@@ -586,7 +372,7 @@ static bool try_once(struct front *f)
 		end_by_signal(f, signal);
 		return false;
 	case KEEPER_WATCH_LATE:
-		/* What the keeper had heard so far, before it was killed. */
+		/* What the keeper had read so far, before it was killed. */
 		failure = f->lease->answer.failure;
 		f->lease->answer.result = LOCK_TIMEOUT;
 		return may_go_on(f, LOCK_TIMEOUT, &failure);
@@ -602,16 +388,13 @@ static bool try_once(struct front *f)
 		return goes_on(f);
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_RELEASE_SENT)
-		front_finish_release(f, &order);
-	if (atomic_load(&f->lease->phase) == LEASE_LINGERING && !f->task->hold &&
-		!lingering_leave_behind(f, &order)) {
+		front_finish_release(f);
+	if (atomic_load(&f->lease->phase) == LEASE_LINGERING &&
+		!f->ward->ops->leave_behind(&f->watch, &order)) {
 		front_take_over(f, &order);
 		return false;
 	}
-	if (f->task->hold)
-		front_conclude_hold(f);
-	else
-		front_conclude(f);
+	front_conclude(f);
 	return false;
 }
 
@@ -645,13 +428,13 @@ static bool wait_for_turn(struct front *f)
 
 /* --- Without a COMMAND ------------------------------------------------------------------------ */
 
-/* The lock is ours: either the caller has heard of it, or it is given back. */
+/* The lock is ours: either the caller learns of it, or it is given back. */
 static bool deliver(struct front *f)
 {
 	const struct front_task *task = f->task;
 	struct lock_answer *answer = &f->lease->answer;
 	struct deadline limit = {
-		.until = lease_valid_until(&task->terms, answer->asked_at),
+		.until = lease_valid_until(&f->lease->terms, answer->asked_at),
 		.cancel_fd = f->watch.ending_fd,
 	};
 	enum lock_result result = LOCK_TIMEOUT; /* granted so late that it is as good as expired */
@@ -670,7 +453,7 @@ static bool deliver(struct front *f)
 		handoff_see_to(f->lock);
 		return false;
 	}
-	if (withdraw(f, RELEASE_LIMIT) != LOCK_RELEASED)
+	if (withdraw(f, LEASE_RELEASE_LIMIT) != LOCK_RELEASED)
 		message_say(MESSAGE_WARNING, "the lock could not be given back; it frees itself");
 	return may_go_on(f, result, &answer->failure);
 }
@@ -709,10 +492,11 @@ static bool try_detached(struct front *f)
 	return may_go_on(f, answer->result, &answer->failure);
 }
 
-static void go_through(
-	const struct front_task *task, bool (*try)(struct front *f), struct outcome *outcome)
+static void go_through(const struct front_task *task, const struct ward *ward,
+	bool (*try)(struct front *f), struct outcome *outcome)
 {
 	struct front f = {.task = task,
+		.ward = ward,
 		.lock = task->lock,
 		.outcome = outcome,
 		.began = task->started,
@@ -720,18 +504,14 @@ static void go_through(
 	struct failure failure;
 
 	if (!keeper_watch_open(&f.watch, task->caller_state) ||
-		(!task->deliver && !tree_open(&f.watch.tree))) {
+		(!task->deliver && !tree_open(&f.watch.tree)) ||
+		(f.cancel_fd = ward->ops->cancel_fd(ward->own, f.watch.ending_fd)) < 0) {
 		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
 		outcome_fail(outcome, &failure);
 		return;
 	}
 	f.lease = f.watch.lease;
-	f.cancel_fd = f.watch.ending_fd;
-	if (task->hold && (f.cancel_fd = hold_cancel_fd(task->hold, f.cancel_fd)) < 0) {
-		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
-		outcome_fail(outcome, &failure);
-		return;
-	}
+	f.lease->terms = task->terms;
 	wait_line_open(&f.line, task->name, f.cancel_fd);
 	while (try(&f) && wait_for_turn(&f))
 		continue;
@@ -742,10 +522,12 @@ static void go_through(
 
 void front_run(const struct front_task *task, struct outcome *outcome)
 {
-	go_through(task, try_once, outcome);
+	go_through(task, &task->ward, try_once, outcome);
 }
 
 void front_acquire(const struct front_task *task, struct outcome *outcome)
 {
-	go_through(task, try_detached, outcome);
+	static const struct ward nobody = {.ops = &detached_ward};
+
+	go_through(task, &nobody, try_detached, outcome);
 }

@@ -1,7 +1,7 @@
 /*
- * The front: the process that the caller started, and whose exit code he gets. It asks for the
- * lock, waits for it, forks a keeper for each request that may be granted, passes signals on,
- * stops and continues as any job does, and steps in when the keeper dies or stands still.
+ * The front: the process that the caller started; its exit code is dlock's. It asks for the lock,
+ * waits for it, and forks a keeper for each request that may be granted. It passes signals on,
+ * stops and continues as any job does, and takes over when the keeper dies or stands still.
  */
 #ifndef DLOCK_SUPERVISE_FRONT_H
 #define DLOCK_SUPERVISE_FRONT_H
@@ -9,14 +9,12 @@
 #include <stdbool.h>
 
 #include "supervise/lease.h"
+#include "supervise/ward.h"
 
-struct lock;
-
-struct nesting;
-struct hold;
 struct caller_state;
+struct lock;
+struct nesting;
 struct outcome;
-struct program;
 
 /* All borrowed. */
 struct front_task {
@@ -24,8 +22,7 @@ struct front_task {
 	struct nesting *nesting; /* opened; what is learnt goes into the lock's request */
 	const struct owner *self;
 	struct lease_terms terms;
-	const struct program *program; /* NULL with hold */
-	struct hold *hold;             /* the lock is for this caller, not for a COMMAND; or NULL */
+	struct ward ward; /* what the lock is for; not front_acquire's */
 	struct caller_state *caller_state;
 	const char *name;
 	nanos started; /* `wait` counts from here */
@@ -34,18 +31,19 @@ struct front_task {
 	bool close_early;
 	bool warn_when_lost;
 
-	/* Of front_acquire, which takes no notice of what is COMMAND's. Tells the caller what he
-	 * got: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with granted->failure.
-	 */
+	/* For front_acquire, which takes no notice of what is COMMAND's. Tells the caller what was
+	 * granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with
+	 * granted->failure. */
 	enum lock_result (*deliver)(
 		struct lock *lock, struct lock_answer *granted, struct deadline deadline);
 };
 
-/* Runs COMMAND under the lock, from the first request to the end, and says how it went. */
+/* Takes the lock for its ward, from the first request to the end of COMMAND (or until the caller
+ * has it), and says how it went. */
 void front_run(const struct front_task *task, struct outcome *outcome);
 
-/* Takes a detached lock: from the first request to the moment at which the caller has heard of it,
- * or it was given back. Nothing is left running. */
+/* Takes a detached lock: from the first request to the moment at which the caller has learned of
+ * it, or it was given back. Nothing is left running. */
 void front_acquire(const struct front_task *task, struct outcome *outcome);
 
 #endif

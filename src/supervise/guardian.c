@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -12,7 +11,7 @@
 #include "lock/handoff.h"
 #include "lock/lock.h"
 #include "process/caller_state.h"
-#include "supervise/survivors.h"
+#include "process/process.h"
 
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
@@ -29,10 +28,10 @@ static _Noreturn void give_back(struct lock *lock)
 	_exit(0);
 }
 
-/* A session of its own: no Ctrl-C, no hangup and no signal to the front's group is for it. Those
- * that are for it alone stay blocked, as in the front: it ends with its errand. It keeps nothing of
- * the caller's open, nor of the front's: a connection that it had as well would hide the front's
- * death from the server. */
+/* It has a session of its own: no Ctrl-C, no hangup and no signal to the front's group is for it.
+ * The signals that are for it alone stay blocked, as in the front: it ends with its errand. It
+ * keeps nothing open of the caller's, or of the front's: with a copy of the front's connection it
+ * would hide the front's death from the server. */
 static _Noreturn void guard(struct lock *lock, int leash)
 {
 	ssize_t got;
@@ -50,7 +49,7 @@ static _Noreturn void guard(struct lock *lock, int leash)
 }
 
 /* It has its name from its first moment on: an outer dlock that finds it when the front is killed
- * must not take it for something of COMMAND's (survivors.h). */
+ * must not take it for something that COMMAND left (survivors.h). */
 static pid_t fork_named(void)
 {
 	char own[COMM_SIZE] = "";
@@ -99,9 +98,7 @@ bool guardian_start(struct guardian *guardian, struct lock *lock)
 
 bool guardian_is_dead(const struct guardian *guardian)
 {
-	struct pollfd end = {.fd = guardian->fd, .events = POLLIN};
-
-	return guardian->fd >= 0 && poll(&end, 1, 0) > 0;
+	return process_has_ended(guardian->fd);
 }
 
 void guardian_end(struct guardian *guardian)
@@ -122,6 +119,6 @@ void guardian_dismiss(int leash)
 {
 	if (leash < 0)
 		return;
-	(void)!write(leash, "", 1); /* EPIPE: somebody has killed it */
+	(void)!write(leash, "", 1); /* EPIPE: it was killed */
 	close(leash);
 }

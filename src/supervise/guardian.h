@@ -2,16 +2,16 @@
  * The guardian: a process that gives back what the front holds while it still asks for more.
  *
  * Why it exists: of several locks (--also) the front takes one after the other, and only the
- * request for the last one is a keeper's. If the front is killed while it waits for b, nobody else
- * knows that it has a, which would stay taken for a TTL. So before the first request the front
- * forks a guardian, which knows the tokens, sleeps, and gives everything back once nobody is left
- * who could: the front is gone, and so is a keeper that it may have forked. From the grant on the
- * keeper guards all, and the guardian ends. A run with one lock has none: its place in a queue is
- * passed over by itself.
+ * request for the last one is a keeper's. If the front is killed while it waits for b, no other
+ * process knows that it has a, which would stay taken for a TTL. So before the first request the
+ * front forks a guardian, which knows the tokens and sleeps. It gives everything back once no other
+ * can: the front is gone, and so is a keeper that it may have forked. From the grant on the keeper
+ * guards all, and the guardian ends. A run with one lock has none: its place in a queue is passed
+ * over by itself.
  *
- * What ends it is a pipe, the leash, whose writing end the front and its keepers have. That end is
+ * What ends it is a pipe, the leash: the front and its keepers have its writing end. That end is
  * closed only when the last of them has died, however fast one was forked while the other was
- * killed; the front's pidfd would not tell of a keeper that was just being forked.
+ * killed. The front's pidfd would not tell of a keeper that was just being forked.
  */
 #ifndef DLOCK_SUPERVISE_GUARDIAN_H
 #define DLOCK_SUPERVISE_GUARDIAN_H
@@ -20,6 +20,9 @@
 #include <sys/types.h>
 
 struct lock;
+
+/* What it calls itself (PR_SET_NAME). An outer dlock knows it by that (survivors.h). */
+#define GUARDIAN_PROGRAM "dlock guardian"
 
 struct guardian {
 	pid_t pid; /* our child; 0: there is none */
@@ -33,14 +36,15 @@ struct guardian {
  * with errno, and that one stays. */
 bool guardian_start(struct guardian *guardian, struct lock *lock);
 
-/* There is one, and somebody has killed it. */
+/* Whether there is one, and it was killed. */
 bool guardian_is_dead(const struct guardian *guardian);
 
-/* The front's: it gives nothing back any more, and is reaped. Ends it at once, whatever it does: so
- * not before the front has given back what it can itself, or a keeper has all. */
+/* For the front: ends it at once, whatever it does, and reaps it; it gives nothing back any more.
+ * So not before the front has given back what it can itself, or a keeper has all. */
 void guardian_end(struct guardian *guardian);
 
-/* The keeper's: it has the lock, and from now on guards all. It ends; the front is to reap it. */
+/* For a keeper that has the lock, and guards all from now on: the guardian ends, and the front is
+ * to reap it. */
 void guardian_dismiss(int leash);
 
 #endif

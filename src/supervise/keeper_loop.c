@@ -13,10 +13,9 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "base/wakeup.h"
-#include "hold/caller.h"
-#include "hold/hold.h"
 #include "process/caller_state.h"
-#include "supervise/keeper.h"
+#include "process/process.h"
+#include "supervise/keeper_task.h"
 #include "supervise/renewal.h"
 #include "supervise/survivors.h"
 
@@ -28,6 +27,11 @@ static nanos earlier(nanos a, nanos b)
 	return a < b ? a : b;
 }
 
+static const struct ward_ops *ward(const struct keeper_loop *s)
+{
+	return s->task->ward.ops;
+}
+
 static void set_phase(struct keeper_loop *s, enum lease_phase phase)
 {
 	atomic_store(&s->lease->phase, phase);
@@ -35,7 +39,7 @@ static void set_phase(struct keeper_loop *s, enum lease_phase phase)
 
 bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid_t front)
 {
-	sigset_t heeded = task->caller_state->forwarded;
+	sigset_t handled = task->caller_state->forwarded;
 	sigset_t quiet;
 
 	*s = (struct keeper_loop){
@@ -43,10 +47,9 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 		.lock = task->lock,
 		.lease = task->lease,
 		.front = front,
-		.release_socket = {.fd = -1},
 	};
-	sigaddset(&heeded, SIGCHLD);
-	s->signal_fd = signalfd(-1, &heeded, SFD_CLOEXEC | SFD_NONBLOCK);
+	sigaddset(&handled, SIGCHLD);
+	s->signal_fd = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
 	/* A background process group that writes to a terminal with `stty tostop` would be stopped;
 	 * so would we by a Ctrl-Z while we are in COMMAND's group (leave_session). */
 	sigemptyset(&quiet);
@@ -57,7 +60,7 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 	s->lost_fd = wakeup_open();
 	s->timer = clock_timer_open();
 	s->front_fd = pidfd_open(s->front, 0);
-	/* A front that has died is met by keeper_loop_front_is_gone. */
+	/* keeper_loop_front_is_gone finds a front that has died. */
 	if (s->front_fd < 0 && errno != ESRCH)
 		return false;
 	return s->signal_fd >= 0 && s->lost_fd >= 0 && s->timer >= 0 && tree_open(&s->tree) &&
@@ -66,11 +69,9 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *s)
 {
-	struct pollfd front = {.fd = s->front_fd, .events = POLLIN};
-
 	/* The second look: it may have died before pidfd_open, and its pid may be another's by now.
 	 */
-	return s->front_fd < 0 || poll(&front, 1, 0) > 0 || getppid() != s->front;
+	return s->front_fd < 0 || process_has_ended(s->front_fd) || getppid() != s->front;
 }
 
 /* ---- stopping ---- */
@@ -82,32 +83,26 @@ static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 	if (s->stopping.begun)
 		return;
 	set_phase(s, LEASE_STOPPING);
-	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->task->terms.grace);
+	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->lease->terms.grace);
 }
 
-/* First this, then the word about it: nothing that a message may wait for is to keep COMMAND
- * running. The caller of hold may have ended by then, but is still to be told. */
-static void stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-static void stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
+/* The message comes last: nothing that it may wait for is to keep COMMAND running. */
+void keeper_loop_stop(struct keeper_loop *s, enum lease_stop why, const char *format, ...)
 {
-	struct caller *caller = s->task->hold ? &s->task->hold->caller : NULL;
 	char text[256];
 	va_list arguments;
 
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	if (caller)
-		caller_keep_stderr(caller);
+	ward(s)->before_stop(s);
 	stop_tree(s, why);
 	message_say(MESSAGE_ERROR, "%s", text);
-	if (caller)
-		caller_drop_stderr(caller);
+	ward(s)->after_stop(s);
 }
 
-/* The server may grant the lock to another soon after this moment; where COMMAND was to go on all
- * the same, that is no reason to hurry. */
+/* The server may grant the lock to another soon after this moment. If COMMAND was to go on all the
+ * same, that is no reason to hurry. */
 static nanos kill_limit(const struct keeper_loop *s)
 {
 	if (s->warned && s->task->warn_when_lost)
@@ -128,7 +123,7 @@ static void go_on_stopping(struct keeper_loop *s)
 	atomic_fetch_add(&s->lease->rounds, 1);
 }
 
-/* The lock is lost and something lives on that we may not signal (set-uid) or that hangs in the
+/* The lock is lost, and something lives on that we may not signal (set-uid), or that hangs in the
  * kernel. */
 static void give_up(struct keeper_loop *s)
 {
@@ -153,10 +148,11 @@ static void linger(struct keeper_loop *s)
 	wakeup_send(s->task->wakeup_fd);
 }
 
-/* The keeper of a `dlock hold` in COMMAND ends a little after it, and so does what looks after a
- * handover for a dlock in it: that is not worth a word, and when we return its lock is to be free,
- * too. Nor does it free ours sooner: a list may lack a process just forked, and only waitpid(2)
- * says that there is nobody. */
+/* Whether what COMMAND left will end by itself in time: the keeper of a `dlock hold` in COMMAND
+ * ends a little after it, and so does what looks after a handover for a dlock in it. That is not
+ * worth a message, and when we return its lock is to be free, too. It does not free ours sooner: a
+ * list may lack a process that is just being forked, and only waitpid(2) says that there is
+ * none. */
 static bool own_leave(struct keeper_loop *s)
 {
 	nanos time = survivors_leave_within(&s->tree);
@@ -175,7 +171,7 @@ static bool is_over(const struct keeper_loop *s)
 	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
 }
 
-static void look_after_tree(struct keeper_loop *s)
+void keeper_loop_look(struct keeper_loop *s)
 {
 	bool was_stopped = s->tree.stopped;
 
@@ -193,30 +189,6 @@ static void look_after_tree(struct keeper_loop *s)
 		linger(s);
 }
 
-/* fg sends SIGCONT to the whole job, so COMMAND has it already where it was stopped and is no
- * longer. */
-static void forward(struct keeper_loop *s, int sig)
-{
-	if (sig == SIGCONT && s->tree.stopped) {
-		look_after_tree(s);
-		if (!s->tree.stopped)
-			return;
-	}
-	if (s->lingering)
-		tree_signal(&s->tree, sig);
-	else if (!s->tree.over)
-		kill(s->tree.command, sig);
-}
-
-/* Whoever ends a keeper of hold wants the lock back, not the caller's end. A stop goes on. */
-static void handle_request(struct keeper_loop *s, int sig)
-{
-	if (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT)
-		s->given_back = s->stop == STOP_NONE;
-}
-
-/* What the terminal sends COMMAND has as well; it reaches us only while we leave the session, in
- * COMMAND's group. */
 static void handle_signals(struct keeper_loop *s)
 {
 	struct signalfd_siginfo info;
@@ -225,21 +197,12 @@ static void handle_signals(struct keeper_loop *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		if (info.ssi_signo == SIGCHLD)
 			child = true;
-		else if (s->task->hold)
-			handle_request(s, (int)info.ssi_signo);
-		else if (!caller_state_is_shared(
-				 s->task->caller_state, (int)info.ssi_signo, info.ssi_code))
-			forward(s, (int)info.ssi_signo);
+		else
+			ward(s)->forward(s, &info);
 	if (!child)
 		return;
-	look_after_tree(s);
+	keeper_loop_look(s);
 	go_on_stopping(s);
-}
-
-/* Whom the lock is for. */
-static const char *whom(const struct keeper_loop *s)
-{
-	return s->task->hold ? "its caller" : "COMMAND";
 }
 
 /* Whether a loss of the lock would be news. It outranks that --max-run was up. */
@@ -255,57 +218,45 @@ static void handle_loss(struct keeper_loop *s)
 		return;
 	s->warned = true;
 	if (s->task->warn_when_lost) {
-		message_say(
-			MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)", whom(s));
+		message_say(MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)",
+			ward(s)->name);
 		return;
 	}
-	stop(s, STOP_LOST, "the lock was lost: somebody else took it, or it was ended; stopping %s",
-		whom(s));
-}
-
-/* hold's front ends when the caller is told. If not, he does not know that he has the lock. */
-static void handle_messenger(struct keeper_loop *s)
-{
-	if (s->front_fd < 0 || !keeper_loop_front_is_gone(s))
-		return;
-	close(s->front_fd);
-	s->front_fd = -1;
-	if (!atomic_load(&s->lease->told) && s->stop == STOP_NONE)
-		s->given_back = true;
+	keeper_loop_stop(s, STOP_LOST,
+		"the lock was lost: somebody else took it, or it was ended; stopping %s",
+		ward(s)->name);
 }
 
 static void handle_front(struct keeper_loop *s)
 {
-	if (s->task->hold) {
-		handle_messenger(s);
+	if (s->front_fd < 0 || s->stop != STOP_NONE || !keeper_loop_front_is_gone(s))
 		return;
-	}
-	if (s->lingering || s->stop != STOP_NONE || !keeper_loop_front_is_gone(s))
-		return;
-	stop(s, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
+	close(s->front_fd);
+	s->front_fd = -1;
+	ward(s)->front_gone(s);
 }
 
-static void handle_caller(struct keeper_loop *s)
+static void handle_ward(struct keeper_loop *s)
 {
-	if (!s->tree.other)
-		return;
-	if (s->stop == STOP_NONE && release_socket_accept(&s->release_socket))
+	if (s->stop == STOP_NONE && ward(s)->release_asked(s))
 		s->given_back = true;
-	look_after_tree(s);
+	if (tree_is_ours(&s->tree)) /* handle_signals has looked after it */
+		return;
+	keeper_loop_look(s);
 	go_on_stopping(s);
 }
 
-/* By its thread from now on. Where there is none to be had (COMMAND may have used up what its user
- * may run) the main thread does it, for a moment at a time; and not any more once that could keep
- * it from stopping COMMAND in time. */
+/* Its thread renews from now on. If none is to be had (COMMAND may have used up what its user may
+ * run) the main thread does it, for a moment at a time; and not any more once that could keep it
+ * from stopping COMMAND in time. */
 static void see_to_renewal(struct keeper_loop *s, nanos now)
 {
-	nanos stop_at = lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until));
+	nanos stop_at = lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until));
 	nanos until = now + BY_HAND_LIMIT;
 
 	s->renewal_due = NANOS_NEVER;
 	if (!s->renewal)
-		s->renewal = renewal_open(s->lock, s->lease, &s->task->terms, s->lost_fd);
+		s->renewal = renewal_open(s->lock, s->lease, s->lost_fd);
 	if (renewal_start(s->renewal))
 		return;
 	if (!s->task->warn_when_lost && until > stop_at)
@@ -317,21 +268,22 @@ static void see_to_renewal(struct keeper_loop *s, nanos now)
 static void handle_validity(struct keeper_loop *s, nanos now)
 {
 	if (!may_be_lost(s) ||
-		now < lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)))
+		now < lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)))
 		return;
 	if (s->task->warn_when_lost) {
 		s->warned = true;
 		message_say(MESSAGE_WARNING,
 			"the lock cannot be proved any longer; %s goes on (--on-lost warn)",
-			whom(s));
+			ward(s)->name);
 		return;
 	}
-	stop(s, STOP_UNPROVED, "the lock cannot be proved any longer; stopping %s", whom(s));
+	keeper_loop_stop(s, STOP_UNPROVED, "the lock cannot be proved any longer; stopping %s",
+		ward(s)->name);
 }
 
 static nanos overrun_at(const struct keeper_loop *s)
 {
-	return lease_overrun_at(&s->task->terms, s->lease->granted_at);
+	return lease_overrun_at(&s->lease->terms, s->lease->granted_at);
 }
 
 static void handle_overrun(struct keeper_loop *s, nanos now)
@@ -340,8 +292,8 @@ static void handle_overrun(struct keeper_loop *s, nanos now)
 
 	if (s->stop != STOP_NONE || is_over(s) || now < overrun_at(s))
 		return;
-	stop(s, STOP_MAX_RUN, "ran for more than %s; stopping COMMAND",
-		duration_format(s->task->terms.max_run, span));
+	keeper_loop_stop(s, STOP_MAX_RUN, "ran for more than %s; stopping COMMAND",
+		duration_format(s->lease->terms.max_run, span));
 }
 
 /* SIGKILL was of no use. As long as the lock can be proved, what lives is waited for, and the lock
@@ -365,7 +317,7 @@ static void handle_time(struct keeper_loop *s)
 	if (now >= s->renewal_due)
 		see_to_renewal(s, now);
 	if (s->linger_at != 0 && !s->lingering && now >= s->linger_at)
-		look_after_tree(s);
+		keeper_loop_look(s);
 	handle_validity(s, now);
 	handle_overrun(s, now);
 	go_on_stopping(s);
@@ -379,35 +331,37 @@ static nanos next_due(const struct keeper_loop *s)
 
 	if (may_be_lost(s))
 		due = earlier(
-			due, lease_stop_at(&s->task->terms, atomic_load(&s->lease->valid_until)));
+			due, lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)));
 	if (s->linger_at != 0 && !s->lingering && s->stop == STOP_NONE)
 		due = earlier(due, s->linger_at);
 	if (s->stop == STOP_NONE)
 		return earlier(due, overrun_at(s));
-	if (s->tree.other) /* nobody tells us of the end of a process that is not ours */
+	if (!tree_is_ours(&s->tree)) /* no SIGCHLD tells of their end */
 		due = earlier(due, clock_now() + LOOK_EVERY);
 	return earlier(due, stopping_due(&s->stopping, kill_limit(s)));
 }
 
 static void wait_for_news(struct keeper_loop *s)
 {
-	struct pollfd fds[] = {
+	enum { CONNECTION = 4, OF_WARD = 5 };
+	struct pollfd fds[OF_WARD + WARD_FDS] = {
 		{.fd = s->signal_fd, .events = POLLIN},
 		{.fd = s->timer, .events = POLLIN},
 		{.fd = s->lost_fd, .events = POLLIN},
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
 		{.fd = s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
 			.events = POLLIN},
-		{.fd = s->tree.other && !s->tree.over ? s->other.root->fd : -1, .events = POLLIN},
-		{.fd = s->stop == STOP_NONE ? s->release_socket.fd : -1, .events = POLLIN},
 	};
 	uint64_t times;
 
+	for (int i = 0; i < WARD_FDS; i++)
+		fds[OF_WARD + i].fd = -1;
+	ward(s)->watch(s, &fds[OF_WARD]);
 	(void)poll(fds, sizeof(fds) / sizeof(fds[0]), clock_timer_set(s->timer, next_due(s)));
 	clock_timer_clear(s->timer);
 	(void)!read(s->lost_fd, &times, sizeof(times));
-	if (fds[4].revents)
-		s->renewal_due = 0; /* the connection dropped: renew on another at once */
+	if (fds[CONNECTION].revents)
+		s->renewal_due = 0; /* it dropped: renew on another at once */
 }
 
 void keeper_loop_run(struct keeper_loop *s)
@@ -415,7 +369,7 @@ void keeper_loop_run(struct keeper_loop *s)
 	while (!is_over(s)) {
 		wait_for_news(s);
 		handle_signals(s);
-		handle_caller(s);
+		handle_ward(s);
 		handle_loss(s);
 		handle_front(s);
 		handle_time(s);

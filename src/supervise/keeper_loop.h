@@ -1,7 +1,7 @@
 /*
- * The keeper's loop: watches over COMMAND and its tree, over the lease, over the front, and stops
- * the tree when one of them gives a reason. One poll over signals, time, the renewal's news and the
- * front; nothing in it waits for anything else.
+ * The keeper's loop: watches over COMMAND and its tree, over the lease and the front, and stops the
+ * tree when one of them gives a reason. It is one poll over signals, time, the renewal's wakeups
+ * and the front. Nothing in it waits for anything else.
  */
 #ifndef DLOCK_SUPERVISE_KEEPER_LOOP_H
 #define DLOCK_SUPERVISE_KEEPER_LOOP_H
@@ -9,8 +9,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "hold/caller_tree.h"
-#include "hold/release_socket.h"
 #include "process/process_tree.h"
 #include "process/stopping.h"
 #include "supervise/lease.h"
@@ -24,8 +22,7 @@ struct keeper_loop {
 	struct lock *lock;
 	struct lease *lease;
 	struct process_tree tree;
-	struct caller_tree other; /* hold: tree.other */
-	struct renewal *renewal;  /* NULL: none was due yet */
+	struct renewal *renewal; /* NULL: none was due yet */
 	pid_t front;
 	int front_fd, signal_fd, lost_fd, timer;
 	nanos renewal_due; /* when the main thread must see to it; NANOS_NEVER: the thread does */
@@ -33,20 +30,27 @@ struct keeper_loop {
 	struct stopping stopping;
 	enum lease_stop stop; /* why */
 	bool lingering;
-	nanos linger_at; /* when it will, if only keepers of hold are left; 0: COMMAND runs */
+	nanos linger_at; /* when it will, if only what ends soon is left (survivors.h); 0: COMMAND
+			    runs */
 	bool warned;     /* --on-lost warn: the one warning was given */
-	struct release_socket release_socket; /* hold: where its release is asked for */
-	bool given_back;                      /* hold: somebody did, the caller goes on */
-	bool given_up;                        /* what is left cannot be stopped */
+	bool given_back; /* the release was asked for; the ward goes on */
+	bool given_up;   /* what is left cannot be stopped */
 };
 
-/* Opens what watching needs, in the keeper, whose front has the given pid. False with errno. */
+/* Opens what watching needs, in the keeper of the front with this pid. False with errno. */
 bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, pid_t front);
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
 
-/* From COMMAND's start, with tree.command and renewal_due set, until the lock is to be given back:
- * the tree is gone, or cannot be stopped, or COMMAND is (-o). */
+/* From the ward's start until the lock is to be given back: the tree is gone, or cannot be stopped,
+ * or COMMAND is gone (-o), or the release was asked for. renewal_due is set. */
 void keeper_loop_run(struct keeper_loop *loop);
+
+/* Looks after the tree: collects what has ended, and starts to linger if that is due. */
+void keeper_loop_look(struct keeper_loop *loop);
+
+/* Sends the stop signal, unless that is done already, and says what it is given. */
+void keeper_loop_stop(struct keeper_loop *loop, enum lease_stop why, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "supervise/keeper.h"
+#include "supervise/keeper_task.h"
 #include "supervise/lease.h"
 
 #define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
@@ -119,8 +120,8 @@ void keeper_watch_record_signals(struct keeper_watch *watch)
 	}
 }
 
-/* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0.
- * A keeper that was denied and is just about to end is told nothing any more: it would be lost. */
+/* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0. A
+ * keeper that was denied and is just about to end is sent nothing any more: it would be lost. */
 static int handle_signals(struct keeper_watch *watch, bool *continued)
 {
 	struct signalfd_siginfo info;
@@ -177,23 +178,23 @@ static nanos next_look(const struct keeper_watch *watch, const struct keeper_tas
 	if (phase(watch) == LEASE_RELEASING)
 		return watch->lease->release_until + RELEASE_SLACK;
 	if (phase(watch) == LEASE_KILLING)
-		return later(lease_kill_at(valid_until), watch->moved_at) + KILL_SLACK;
+		return clock_after(later(lease_kill_at(valid_until), watch->moved_at), KILL_SLACK);
 	if (task->warn_when_lost)
 		return NANOS_NEVER;
-	if (valid_until ==
-		0) /* nobody wakes us when the grant comes, which spares a switch of processes */
-		valid_until = lease_valid_until(&task->terms, watch->asking_since);
-	return watch->stood_still ? lease_kill_at(valid_until) + KILL_SLACK
-				  : lease_stop_at(&task->terms, valid_until) + STOP_SLACK;
+	if (valid_until == 0) /* the grant does not wake us, which spares a switch of processes */
+		valid_until = lease_valid_until(&watch->lease->terms, watch->asking_since);
+	return watch->stood_still
+		       ? clock_after(lease_kill_at(valid_until), KILL_SLACK)
+		       : clock_after(lease_stop_at(&watch->lease->terms, valid_until), STOP_SLACK);
 }
 
 /* When to look whether it does so by --max-run. */
-static nanos overrun_look(const struct keeper_watch *watch, const struct keeper_task *task)
+static nanos overrun_look(const struct keeper_watch *watch)
 {
-	const struct lease_terms *terms = &task->terms;
+	const struct lease_terms *terms = &watch->lease->terms;
 
 	switch (phase(watch)) {
-	case LEASE_ASKING: /* nobody wakes us when the grant comes, but it will not be sooner */
+	case LEASE_ASKING: /* the grant does not wake us, but it will not be sooner */
 		return clock_after(lease_overrun_at(terms, clock_now()), OVERRUN_SLACK);
 	case LEASE_HELD:
 		return clock_after(lease_overrun_at(terms, watch->lease->granted_at),
@@ -203,24 +204,25 @@ static nanos overrun_look(const struct keeper_watch *watch, const struct keeper_
 	}
 }
 
-/* With all that is below it: a keeper that hangs in the kernel (state D) does not die at once, and
- * COMMAND dies only with it. Again in every round, until the keeper is gone; what it leaves is ours
- * then. If it is no child of ours, all stand still and are known before it dies. */
+/* Kills the keeper with all that is below it: a keeper that hangs in the kernel (state D) does not
+ * die at once, and COMMAND dies only with it. Done again in every round, until the keeper is gone;
+ * what it leaves is ours then. If it is no child of ours, all are stopped and recorded before it
+ * dies. */
 static void end_keeper(struct keeper_watch *watch)
 {
-	if (watch->tree.other) {
-		tree_signal(&watch->tree, SIGKILL);
-	} else {
+	if (tree_is_ours(&watch->tree)) {
 		tree_signal_below(watch->keeper, SIGKILL);
 		kill(watch->keeper, SIGKILL);
+	} else {
+		tree_signal(&watch->tree, SIGKILL);
 	}
 	watch->next_round = clock_now() + ROUND_EVERY;
 }
 
-/* Where the keeper stands still while --max-run ends: the same. */
+/* The same if the keeper stands still while --max-run ends. */
 static void end_overrun(struct keeper_watch *watch, const struct keeper_task *task)
 {
-	if (clock_now() < later(overrun_look(watch, task), watch->next_round) ||
+	if (clock_now() < later(overrun_look(watch), watch->next_round) ||
 		phase(watch) != LEASE_HELD)
 		return;
 	if (watch->overrun) {
@@ -231,8 +233,8 @@ static void end_overrun(struct keeper_watch *watch, const struct keeper_task *ta
 	tree_signal_below(watch->keeper, task->stop_signal);
 }
 
-/* Where the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in
- * the end kills the keeper. That kills COMMAND at once, and the rest of the tree becomes ours. */
+/* If the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in the
+ * end kills the keeper. That kills COMMAND at once, and the rest of the tree becomes ours. */
 static void step_in(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	if (clock_now() < later(next_look(watch, task), watch->next_round))
@@ -307,28 +309,28 @@ static nanos sooner(nanos a, nanos b)
 	return a < b ? a : b;
 }
 
-/* Once the keeper has died its children are among ours, or nobody's. So what must be told from them
- * is noted before: what is not COMMAND's; or what is, where it lingers and is not ours to inherit.
- */
+/* Once the keeper has died its children are among ours, or no longer to be found. So what must be
+ * told from them is recorded before: what is not COMMAND's; or what is, if it lingers and does not
+ * become ours. */
 static bool has_to_record(const struct keeper_watch *watch)
 {
-	return watch->tree.other || watch->tree.stranger_count > 0;
+	return !tree_is_ours(&watch->tree) || watch->tree.stranger_count > 0;
 }
 
 static void record_others(struct keeper_watch *watch)
 {
 	if (!has_to_record(watch) || clock_now() < watch->note_at)
 		return;
-	if (watch->tree.other)
-		tree_reap(&watch->tree);
-	else
+	if (tree_is_ours(&watch->tree))
 		tree_record_strangers(&watch->tree, watch->keeper);
+	else
+		tree_reap(&watch->tree);
 	watch->note_at = clock_now() + NOTE_EVERY;
 }
 
 static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
 {
-	nanos due = sooner(next_look(watch, task), overrun_look(watch, task));
+	nanos due = sooner(next_look(watch, task), overrun_look(watch));
 
 	due = sooner(answer_look(watch), later(due, watch->next_round));
 	return has_to_record(watch) ? sooner(watch->note_at, due) : due;
@@ -371,7 +373,7 @@ enum keeper_watch_end keeper_watch_run(
 			guardian_end(&watch->guardian);
 		if ((*signal = handle_signals(watch, &continued)) != 0)
 			return KEEPER_WATCH_CANCELLED;
-		if ((phase(watch) == LEASE_LINGERING && !watch->tree.other) ||
+		if ((phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
 			phase(watch) == LEASE_ENDED)
 			return KEEPER_WATCH_OVER;
 		record_others(watch);
@@ -411,13 +413,13 @@ void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_t
 	tree->empty |= tree->begun == 0; /* no COMMAND was started */
 	if (tree->empty)
 		return;
-	stopping_begin(&watch->stopping, tree, task->stop_signal, task->terms.grace);
+	stopping_begin(&watch->stopping, tree, task->stop_signal, watch->lease->terms.grace);
 	while (tree_reap(tree), !tree->empty && !stopping_is_hopeless(&watch->stopping, tree)) {
 		stopping_step(&watch->stopping, tree, limit);
 
 		nanos left = stopping_due(&watch->stopping, limit) - clock_now();
 
-		if (tree->other && left > LOOK_EVERY) /* no SIGCHLD tells of their end */
+		if (!tree_is_ours(tree) && left > LOOK_EVERY) /* no SIGCHLD tells of their end */
 			left = LOOK_EVERY;
 		if (left > 0)
 			sigtimedwait(&child, NULL,

@@ -1,7 +1,7 @@
 /*
- * Watching over a keeper, from its fork to its end: signals are passed on to it, its stops and
- * news are heeded, and where it dies or stands still while COMMAND's lease runs out, COMMAND's
- * tree is stopped from here. Knows processes and the shared page, nothing of requests.
+ * Watching over a keeper, from its fork to its end. Signals are passed on to it, its stops and
+ * wakeups are handled. If it dies or stands still while COMMAND's lease runs out, COMMAND's tree is
+ * stopped from here. Knows processes and the shared page, nothing of requests.
  */
 #ifndef DLOCK_SUPERVISE_KEEPER_WATCH_H
 #define DLOCK_SUPERVISE_KEEPER_WATCH_H
@@ -22,8 +22,9 @@ struct keeper_watch {
 	const struct caller_state *caller_state; /* borrowed */
 	struct lease *lease;                     /* owned */
 	struct process_tree tree; /* empty, unless the keeper dies: then its children become ours.
-				   * With tree.other they do not: see front.h */
-	nanos note_at;            /* when to note anew what is not, or not ours, after its end */
+				     If it is not our child they do not: lingering.h */
+	nanos note_at; /* when to record anew what is not COMMAND's, or what is but will not be ours
+			*/
 	struct guardian guardian; /* the front's; reaped here when the keeper has dismissed it */
 	struct stopping stopping;
 	pid_t keeper; /* 0: none, or reaped */
@@ -40,8 +41,8 @@ struct keeper_watch {
 	bool stood_still;    /* the keeper did not act when the lease ran out */
 	unsigned rounds;     /* lease->rounds when it was last looked at, */
 	nanos moved_at;      /* which was then */
-	bool overrun;        /* nor when --max-run was up */
-	bool release_late;   /* nor has it given the lock back in time */
+	bool overrun;        /* the keeper did not act when --max-run was up */
+	bool release_late;   /* the keeper has not given the lock back in time */
 	nanos next_round;    /* when to kill it again, if it is not gone by then */
 };
 
@@ -57,7 +58,7 @@ enum keeper_watch_end {
 /* Opens what watching needs; but for a run, its tree is to be opened too. False with errno. */
 bool keeper_watch_open(struct keeper_watch *watch, const struct caller_state *caller_state);
 
-/* Forks a keeper for a request that is under way; task->lease and task->news_fd are filled in
+/* Forks a keeper for a request that is under way; task->lease and task->wakeup_fd are filled in
  * here, and the lease is reset. False with errno. */
 bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task);
 

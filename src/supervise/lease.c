@@ -10,28 +10,26 @@ static nanos smaller(nanos a, nanos b)
 	return a < b ? a : b;
 }
 
-nanos lease_grace_most(nanos ttl)
-{
-	return smaller(LEASE_GRACE_MOST, ttl / 3);
-}
-
 nanos lease_valid_until(const struct lease_terms *terms, nanos asked_at)
 {
-	return asked_at + terms->ttl - terms->ttl / MARGIN_PART;
+	return terms->ttl == NANOS_NEVER ? NANOS_NEVER
+					 : asked_at + terms->ttl - terms->ttl / MARGIN_PART;
 }
 
 nanos lease_kill_at(nanos valid_until)
 {
-	return valid_until - LEASE_KILL_RESERVE;
+	return valid_until == NANOS_NEVER ? NANOS_NEVER : valid_until - LEASE_KILL_RESERVE;
 }
 
 nanos lease_stop_at(const struct lease_terms *terms, nanos valid_until)
 {
-	return lease_kill_at(valid_until) - terms->grace;
+	return valid_until == NANOS_NEVER ? NANOS_NEVER : lease_kill_at(valid_until) - terms->grace;
 }
 
 nanos lease_renew_every(const struct lease_terms *terms)
 {
+	if (terms->ttl == NANOS_NEVER)
+		return NANOS_NEVER;
 	return smaller(terms->ttl / 3, lease_stop_at(terms, lease_valid_until(terms, 0)) / 2);
 }
 
@@ -46,6 +44,17 @@ struct lease *lease_open(void)
 		NULL, sizeof(*lease), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return lease == MAP_FAILED ? NULL : lease;
+}
+
+void lease_adopt_ttl(struct lease *lease, int64_t ttl_ms)
+{
+	struct lease_terms *terms = &lease->terms;
+
+	if (ttl_ms == 0)
+		return;
+	terms->ttl = ttl_ms == LOCK_NO_TTL ? NANOS_NEVER : ttl_ms * NANOS_PER_MS;
+	if (terms->ttl != NANOS_NEVER)
+		terms->grace = smaller(terms->grace, terms->ttl / 3);
 }
 
 void lease_reset(struct lease *lease)

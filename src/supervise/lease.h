@@ -19,24 +19,21 @@
 
 #define LEASE_KILL_RESERVE                                                                         \
 	(250 * NANOS_PER_MS) /* measured: fifty setsid chains are gone in 94 ms */
-#define LEASE_GRACE_MOST (10 * NANOS_PER_SEC)
-#define LEASE_SURVIVORS  16
-/* For a release, where time is noticed late to be up (deadline.h). Less than the front waits for a
- * keeper that releases (RELEASE_SLACK in keeper_watch.c). */
+#define LEASE_SURVIVORS 16
+/* How long a release is tried; and what it gets if it is noticed late that this is over
+ * (deadline.h). That is less than the front waits for a keeper that releases (RELEASE_SLACK in
+ * keeper_watch.c). */
+#define LEASE_RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define LEASE_RELEASE_LEAST (250 * NANOS_PER_MS)
 
 #define LEASE_TOO_LATE "the lock was granted too late for its TTL, and was given back"
 
 struct lease_terms {
-	nanos ttl;
+	nanos ttl;      /* NANOS_NEVER: the lock does not expire while a process holds it */
 	nanos grace;    /* between the stop signal and SIGKILL */
-	nanos at_least; /* from the grant on: what the server keeps the lock for, whoever dies */
+	nanos at_least; /* from the grant on: what the server keeps the lock for, come what may */
 	nanos max_run;  /* from the grant on: what COMMAND and its tree may run; 0: no limit */
 };
-
-/* The longest grace that a TTL leaves room for; also the default: 10 s or a third, the smaller.
- * Pure. */
-nanos lease_grace_most(nanos ttl);
 
 /* The moments above, from the moment of the request or the end of validity. Pure. */
 nanos lease_valid_until(const struct lease_terms *terms, nanos asked_at);
@@ -51,16 +48,16 @@ nanos lease_renew_every(const struct lease_terms *terms);
 nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at);
 
 enum lease_phase {
-	LEASE_ASKING,       /* the keeper waits for the answer */
-	LEASE_CANCELLED,    /* the front took the request back; the keeper is killed */
-	LEASE_DENIED,       /* answer says why; the keeper ends */
-	LEASE_HELD,         /* COMMAND runs */
-	LEASE_STOPPING,     /* the keeper has sent the stop signal */
-	LEASE_KILLING,      /* the keeper has sent SIGKILL */
-	LEASE_LINGERING,    /* COMMAND ended, its descendants keep the lock; or hold: the caller has
-			     * it; the front may leave */
-	LEASE_RELEASING,    /* the tree is gone, or -o: the lock is being given back */
-	LEASE_RELEASE_SENT, /* the keeper has sent the release: the front hears the answer */
+	LEASE_ASKING,    /* the keeper waits for the answer */
+	LEASE_CANCELLED, /* the front took the request back; the keeper is killed */
+	LEASE_DENIED,    /* answer says why; the keeper ends */
+	LEASE_HELD,      /* COMMAND runs */
+	LEASE_STOPPING,  /* the keeper has sent the stop signal */
+	LEASE_KILLING,   /* the keeper has sent SIGKILL */
+	LEASE_LINGERING, /* COMMAND ended, its descendants keep the lock; or the caller of hold has
+			    it; the front may leave */
+	LEASE_RELEASING, /* the tree is gone, or -o: the lock is being given back */
+	LEASE_RELEASE_SENT, /* the keeper has sent the release: the front reads the answer */
 	LEASE_ENDED,        /* the tree is gone and the lock given back, as far as that went */
 };
 
@@ -70,42 +67,48 @@ enum lease_stop { STOP_NONE, STOP_LOST, STOP_UNPROVED, STOP_FRONT_GONE, STOP_MAX
 /*
  * Shared by the front and both threads of the keeper: atomics, and plain data that is written
  * before the phase that publishes it (release) and read after it (acquire). From fork to the end
- * there is one writer of each: the phase is moved from ASKING by whoever is first, then by the
+ * there is one writer of each: the phase is moved from ASKING by the first of the two, then by the
  * keeper; valid_until and lost are the renewal's.
  */
 struct lease {
 	_Atomic(enum lease_phase) phase;
 	_Atomic nanos valid_until;
-	atomic_bool lost;         /* proven: somebody else has, or had, the lock */
+	atomic_bool lost;         /* proven: another has, or had, the lock */
 	atomic_int reclaimed;     /* how often it was set again */
 	atomic_bool command_over; /* COMMAND has ended, command_status is there */
-	atomic_bool told; /* hold: the caller is about to hear that he has the lock; the front's */
+	atomic_bool told; /* hold: the caller is about to learn that it has the lock; the front's */
 	atomic_bool command_stopped; /* by a stop signal: Ctrl-Z */
 
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */
 	atomic_uint rounds;     /* moves on while the keeper is at work on stopping */
 
-	nanos granted_at;                   /* once HELD */
-	int command_status;                 /* as from waitpid(2), once command_over */
-	int command_errno;                  /* once ENDED: COMMAND could not be started, why; */
-	bool exec_failed;                   /* by exec, not by fork */
-	nanos release_until;                /* once RELEASING: when the keeper gives up trying */
-	enum lease_stop stop;               /* once STOPPING, LINGERING or RELEASING */
-	bool release_failed;                /* once ENDED */
-	nanos held;                         /* once ENDED or LINGERING */
+	struct lease_terms terms; /* the front's before the keeper is forked; with the TTL that was
+				     really granted once HELD */
+	nanos granted_at;         /* once HELD */
+	int command_status;       /* as from waitpid(2), once command_over */
+	int command_errno;        /* once ENDED: COMMAND could not be started, why; */
+	bool exec_failed;         /* by exec, not by fork */
+	nanos release_until;      /* once RELEASING: when the keeper gives up trying */
+	enum lease_stop stop;     /* once STOPPING, LINGERING or RELEASING */
+	bool release_failed;      /* once ENDED */
+	nanos held;               /* once ENDED or LINGERING */
 	pid_t survivors[LEASE_SURVIVORS];   /* what could not be stopped, or lingers; 0-terminated
 					       unless full */
-	struct release_terms release_terms; /* once PARTED */
+	struct release_terms release_terms; /* once RELEASE_SENT */
 	struct lock_answer answer;          /* once past ASKING; large, so it comes last */
 };
 
 /* An anonymous shared mapping, zeroed: ASKING. NULL with errno. */
 struct lease *lease_open(void);
 
+/* Takes over the TTL that a lock was granted with (lock_answer.ttl_ms), if it is not the one that
+ * was asked for; the grace gets no more of it than it leaves room for. */
+void lease_adopt_ttl(struct lease *lease, int64_t ttl_ms);
+
 /* Back to ASKING after a request that was denied. */
 void lease_reset(struct lease *lease);
 
-/* Moves the phase on from ASKING; false when somebody else did. */
+/* Moves the phase on from ASKING; false if the other process did. */
 bool lease_decide(struct lease *lease, enum lease_phase phase);
 
 #endif

@@ -1,6 +1,7 @@
 #include "supervise/outcome.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "process/exit_status.h"
 
@@ -54,6 +55,17 @@ void outcome_fail(struct outcome *outcome, const struct failure *failure)
 		if (codes[i].code == failure->code)
 			outcome->kind = codes[i].kind;
 	}
+}
+
+void outcome_read_lease(struct outcome *outcome, const struct lease *lease, nanos started)
+{
+	outcome->answer = lease->answer;
+	outcome->waited = lease->granted_at - started;
+	outcome->command_ended = atomic_load(&lease->command_over);
+	outcome->command_status = lease->command_status;
+	outcome->held = lease->held;
+	outcome->reclaimed = atomic_load(&lease->reclaimed);
+	memcpy(outcome->survivors, lease->survivors, sizeof(outcome->survivors));
 }
 
 int outcome_command_exit(const struct outcome *outcome)

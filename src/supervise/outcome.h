@@ -38,12 +38,15 @@ struct outcome {
 	nanos waited, held;
 	int reclaimed;
 	pid_t survivors[LEASE_SURVIVORS];
-	struct lock_answer answer; /* BUSY, TIMEOUT: who holds it; ALREADY; else the grant, if any.
+	struct lock_answer answer; /* BUSY, TIMEOUT: its holder; ALREADY; else the grant, if any.
 				    * Large, so it comes last */
 };
 
 /* Makes it that of a failure: the kind follows from its code. */
 void outcome_fail(struct outcome *outcome, const struct failure *failure);
+
+/* Takes over what the lease says of a run, which began at `started`; not the kind. */
+void outcome_read_lease(struct outcome *outcome, const struct lease *lease, nanos started);
 
 /* The exit code by EXIT STATUS; `conflict` is that of -E. */
 int outcome_exit(const struct outcome *outcome, int conflict);

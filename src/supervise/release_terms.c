@@ -5,16 +5,20 @@
 
 #include "base/message.h"
 
-struct release_terms release_terms_make(
-	const struct lease *lease, const struct lease_terms *terms, int status)
+struct release_terms release_terms_make(const struct lease *lease, int status)
 {
-	nanos left = terms->at_least - (clock_now() - lease->granted_at);
+	nanos left = lease->terms.at_least - (clock_now() - lease->granted_at);
 
 	return (struct release_terms){
 		.keep_ms = left > 0 ? (left - 1) / NANOS_PER_MS + 1 : 0,
 		.success = status == 0,
 		.valid_until = atomic_load(&lease->lost) ? 0 : atomic_load(&lease->valid_until),
 	};
+}
+
+struct deadline release_terms_limit(nanos until)
+{
+	return (struct deadline){.until = until, .cancel_fd = -1, .least = LEASE_RELEASE_LEAST};
 }
 
 static void record_loss(struct lease *lease)
@@ -38,23 +42,22 @@ static void say_inside(const struct lock_answer *answer)
 			"the lock stays with the dlocks that hold it inside this one:%s", pids);
 }
 
-static void record_failure(
-	struct lease *lease, const struct lease_terms *terms, const struct lock_answer *answer)
+static void report_failure(const struct lease *lease, const struct lock_answer *answer)
 {
-	nanos left = terms->at_least - (clock_now() - lease->granted_at);
-	nanos longest = left > terms->ttl ? left : terms->ttl;
+	nanos left = lease->terms.at_least - (clock_now() - lease->granted_at);
+	nanos longest = left > lease->terms.ttl ? left : lease->terms.ttl;
 
 	if (lease->stop == STOP_UNPROVED)
 		return; /* that was said already */
-	lease->release_failed = true;
+	if (longest == NANOS_NEVER)
+		longest = 0; /* it ends with this process */
 	message_say(MESSAGE_WARNING,
 		"could not give the lock back (%s); it frees itself within %" PRId64 " s",
 		answer->result == LOCK_FAILED ? answer->failure.text : "no answer",
 		(longest + NANOS_PER_SEC - 1) / NANOS_PER_SEC);
 }
 
-void release_terms_report(
-	struct lease *lease, const struct lease_terms *terms, const struct lock_answer *answer)
+void release_terms_report(struct lease *lease, const struct lock_answer *answer)
 {
 	switch (answer->result) {
 	case LOCK_RELEASED:
@@ -71,7 +74,7 @@ void release_terms_report(
 		record_loss(lease);
 		break;
 	default:
-		record_failure(lease, terms, answer);
+		report_failure(lease, answer);
 		break;
 	}
 }

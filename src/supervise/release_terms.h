@@ -1,21 +1,23 @@
-/* The end of a hold: with what the lock is given back, and what is said of it. */
+/* The end of a lock: with what it is given back, and what is said of it. */
 #ifndef DLOCK_SUPERVISE_RELEASE_TERMS_H
 #define DLOCK_SUPERVISE_RELEASE_TERMS_H
 
 #include <stdbool.h>
 
+#include "base/deadline.h"
 #include "lock/lock.h"
 #include "supervise/lease.h"
 
 /* With what the lock is given back after COMMAND was started under it: what is left of --at-least,
- * whether COMMAND ended well (`status`, as from waitpid(2), of a COMMAND that nobody stopped; -1:
- * there is none), and until when it is proved to be ours. */
-struct release_terms release_terms_make(
-	const struct lease *lease, const struct lease_terms *terms, int status);
+ * whether COMMAND ended well, and until when the lock is proved to be ours. `status` is as from
+ * waitpid(2), of a COMMAND that was not stopped; -1: there is none. */
+struct release_terms release_terms_make(const struct lease *lease, int status);
 
-/* Says how giving it back went, as far as that is worth a line, and notes it in the lease, whose
- * `stop` is set. */
-void release_terms_report(
-	struct lease *lease, const struct lease_terms *terms, const struct lock_answer *answer);
+/* How long the server may take for it, if it is to be done by then. */
+struct deadline release_terms_limit(nanos until);
+
+/* Says how giving it back went, if that is worth a line, and records it in the lease; its `stop` is
+ * set. */
+void release_terms_report(struct lease *lease, const struct lock_answer *answer);
 
 #endif

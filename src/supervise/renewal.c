@@ -19,7 +19,6 @@
 struct renewal {
 	struct lock *lock; /* the thread's, from start to finish */
 	struct lease *lease;
-	struct lease_terms terms;
 	int wakeup_fd; /* the keeper's */
 	int finish_fd; /* owned; readable: give the lock back and end */
 	int done_fd;   /* owned; readable: answer is there */
@@ -48,7 +47,7 @@ static bool wait_for_finish(struct renewal *r, nanos due)
 
 static void record_success(struct renewal *r, const struct lock_answer *answer)
 {
-	atomic_store(&r->lease->valid_until, lease_valid_until(&r->terms, answer->asked_at));
+	atomic_store(&r->lease->valid_until, lease_valid_until(&r->lease->terms, answer->asked_at));
 	if (answer->flawed)
 		message_say(MESSAGE_WARNING, "%s", answer->failure.text);
 	if (answer->result == LOCK_SET_AGAIN) {
@@ -74,7 +73,7 @@ static void record_failure(struct renewal *r, const struct lock_answer *answer)
 nanos renewal_try(struct renewal *r, nanos until)
 {
 	struct lock_answer *answer = &r->answer;
-	nanos every = lease_renew_every(&r->terms);
+	nanos every = lease_renew_every(&r->lease->terms);
 	struct deadline deadline = {
 		.until = until,
 		.cancel_fd = r->finish_fd,
@@ -87,7 +86,7 @@ nanos renewal_try(struct renewal *r, nanos until)
 	case LOCK_GRANTED:
 	case LOCK_SET_AGAIN:
 		record_success(r, answer);
-		return answer->asked_at + every;
+		return clock_after(answer->asked_at, every);
 	case LOCK_LOST:
 		atomic_store(&r->lease->lost, true);
 		wakeup_send(r->wakeup_fd);
@@ -103,7 +102,7 @@ nanos renewal_try(struct renewal *r, nanos until)
 static void *renew_until_finished(void *argument)
 {
 	struct renewal *r = argument;
-	nanos every = lease_renew_every(&r->terms);
+	nanos every = lease_renew_every(&r->lease->terms);
 	struct deadline limit;
 	nanos due = clock_now();
 
@@ -128,15 +127,13 @@ static void close_all(struct renewal *r)
 	}
 }
 
-struct renewal *renewal_open(
-	struct lock *lock, struct lease *lease, const struct lease_terms *terms, int wakeup_fd)
+struct renewal *renewal_open(struct lock *lock, struct lease *lease, int wakeup_fd)
 {
 	/* Not allocated: memory may be short by the time it is needed. */
 	static struct renewal renewal;
 
 	renewal.lock = lock;
 	renewal.lease = lease;
-	renewal.terms = *terms;
 	renewal.wakeup_fd = wakeup_fd;
 	renewal.finish_fd = renewal.done_fd = renewal.timer = -1;
 	return &renewal;

@@ -1,9 +1,9 @@
 /*
  * Renewing the lease, by a thread. It is started when the first renewal comes near, so a short
- * COMMAND never pays for it, and from then on the lock and its connections are its own until
- * renewal_finish. As long as there is no thread to be had (EAGAIN: the user's limit of processes)
- * the keeper's main thread renews by hand. The kill deadline does not depend on it: the keeper's
- * main thread only reads lease->valid_until.
+ * COMMAND never pays for it. From then on the lock and its connections are its own until
+ * renewal_finish. As long as no thread is to be had (EAGAIN: the user's limit of processes) the
+ * keeper's main thread renews by hand. The kill deadline does not depend on the thread: the
+ * keeper's main thread only reads lease->valid_until.
  */
 #ifndef DLOCK_SUPERVISE_RENEWAL_H
 #define DLOCK_SUPERVISE_RENEWAL_H
@@ -14,16 +14,14 @@
 #include "lock/lock.h"
 
 struct lease;
-struct lease_terms;
 struct lock;
 struct lock_answer;
 struct release_terms;
 struct renewal;
 
 /* Prepares renewing by this process. Moves lease->valid_until on; sets lease->lost and writes to
- * news_fd (an eventfd) when the loss is proven. There is one in a process; it is not freed. */
-struct renewal *renewal_open(
-	struct lock *lock, struct lease *lease, const struct lease_terms *terms, int wakeup_fd);
+ * wakeup_fd (an eventfd) when the loss is proven. There is one in a process; it is not freed. */
+struct renewal *renewal_open(struct lock *lock, struct lease *lease, int wakeup_fd);
 
 /* Starts the thread: it renews at once and then as lease_renew_every says; also at once when the
  * connection drops. False with errno when there is no thread to be had; it may be tried again. */
@@ -33,9 +31,9 @@ bool renewal_start(struct renewal *renewal);
  * at the latest. Returns when the next is due; NANOS_NEVER: the lock is lost. */
 nanos renewal_try(struct renewal *renewal, nanos until);
 
-/* Ends it, and gives the lock back as lock_release does; the thread does it, where there is one. If
- * that takes until `until` the thread is left where it hangs and answer says LOCK_TIMEOUT: the lock
- * must then not be touched. True when the lock is the caller's again. */
+/* Ends it, and gives the lock back as lock_release does; the thread does that, if there is one. If
+ * it takes longer than `until` the thread is left where it hangs, and answer says LOCK_TIMEOUT: the
+ * lock must then not be touched. True if the lock is the main thread's again. */
 bool renewal_finish(struct renewal *renewal, const struct release_terms *release_terms, nanos until,
 	struct lock_answer *answer);
 

@@ -6,9 +6,11 @@
 #include "lock/handoff.h"
 #include "process/process.h"
 #include "process/process_tree.h"
+#include "supervise/guardian.h"
+#include "supervise/ward.h"
 
-#define HOLDER_TIME   (2 * NANOS_PER_SEC) /* a release is tried for so long, */
-#define HANDOVER_TIME (6 * NANOS_PER_SEC) /* a handover looked after for a second less */
+#define HOLDER_TIME   LEASE_RELEASE_LIMIT
+#define HANDOVER_TIME (6 * NANOS_PER_SEC) /* a handover is looked after for a second less */
 #define GUARDIAN_TIME (8 * NANOS_PER_SEC) /* the one, then the other */
 #define PID_TEXT      13                  /* "4194304, " and then some */
 
@@ -39,7 +41,7 @@ nanos survivors_leave_within(const struct process_tree *tree)
 	size_t count = tree_list(tree, pids, LEASE_SURVIVORS + 1);
 	nanos longest = 0;
 
-	/* Somebody is just being forked, or ends: what he is the next look will tell. */
+	/* A process is just being forked, or ends: the next look will tell. */
 	if (count == 0)
 		return HANDOVER_TIME;
 	for (size_t i = 0; i < count; i++) {

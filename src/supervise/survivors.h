@@ -7,17 +7,14 @@
 
 struct process_tree;
 
-#define HOLDER_PROGRAM   "dlock hold"     /* what such a keeper calls itself (PR_SET_NAME) */
-#define GUARDIAN_PROGRAM "dlock guardian" /* see guardian.h */
-
 /* Lists the descendants in lease->survivors and says "LEAD PID, PID, PID". */
 void survivors_say(struct lease *lease, const struct process_tree *tree, enum message_level level,
 	const char *lead);
 
 /* Within what time all of it will have ended by itself: keepers of `dlock hold`, which end soon
  * after their callers, and what sees to a handover of some other lock, or gives it back, for a
- * dlock that has ended. 0: there is something else among it. Of a list that is empty it says the
- * longest: it may lack a process that is just being forked. */
+ * dlock that has ended. 0: there is something else among it. For an empty list it is the longest:
+ * that may lack a process that is just being forked. */
 nanos survivors_leave_within(const struct process_tree *tree);
 
 #endif

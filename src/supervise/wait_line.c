@@ -17,7 +17,7 @@
 #define FIRST     (300 * NANOS_PER_MS) /* a shorter wait is not worth a line */
 #define AGAIN     NANOS_PER_SEC
 #define TEXT_SIZE 1400 /* a NAME of 512 bytes, a holder, and what stands between */
-#define COLUMNS   80   /* where the terminal does not say */
+#define COLUMNS   80   /* if the terminal does not say */
 #define WIDEST    500
 
 bool wait_line_is_wanted(void)
@@ -31,7 +31,7 @@ void wait_line_open(struct wait_line *line, const char *name, int cancel_fd)
 		.name = name, .cancel_fd = cancel_fd, .timer = -1, .both_fd = -1};
 }
 
-/* One descriptor for both, since whoever waits for a message can be woken by one only. */
+/* One descriptor for both, since a wait for a message can be ended by one only. */
 static void open_both(struct wait_line *line)
 {
 	struct epoll_event readable = {.events = EPOLLIN};
@@ -73,7 +73,8 @@ static int count_columns(void)
 	return (columns < WIDEST ? columns : WIDEST) - 1;
 }
 
-/* In the background the terminal is somebody else's; and stopped by Ctrl-S it would stop us. */
+/* In the background the terminal is another job's; and if it were stopped by Ctrl-S it would stop
+ * us. */
 static bool may_draw(void)
 {
 	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -1,6 +1,6 @@
 /*
- * What is seen of a wait. On a terminal one line, redrawn in place every second, as long as dlock
- * is in the foreground; with -v one line of its own when the wait begins; nothing else.
+ * What is seen of a wait. On a terminal it is one line, redrawn in place every second, as long as
+ * dlock is in the foreground; with -v it is one line when the wait begins; else nothing.
  */
 #ifndef DLOCK_SUPERVISE_WAIT_LINE_H
 #define DLOCK_SUPERVISE_WAIT_LINE_H

@@ -7,6 +7,7 @@
 #include "base/failure.h"
 #include "cli/options.h"
 #include "cli/options_read.h"
+#include "commands/commands.h"
 #include "fuzz.h"
 
 static bool take(const struct config_entry *entry, void *context, struct failure *failure)
@@ -26,7 +27,7 @@ static void read_as_options(char *path)
 	struct options options;
 	bool done;
 
-	if (!options_read(&options, 7, argv, &done, &failure))
+	if (!options_read(&options, commands, 7, argv, &done, &failure))
 		MUST(failure.code != EXIT_DONE && failure.text[0] != '\0');
 	options_close(&options);
 }

@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
-#include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/tls_program.h"
+#include "commands/commands.h"
 #include "fuzz.h"
 
 #define MOST 40
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	silence();
 	while (argc < MOST && rest != NULL && *rest != '\0')
 		argv[argc++] = strsep(&rest, "\n");
-	if (!options_read(&options, argc, argv, &done, &failure))
+	if (!options_read(&options, commands, argc, argv, &done, &failure))
 		MUST(failure.code != EXIT_DONE && failure.text[0] != '\0');
 	else if (!done && !tls_program_is_needed(&options)) /* that reads it all anew */
 		check(&options);

@@ -1,7 +1,7 @@
 /*
- * LD_PRELOAD=linger.so LINGER=FILE: who ends by _exit(2), or leaves the session by setsid(2), says so by
- * FILE.here, and does it once FILE is gone. What is said of a process that does so at once must hold for
- * one that takes its time.
+ * LD_PRELOAD=linger.so LINGER=FILE: who ends by _exit(2), or leaves the session by setsid(2), says
+ * so by FILE.here, and does it once FILE is gone. What is said of a process that does so at once
+ * must hold for one that takes its time.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -15,7 +15,8 @@ static void linger(void)
 	const char *file = getenv("LINGER");
 	char here[PATH_MAX];
 
-	if (file && snprintf(here, sizeof(here), "%s.here", file) < PATH_MAX && access(file, F_OK) == 0) {
+	if (file && snprintf(here, sizeof(here), "%s.here", file) < PATH_MAX &&
+		access(file, F_OK) == 0) {
 		close(open(here, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
 		while (access(file, F_OK) == 0)
 			usleep(1000);

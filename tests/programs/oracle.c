@@ -6,9 +6,9 @@
  *
  * MODE is x, s for a shared lock, or pK for one of K permits, each of which is a file of its own. A
  * flock that is not free: somebody else's command still lives, an overlap. A fence that is not
- * above the one in FILE: tokens did not grow. Either is a line in FILE.violations. Otherwise x writes
- * DLOCK_FENCE into FILE, BUSY_MS pass at most, at random, and with LINGER_MS a descendant in a
- * session of its own lives on for as long at most, deaf to every polite signal. Each good run is a
+ * above the one in FILE: tokens did not grow. Either is a line in FILE.violations. Otherwise x
+ *writes DLOCK_FENCE into FILE, BUSY_MS pass at most, at random, and with LINGER_MS a descendant in
+ *a session of its own lives on for as long at most, deaf to every polite signal. Each good run is a
  * line in FILE.log.
  */
 #include <errno.h>
@@ -48,8 +48,8 @@ static void note(const char *file, const char *ending, const char *format, ...)
 	int fd, length;
 
 	snprintf(path, sizeof(path), "%s.%s", file, ending);
-	length = snprintf(line, sizeof(line), "%" PRId64 " pid %d keeper %d ", now_ms(), (int)getpid(),
-		(int)getppid());
+	length = snprintf(line, sizeof(line), "%" PRId64 " pid %d keeper %d ", now_ms(),
+		(int)getpid(), (int)getppid());
 	va_start(args, format);
 	length += vsnprintf(line + length, sizeof(line) - (size_t)length, format, args);
 	va_end(args);

@@ -552,15 +552,15 @@ up_for() {
 
 @test "shares, permits, --also, --priority and --wait-replicas are refused" {
 	try dlock -s x true
-	expect_failure 64 '--shared needs one server'
+	expect_failure 64 '--shared cannot be had from a quorum'
 	try dlock --permits 3 x true
-	expect_failure 64 '--permits needs one server'
+	expect_failure 64 '--permits cannot be had from a quorum'
 	try dlock --priority 3 x true
-	expect_failure 64 '--priority needs one server'
+	expect_failure 64 '--priority cannot be had from a quorum'
 	try dlock --wait-replicas 1 x true
-	expect_failure 64 '--wait-replicas needs one server'
+	expect_failure 64 '--wait-replicas cannot be had from a quorum'
 	try dlock --also y x true
-	expect_failure 64 '--also needs one server'
+	expect_failure 64 '--also cannot be had from a quorum'
 }
 
 @test "fewer than three servers, one of them twice: 64" {

@@ -122,6 +122,21 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	done <sources
 }
 
+@test "every file that HACKING or a comment in src names is there" {
+	cd "$BATS_TEST_DIRNAME/../.."
+	find src tests completions docs -type f | sed 's|.*/||' >"$BATS_TEST_TMPDIR/there"
+	echo script_text.c >>"$BATS_TEST_TMPDIR/there" # made by the build
+	# Not <a system's>, *_of.many, nor those of the kernel, which stand with their folder.
+	grep -v '^[ \t]*#' -r HACKING src |
+		grep -oE '^[^:]*:|[<*A-Za-z0-9_/]+\.(c|h|lua|ld|py|bats|bash)\b' |
+		awk '/:$/ { from = $0; next } !/^(<|\/tmp\/|kernel\/|net\/unix\/)|[*]/ { print from, $0 }' |
+		sort -u >"$BATS_TEST_TMPDIR/named"
+	assert_between "$(wc -l <"$BATS_TEST_TMPDIR/named")" 50 5000 'names of files'
+	awk 'NR == FNR { there[$0]; next } { base = $2; sub(/.*\//, "", base) } !(base in there)' \
+		"$BATS_TEST_TMPDIR/there" "$BATS_TEST_TMPDIR/named" >"$BATS_TEST_TMPDIR/missing"
+	assert_equal "$(<"$BATS_TEST_TMPDIR/missing")" ""
+}
+
 @test "what tests/memcheck leaves out is there" {
 	local row file
 	grep -v -e '^#' -e '^$' "$BATS_TEST_DIRNAME/../memcheck.except" >rows

@@ -16,8 +16,8 @@ static bool is_like_printf(int64_t number)
 
 int main(void)
 {
-	static const int64_t numbers[] = {0, 1, -1, 9, 10, 99, 100, -100, 1795252345678901, INT32_MIN,
-		INT64_MAX, INT64_MIN};
+	static const int64_t numbers[] = {
+		0, 1, -1, 9, 10, 99, 100, -100, 1795252345678901, INT32_MIN, INT64_MAX, INT64_MIN};
 	char text[NUMBER_SIZE];
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)

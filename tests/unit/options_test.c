@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/failure.h"
-#include "cli/commands.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
+#include "commands/commands.h"
 #include "net/server.h"
 #include "read_options.h"
 #include "tap.h"
@@ -462,7 +462,8 @@ static void test_scrub(void)
 	struct failure failure;
 	bool done;
 
-	ok(options_read(&options, 5, argv, &done, &failure), "passwords on the command line");
+	ok(options_read(&options, commands, 5, argv, &done, &failure),
+		"passwords on the command line");
 	same(line, "-Sredis://u:xxxxxx@h", "are overwritten there");
 	same(again, "--server=redis://:xxxxxx@h/1", "each of them");
 	same(options.server->password, "s3cret", "and known to dlock alone");
@@ -474,7 +475,8 @@ static void test_scrub(void)
 static void test_table(void)
 {
 	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
-		int ends = (row->set != NULL) + (row->show != NULL) + (row->instead != NULL);
+		int ends =
+			(row->set != NULL) + (row->show != SHOW_NOTHING) + (row->instead != NULL);
 
 		ok(ends == 1, "--%s sets, shows or is refused", row->names[0]);
 		for (const char *const *name = row->names; *name != NULL; name++)

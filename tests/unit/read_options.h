@@ -8,6 +8,7 @@
 
 #include "base/failure.h"
 #include "cli/options_read.h"
+#include "commands/commands.h"
 #include "tap.h"
 
 #define MOST 12
@@ -59,7 +60,7 @@ static inline bool read_line(
 	}
 	for (; *line != NULL; line++)
 		copies[count++] = strdup(*line);
-	return options_read(options, (int)count, copies, &done, failure) && !done;
+	return options_read(options, commands, (int)count, copies, &done, failure) && !done;
 }
 
 #define READ(options, failure, ...)                                                                \

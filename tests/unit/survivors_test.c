@@ -6,6 +6,7 @@
 #include "lock/handoff.h"
 #include "process/process_tree.h"
 #include "supervise/survivors.h"
+#include "supervise/ward.h"
 #include "tap.h"
 
 /* A child that is called so and lives until it is killed. */

@@ -7,13 +7,13 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "lock/lock_check.h"
-#include "lock/services.h"
 #include "net/server.h"
 #include "redis/check/latency.h"
 #include "redis/check/probe.h"
 #include "redis/check/rights.h"
 #include "redis/check/settings.h"
 #include "redis/check/scripts_check.h"
+#include "redis/link/place.h"
 #include "redis/redis_url.h"
 
 /* --- One server ------------------------------------------------------------------------------ */
@@ -28,22 +28,24 @@ static void look_at(struct probe *probe)
 /* --- Several --------------------------------------------------------------------------------- */
 
 /* A server of a list as one of its own. */
-static bool pick(struct server *one, const struct server *all, size_t index)
+static bool pick(
+	struct server *one, const struct server *all, size_t index, const struct lock_service *each)
 {
 	struct endpoint *endpoint = &all->endpoints[index];
 	bool path = endpoint->host[0] == '/';
-	bool bracket = !path && strchr(endpoint->host, ':') != NULL;
+	char place[PLACE_TEXT];
 	int written;
 
 	*one = *all;
-	services_set_scheme(one, redis_scheme_of_one(all->tls, path));
+	one->service = each;
+	one->scheme = redis_scheme_of_one(all->tls, path);
 	one->endpoints = endpoint;
 	one->endpoint_count = 1;
+	place_write(place, sizeof(place), endpoint->host, endpoint->port);
 	if (path)
 		written = asprintf(&one->text, "unix://%s", endpoint->host);
 	else
-		written = asprintf(&one->text, "%s://%s%s%s:%d", all->tls ? "rediss" : "redis",
-			bracket ? "[" : "", endpoint->host, bracket ? "]" : "", endpoint->port);
+		written = asprintf(&one->text, "%s://%s", all->tls ? "rediss" : "redis", place);
 	return written >= 0;
 }
 
@@ -153,12 +155,13 @@ static void judge_together(struct probe *whole, const struct probe *visits, size
 			"different servers on different hosts, their clocks agree");
 }
 
-static bool look_at_each(struct probe *whole, struct server *servers, struct probe *visits)
+static bool look_at_each(struct probe *whole, const struct lock_service *each,
+	struct server *servers, struct probe *visits)
 {
 	size_t count = whole->server->endpoint_count;
 	size_t done = 0;
 
-	for (; done < count && pick(&servers[done], whole->server, done); done++) {
+	for (; done < count && pick(&servers[done], whole->server, done, each); done++) {
 		visits[done] = *whole;
 		visits[done].server = visits[done].link.server = &servers[done];
 		visits[done].is_one_of_many = true;
@@ -173,7 +176,8 @@ static bool look_at_each(struct probe *whole, struct server *servers, struct pro
 	return done == count;
 }
 
-bool server_check(const struct server *server, const struct lock_request *request,
+bool server_check(const struct server *server, const struct lock_service *each,
+	const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
 {
@@ -193,7 +197,7 @@ bool server_check(const struct server *server, const struct lock_request *reques
 	}
 	servers = calloc(server->endpoint_count, sizeof(*servers));
 	visits = calloc(server->endpoint_count, sizeof(*visits));
-	done = servers && visits && look_at_each(&whole, servers, visits);
+	done = servers && visits && look_at_each(&whole, each, servers, visits);
 	free(servers);
 	free(visits);
 	return done || failure_set(failure, EXIT_SYSTEM, "out of memory");

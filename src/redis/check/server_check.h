@@ -5,10 +5,12 @@
 #include "lock/lock.h"
 
 struct lock_finding;
+struct lock_service;
 struct server;
 
-/* For struct lock_service. */
-bool server_check(const struct server *server, const struct lock_request *request,
+/* As check of struct lock_service; each: the service of one server of a list. */
+bool server_check(const struct server *server, const struct lock_service *each,
+	const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
 

@@ -1,23 +1,43 @@
-/* What goes before a session's first request on a connection, and the replies to it. */
+/*
+ * What goes before the first request on a connection (AUTH, SELECT, ROLE, ASKING), and the replies
+ * to it. A handshake belongs to one connection, and to that one's thread.
+ */
 #ifndef DLOCK_REDIS_LINK_HANDSHAKE_H
 #define DLOCK_REDIS_LINK_HANDSHAKE_H
 
 #include <stdbool.h>
 
 #include "base/deadline.h"
+#include "base/failure.h"
 #include "net/io_result.h"
 
-struct failure;
-struct link;
+struct connection;
+struct reply;
+struct server;
 
-/* Puts AUTH, SELECT and behind Sentinels ROLE into the buffer, as far as they are needed, and
- * counts them. False: out of memory. */
-bool handshake_append(struct link *link);
+struct handshake {
+	int due;                /* replies that are still to come */
+	struct failure refusal; /* the first of them that was no consent; code 0: none */
+};
 
-/* The same with ASKING, which goes before a request that ASK has sent to another node. */
-bool handshake_append_asking(struct link *link);
+/* Forgets what an earlier connection was told, then puts AUTH, SELECT and behind Sentinels ROLE
+ * into the buffer, as far as they are needed. False: out of memory. */
+bool handshake_begin(
+	struct handshake *handshake, struct connection *connection, const struct server *server);
 
-/* Reads the replies that are still to come. The first refusal is kept in session->refusal. */
-enum io_result handshake_read(struct link *link, struct deadline deadline, struct failure *failure);
+/* Adds ASKING, which goes before a request that ASK has sent to another node. False: out of memory.
+ */
+bool handshake_append_asking(struct handshake *handshake, struct connection *connection);
+
+/* Takes a reply that the handshake was waiting for; it stays the caller's. `name` is the server's
+ * in messages. */
+void handshake_take(struct handshake *handshake, const struct server *server, const char *name,
+	const struct reply *reply);
+
+/* Reads the replies that are still to come. IO_OK says that they have come, and a refusal may be
+ * among them. What else it returns is connection_read()'s, with its failure. */
+enum io_result handshake_read(struct handshake *handshake, struct connection *connection,
+	const struct server *server, const char *name, struct deadline deadline,
+	struct failure *failure);
 
 #endif

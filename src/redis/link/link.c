@@ -8,7 +8,6 @@
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
-#include "redis/link/handshake.h"
 #include "redis/link/sentinel.h"
 #include "redis/script/script.h"
 
@@ -48,10 +47,10 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 	link->dials++;
 	if (redis_form(link->server) == REDIS_SENTINEL)
 		link->named_at = clock_now();
-	link->handshakes = 0;
 	link->waiting = link->owes = link->landed = link->heard = false;
-	link->refusal.code = EXIT_DONE;
-	return handshake_append(link) ? IO_OK : fail_memory(failure);
+	return handshake_begin(&link->handshake, link->connection, link->server)
+		       ? IO_OK
+		       : fail_memory(failure);
 }
 
 void link_begin(struct link *link)
@@ -100,6 +99,18 @@ static enum io_result end(struct link *link, enum io_result result)
 	return result;
 }
 
+/* Reads what is still to come of the handshake. */
+static enum io_result read_handshake(
+	struct link *link, struct deadline deadline, struct failure *failure)
+{
+	int due = link->handshake.due;
+	enum io_result result = handshake_read(&link->handshake, link->connection, link->server,
+		link_server_name(link), deadline, failure);
+
+	link->heard = link->heard || link->handshake.due < due;
+	return result;
+}
+
 static enum io_result greet(struct link *link, struct deadline deadline, struct failure *failure)
 {
 	enum io_result result = IO_OK;
@@ -109,9 +120,9 @@ static enum io_result greet(struct link *link, struct deadline deadline, struct 
 	if (result == IO_OK)
 		result = connection_flush(link->connection, deadline, failure);
 	if (result == IO_OK)
-		result = handshake_read(link, deadline, failure);
-	if (result == IO_OK && link->refusal.code != EXIT_DONE) {
-		*failure = link->refusal;
+		result = read_handshake(link, deadline, failure);
+	if (result == IO_OK && link->handshake.refusal.code != EXIT_DONE) {
+		*failure = link->handshake.refusal;
 		result = failure->code == EXIT_UNREACHABLE ? IO_AGAIN : IO_FAILED;
 	}
 	return end(link, result);
@@ -132,7 +143,7 @@ enum io_result link_open(struct link *link, struct deadline deadline, struct fai
 {
 	enum io_result result;
 
-	if (link->connection && !link->waiting && link->handshakes == 0)
+	if (link->connection && !link->waiting && link->handshake.due == 0)
 		return IO_OK;
 	if (link->waiting)
 		link_drop(link);
@@ -149,7 +160,7 @@ enum io_result link_open(struct link *link, struct deadline deadline, struct fai
 static enum io_result send_call(struct link *link, struct call *call, bool in_full,
 	struct deadline deadline, struct failure *failure)
 {
-	if (link->borrowed && !handshake_append_asking(link))
+	if (link->borrowed && !handshake_append_asking(&link->handshake, link->connection))
 		return fail_memory(failure);
 	if (!call_append(call, link->connection, in_full))
 		return fail_memory(failure);
@@ -230,8 +241,8 @@ static enum io_result handle_error(struct link *link, struct call *call, const c
 	enum error_reply_kind kind = error_reply_read(text, link_server_name(link), failure);
 	enum io_result result;
 
-	if (link->refusal.code != EXIT_DONE) {
-		*failure = link->refusal;
+	if (link->handshake.refusal.code != EXIT_DONE) {
+		*failure = link->handshake.refusal;
 		link_drop(link);
 		return failure->code == EXIT_UNREACHABLE ? IO_AGAIN : IO_FAILED;
 	}
@@ -279,7 +290,7 @@ static enum io_result receive(struct link *link, struct call *call, struct reply
 	bool again = true;
 
 	while (again && result == IO_OK) {
-		result = handshake_read(link, deadline, failure);
+		result = read_handshake(link, deadline, failure);
 		if (result == IO_OK)
 			result = connection_read(link->connection, reply, deadline, failure);
 		if (result != IO_OK)
@@ -306,15 +317,15 @@ enum io_result link_receive(struct link *link, struct call *call, struct reply *
 {
 	enum io_result result = receive(link, call, reply, deadline, failure);
 
-	if (result == IO_CLOSED && link->refusal.code != EXIT_DONE) {
-		*failure = link->refusal;
+	if (result == IO_CLOSED && link->handshake.refusal.code != EXIT_DONE) {
+		*failure = link->handshake.refusal;
 		return IO_FAILED;
 	}
-	if (result != IO_OK || link->refusal.code == EXIT_DONE)
+	if (result != IO_OK || link->handshake.refusal.code == EXIT_DONE)
 		return result;
 	/* The password was refused, but nobody had asked for one. */
 	reply_free(*reply);
-	*failure = link->refusal;
+	*failure = link->handshake.refusal;
 	link->landed = true;
 	return IO_FAILED;
 }

@@ -13,6 +13,7 @@
 #include "base/deadline.h"
 #include "base/failure.h"
 #include "net/io_result.h"
+#include "redis/link/handshake.h"
 #include "redis/link/route.h"
 
 struct call;
@@ -28,17 +29,22 @@ struct link {
 	struct connection *connection; /* owned; NULL: none */
 	struct lookup *lookup;         /* owned */
 	struct route route;
-	nanos named_at;         /* when Sentinels named the server */
-	nanos sent_at;          /* before the last request left, in full or again in full */
-	unsigned dials;         /* how often it has connected */
-	int handshakes;         /* replies of AUTH and SELECT that are still to come */
-	bool waiting;           /* a reply to a request is still to come */
-	bool owes;              /* the reply to the WAIT behind it is */
-	bool heard;             /* something came over this connection */
-	bool borrowed;          /* it is for one request only, after ASKING */
-	bool moving;            /* the last request came while its slot moves */
-	bool landed;            /* the greeting was refused, but the request behind it was not */
-	struct failure refusal; /* of the greeting; code 0: none */
+	nanos named_at; /* when Sentinels named the server */
+	nanos sent_at;  /* before the last request left, in full or again in full */
+	unsigned dials; /* how often it has connected */
+	union {
+		struct handshake handshake; /* of the connection */
+		struct {                    /* the same by the names that single/ has for it */
+			int handshakes;
+			struct failure refusal;
+		};
+	};
+	bool waiting;  /* a reply to a request is still to come */
+	bool owes;     /* the reply to the WAIT behind it is */
+	bool heard;    /* something came over this connection */
+	bool borrowed; /* it is for one request only, after ASKING */
+	bool moving;   /* the last request came while its slot moves */
+	bool landed;   /* the greeting was refused, but the request behind it was not */
 };
 
 /* The name of the server in messages. */

@@ -6,18 +6,14 @@
 
 #include "net/resolve.h"
 #include "redis/link/connection.h"
-#include "redis/link/error_reply.h"
-#include "redis/link/handshake.h"
 #include "redis/redis_url.h"
 #include "redis/script/script.h"
 
 void peer_open(struct peer *peer, const struct server *list, size_t which)
 {
 	const struct endpoint *endpoint = &list->endpoints[which];
-	bool bare = strchr(endpoint->host, ':') == NULL;
 
-	snprintf(peer->name, sizeof(peer->name), bare ? "%s:%d" : "[%s]:%d", endpoint->host,
-		endpoint->port);
+	place_write(peer->name, sizeof(peer->name), endpoint->host, endpoint->port);
 	peer->server = *list;
 	peer->server.scheme = redis_scheme_of_one(list->tls, false);
 	peer->server.endpoints = &list->endpoints[which];
@@ -60,9 +56,7 @@ static void begin(struct peer *peer)
 		link->connection = NULL;
 		return;
 	}
-	link->handshakes = 0;
-	link->refusal.code = EXIT_DONE;
-	handshake_append(link);
+	handshake_begin(&link->handshake, link->connection, &peer->server);
 	peer_flush(peer);
 }
 
@@ -103,7 +97,7 @@ bool peer_is_untouched(const struct peer *peer)
 bool peer_is_refused(const struct peer *peer)
 {
 	return peer->server.db != 0 && peer->link.connection &&
-	       peer->link.refusal.code != EXIT_DONE;
+	       peer->link.handshake.refusal.code != EXIT_DONE;
 }
 
 bool peer_shakes_hands(const struct peer *peer)
@@ -120,7 +114,7 @@ bool peer_takes_requests(const struct peer *peer)
 
 	if (!link->connection || peer->due_count == PEER_DUE || peer_is_refused(peer))
 		return false;
-	return peer->server.db == 0 || link->handshakes == 0;
+	return peer->server.db == 0 || link->handshake.due == 0;
 }
 
 /* --- Out ------------------------------------------------------------------------------------ */
@@ -170,21 +164,12 @@ bool peer_command(struct peer *peer, struct peer_due what, const char *const *wo
 
 /* --- In ------------------------------------------------------------------------------------- */
 
-static void handle_greeting(struct peer *peer, const struct reply *reply)
-{
-	struct link *link = &peer->link;
-
-	link->handshakes--;
-	if (reply_error(reply) && link->refusal.code == EXIT_DONE)
-		error_reply_read(reply_error(reply), peer->name, &link->refusal);
-}
-
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 {
 	struct link *link = &peer->link;
 
 	while (link->connection && peer->readable &&
-		(link->handshakes > 0 || peer->due_count > 0)) {
+		(link->handshake.due > 0 || peer->due_count > 0)) {
 		enum io_result io = connection_take(link->connection, reply, &peer->failure);
 
 		if (io == IO_AGAIN) {
@@ -192,19 +177,19 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 			return false;
 		}
 		if (io != IO_OK) {
-			if (link->refusal.code != EXIT_DONE)
-				peer->failure = link->refusal;
+			if (link->handshake.refusal.code != EXIT_DONE)
+				peer->failure = link->handshake.refusal;
 			peer_forget(peer);
 			return false;
 		}
-		if (link->handshakes == 0) {
+		if (link->handshake.due == 0) {
 			*what = peer->due[0];
 			peer->due_count--;
 			peer->due_since = clock_now();
 			memmove(peer->due, peer->due + 1, peer->due_count * sizeof(peer->due[0]));
 			return true;
 		}
-		handle_greeting(peer, *reply);
+		handshake_take(&link->handshake, &peer->server, peer->name, *reply);
 		reply_free(*reply);
 	}
 	return false;
@@ -217,7 +202,7 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 static struct pollfd interest(const struct peer *peer)
 {
 	const struct connection *connection = peer->link.connection;
-	bool awaited = peer->due_count > 0 || peer->link.handshakes > 0;
+	bool awaited = peer->due_count > 0 || peer->link.handshake.due > 0;
 	short events = POLLOUT;
 
 	if (!connection)

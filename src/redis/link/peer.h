@@ -12,13 +12,13 @@
 #include "base/deadline.h"
 #include "net/server.h"
 #include "redis/link/link.h"
+#include "redis/link/place.h"
 
 struct call;
 struct reply;
 
-#define PEER_NAME  272 /* of a host and a port */
-#define PEERS_MOST 64  /* that peers_wait looks at; of more servers nobody makes a quorum */
-#define PEER_DUE   12  /* requests under way at once */
+#define PEERS_MOST 64 /* that peers_wait looks at; of more servers nobody makes a quorum */
+#define PEER_DUE   12 /* requests under way at once */
 
 /* What a reply answers. */
 enum peer_kind {
@@ -33,8 +33,8 @@ enum peer_kind {
 
 struct peer {
 	struct server server;      /* the one endpoint; its text is name; the rest is borrowed */
-	char name[PEER_NAME];      /* HOST:PORT */
-	struct link link;          /* server, connection, lookup, greetings and refusal are used */
+	char name[PLACE_TEXT];     /* HOST:PORT */
+	struct link link;          /* server, connection, lookup and handshake are used */
 	size_t address, addresses; /* which of the host's is tried, of how many */
 	struct peer_due {
 		enum peer_kind kind;

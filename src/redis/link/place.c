@@ -1,9 +1,8 @@
 #include "redis/link/place.h"
 
 #include <bsd/stdlib.h>
+#include <stdio.h>
 #include <string.h>
-
-#include "net/server.h"
 
 bool place_read(struct place *place, const char *text)
 {
@@ -17,4 +16,9 @@ bool place_read(struct place *place, const char *text)
 	place->host[length] = '\0';
 	place->port = (int)strtonum(colon + 1, 1, 65535, &error);
 	return error == NULL;
+}
+
+int place_write(char *text, size_t size, const char *host, int port)
+{
+	return snprintf(text, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
 }

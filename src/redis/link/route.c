@@ -20,15 +20,12 @@ const char *route_name(const struct route *route, const struct server *server)
 
 static void write_name(struct route *route, const struct server *server)
 {
-	const char *host = route->last.host;
-	bool v6 = strchr(host, ':') != NULL;
-	int length = snprintf(route->text, sizeof(route->text), "%s://%s%s%s:%d",
-		server->tls ? "rediss" : "redis", v6 ? "[" : "", host, v6 ? "]" : "",
-		route->last.port);
+	char *at = stpcpy(route->text, server->tls ? "rediss://" : "redis://");
+	char *end = route->text + sizeof(route->text);
 
+	at += place_write(at, (size_t)(end - at), route->last.host, route->last.port);
 	if (server->db != 0)
-		snprintf(route->text + length, sizeof(route->text) - (size_t)length, "/%d",
-			server->db);
+		snprintf(at, (size_t)(end - at), "/%d", server->db);
 }
 
 /* A lookup belongs to one host. */

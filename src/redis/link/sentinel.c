@@ -10,7 +10,6 @@
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/place.h"
-#include "redis/link/route.h"
 
 #define FIRST_SHARE (250 * NANOS_PER_MS) /* of the time, for one of them */
 
@@ -103,13 +102,13 @@ static enum io_result ask(struct sentinel *sentinel, struct place *master)
 static enum io_result ask_one(const struct server *server, const struct endpoint *endpoint,
 	struct place *master, struct deadline deadline, struct failure *failure)
 {
-	bool v6 = strchr(endpoint->host, ':') != NULL;
 	struct sentinel sentinel = {.server = server, .deadline = deadline, .failure = failure};
 	struct lookup *lookup = NULL;
+	char *at = stpcpy(sentinel.name, "the sentinel ");
 	enum io_result io;
 
-	snprintf(sentinel.name, sizeof(sentinel.name), "the sentinel %s%s%s:%d", v6 ? "[" : "",
-		endpoint->host, v6 ? "]" : "", endpoint->port);
+	place_write(at, (size_t)(sentinel.name + sizeof(sentinel.name) - at), endpoint->host,
+		endpoint->port);
 	io = connection_open(
 		&sentinel.connection, server, endpoint, sentinel.name, &lookup, deadline, failure);
 	resolve_abandon(lookup);

@@ -51,3 +51,13 @@ int64_t quorum_ttl_ms(const struct quorum *quorum)
 		left -= (clock_now() - quorum->granted_at) / NANOS_PER_MS;
 	return left > request->ttl_ms ? left : request->ttl_ms;
 }
+
+void quorum_leave(struct lock *lock)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	struct failure unheard;
+
+	quorum_sync(quorum, &unheard);
+	for (size_t i = 0; i < quorum->count; i++)
+		peer_forget(&quorum->peers[i]);
+}

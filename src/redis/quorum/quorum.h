@@ -17,6 +17,11 @@
 #include "redis/script/owner_record.h"
 #include "redis/single/single.h"
 
+/* What servers get that are slower than the majority: a span, and a multiple of what the majority
+ * took. */
+#define QUORUM_SHARE       (50 * NANOS_PER_MS)
+#define QUORUM_SHARE_TIMES 4
+
 enum vote_kind {
 	VOTE_NONE, /* not asked yet, or it cannot be reached */
 	VOTE_ASKED,
@@ -122,5 +127,8 @@ void quorum_record_settling(struct quorum *quorum, const struct lock_answer *ans
 
 /* The token of an attempt, by its number. */
 void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token);
+
+/* struct lock_service's: also before another attempt, after a child has used the connections. */
+void quorum_leave(struct lock *lock);
 
 #endif

@@ -6,7 +6,6 @@
 #include "redis/quorum/quorum.h"
 #include "redis/quorum/quorum_release.h"
 #include "redis/quorum/quorum_replies.h"
-#include "redis/quorum/quorum_service.h"
 #include "redis/quorum/quorum_tally.h"
 #include "redis/quorum/quorum_wait.h"
 #include "redis/script/script.h"
@@ -14,7 +13,6 @@
 
 #define LEASE_MS     2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
 #define TENTATIVE_MS 5000 /* how long a promise lives that nobody confirms */
-#define SHARE_LEAST  (50 * NANOS_PER_MS) /* for the slower ones, where others compete */
 
 /* --- An attempt ----------------------------------------------------------------------------- */
 
@@ -87,7 +85,7 @@ bool quorum_begin(struct quorum *quorum, struct failure *failure)
 	if (quorum->asked) {
 		quorum_leave(&quorum->lock);
 		quorum_release(&quorum->lock, NULL,
-			(struct deadline){.until = clock_now() + SHARE_LEAST, .cancel_fd = -1},
+			(struct deadline){.until = clock_now() + QUORUM_SHARE, .cancel_fd = -1},
 			&quorum->scratch);
 	}
 	if (quorum->spent)
@@ -119,7 +117,7 @@ static bool repeat_nothing(struct quorum *quorum, size_t which, enum peer_kind k
 void quorum_step_back(struct quorum *quorum)
 {
 	static const struct release_terms plain;
-	nanos until = clock_now() + SHARE_LEAST;
+	nanos until = clock_now() + QUORUM_SHARE;
 	size_t pending = 1;
 
 	quorum->repeat = repeat_nothing;

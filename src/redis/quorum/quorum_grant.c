@@ -16,8 +16,6 @@
 #include "redis/single/single.h"
 
 #define ATTEMPT_MOST (5 * NANOS_PER_SEC)
-#define SHARE_LEAST  (50 * NANOS_PER_MS) /* for the slower ones, where others compete */
-#define SHARE_TIMES  4                   /* or so often what the faster ones took */
 #define PAUSE_LEAST  (5 * NANOS_PER_MS)
 #define PAUSE_MOST   NANOS_PER_SEC
 #define TRIES_MOST   10 /* in a row, while nobody has the lock */
@@ -59,17 +57,17 @@ static nanos longest_attempt(const struct quorum *quorum)
 /* Until when the slower ones are waited for once the faster ones have answered. */
 static struct deadline share_limit(const struct quorum *quorum, int tries, struct deadline deadline)
 {
-	nanos share = SHARE_LEAST;
+	nanos share = QUORUM_SHARE;
 
 	for (size_t i = 0; i < quorum->count; i++) {
 		nanos took = quorum->votes[i].replied_at - quorum->asked_at;
 
-		if (SHARE_TIMES * took > share)
-			share = SHARE_TIMES * took;
+		if (QUORUM_SHARE_TIMES * took > share)
+			share = QUORUM_SHARE_TIMES * took;
 	}
 	share = least(longest_attempt(quorum), share << tries);
 	deadline.until = least(deadline.until, quorum->asked_at + share);
-	deadline.least = least(deadline.least, SHARE_LEAST);
+	deadline.least = least(deadline.least, QUORUM_SHARE);
 	return deadline;
 }
 
@@ -272,7 +270,7 @@ static bool is_flawless(struct quorum *quorum, struct deadline deadline)
 	nanos span = clock_now() - quorum->asked_at;
 
 	if (wants_all(quorum))
-		span += SHARE_LEAST;
+		span += QUORUM_SHARE;
 	read_late(quorum, deadline_within(deadline, span));
 	return !quorum_find_refusal(quorum);
 }

@@ -50,13 +50,13 @@ struct listing {
 static void *ask(void *argument)
 {
 	struct witness *witness = argument;
-	void *single = single_list_ops.open(
-		&witness->peer.server, witness->query, &witness->failure);
+	void *single =
+		single_list_ops.open(&witness->peer.server, witness->query, &witness->failure);
 
 	if (!single)
 		return NULL;
-	witness->answered = single_list_ops.look(single, lock_list_take, &witness->views,
-		witness->deadline, &witness->failure);
+	witness->answered = single_list_ops.look(
+		single, lock_list_take, &witness->views, witness->deadline, &witness->failure);
 	single_list_ops.close(single);
 	return NULL;
 }
@@ -388,9 +388,8 @@ static void *quorum_list_open(
 }
 
 /* Each look has connections of its own. */
-static bool quorum_list_look(void *state,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct deadline deadline, struct failure *failure)
+static bool quorum_list_look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
 {
 	struct listing *listing = state;
 	bool good;
@@ -398,8 +397,8 @@ static bool quorum_list_look(void *state,
 	for (size_t i = 0; i < listing->count; i++) {
 		struct witness *witness = &listing->witnesses[i];
 
-		*witness = (struct witness){.query = listing->query,
-			.deadline = deadline_within(deadline, SHARE_MOST)};
+		*witness = (struct witness){
+			.query = listing->query, .deadline = deadline_within(deadline, SHARE_MOST)};
 		peer_open(&witness->peer, listing->server, i);
 	}
 	ask_all(listing);

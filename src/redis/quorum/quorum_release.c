@@ -11,9 +11,8 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-#define SHARE_LEAST (10 * NANOS_PER_MS) /* for those that answer a release after the majority */
-#define FORCE_SHARE (200 * NANOS_PER_MS)
-#define SHARE_TIMES 4 /* and so often what that took */
+#define RELEASE_SHARE (10 * NANOS_PER_MS) /* as QUORUM_SHARE: the end of a run waits for it */
+#define FORCE_SHARE   (200 * NANOS_PER_MS)
 
 /* --- Release -------------------------------------------------------------------------------- */
 
@@ -152,7 +151,7 @@ static bool is_any_pending(const struct quorum *quorum)
  * will be there to hear of that; a release may be repeated. */
 static void read_the_rest(struct quorum *quorum, nanos began)
 {
-	nanos until = clock_now() + SHARE_TIMES * (clock_now() - began) + SHARE_LEAST;
+	nanos until = clock_now() + QUORUM_SHARE_TIMES * (clock_now() - began) + RELEASE_SHARE;
 
 	while (is_any_pending(quorum) &&
 		peers_wait(quorum->peers, quorum->count,

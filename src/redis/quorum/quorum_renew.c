@@ -11,8 +11,6 @@
 #include "redis/script/script.h"
 #include "redis/single/single.h"
 
-#define SHARE_LEAST (50 * NANOS_PER_MS) /* for those that answer by a token after the majority */
-#define SHARE_TIMES 4                   /* and so often what that took */
 #define MEND_FIRST                                                                                 \
 	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
 
@@ -243,7 +241,7 @@ static void renew_the_rest(struct quorum *quorum, nanos began)
 {
 	nanos now = clock_now();
 	struct deadline limit = {
-		.until = now + SHARE_TIMES * (now - began) + SHARE_LEAST, .cancel_fd = -1};
+		.until = now + QUORUM_SHARE_TIMES * (now - began) + QUORUM_SHARE, .cancel_fd = -1};
 
 	while (count_pending(quorum) > 0 &&
 		peers_wait(quorum->peers, quorum->count, &limit) == DEADLINE_READY) {

@@ -68,8 +68,8 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 	struct lock_answer *answer = &quorum->scratch;
 	const char *word = reply_text(reply_at(reply, 0));
 
-	if (peer->link.refusal.code != EXIT_DONE) {
-		refuse(vote, &peer->link.refusal);
+	if (peer->link.handshake.refusal.code != EXIT_DONE) {
+		refuse(vote, &peer->link.handshake.refusal);
 		return;
 	}
 	if (word && strcmp(word, "twice") == 0) {
@@ -218,8 +218,8 @@ static void handle_error(
 	struct failure failure;
 	enum error_reply_kind kind = error_reply_read(text, peer->name, &failure);
 
-	if (peer->link.refusal.code != EXIT_DONE)
-		failure = peer->link.refusal;
+	if (peer->link.handshake.refusal.code != EXIT_DONE)
+		failure = peer->link.handshake.refusal;
 	if (kind == ERROR_REPLY_WRONG_TYPE)
 		failure_set(&failure, EXIT_PROTOCOL,
 			"the key '%s' on %s holds other data than a lock and was left alone; use "

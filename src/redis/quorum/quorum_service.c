@@ -15,6 +15,7 @@
 #include "redis/quorum/quorum_release.h"
 #include "redis/quorum/quorum_renew.h"
 #include "redis/quorum/quorum_wait.h"
+#include "redis/redis_service.h"
 #include "redis/redis_url.h"
 #include "redis/script/script.h"
 
@@ -111,6 +112,13 @@ static const struct lock_lack lacks[] = {
 	{0},
 };
 
+static bool quorum_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	return server_check(server, &redis_service, request, take, context, failure);
+}
+
 /* None is ever handed the lock: a waiter is woken, and tries. */
 static const struct lock_overlap quorum_overlap = {
 	.ask = quorum_ask,
@@ -122,6 +130,7 @@ static const struct lock_overlap quorum_overlap = {
 const struct lock_service quorum_service = {
 	.name = "a quorum",
 	.schemes = redis_quorum_schemes,
+	.forms = "redis+quorum://host,host,host[/db]",
 	.can = LOCK_CAN_RECORD | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
 	.lacks = lacks,
 	.password_variable = "REDISCLI_AUTH",
@@ -135,17 +144,7 @@ const struct lock_service quorum_service = {
 	.wait = quorum_wait,
 	.watch_fd = quorum_watch_fd,
 	.force = quorum_force,
-	.check = server_check,
+	.check = quorum_check,
 	.list = &quorum_list_ops,
 	.overlap = &quorum_overlap,
 };
-
-void quorum_leave(struct lock *lock)
-{
-	struct quorum *quorum = (struct quorum *)lock;
-	struct failure unheard;
-
-	quorum_sync(quorum, &unheard);
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_forget(&quorum->peers[i]);
-}

@@ -6,6 +6,4 @@
 
 extern const struct lock_service quorum_service;
 
-void quorum_leave(struct lock *lock);
-
 #endif

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "redis/quorum/quorum.h"
-
-#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
+#include "redis/script/replies.h"
 
 /* --- Counting ------------------------------------------------------------------------------- */
 
@@ -58,7 +57,7 @@ static const struct failure *find_fault(const struct quorum *quorum, size_t whic
 	if ((vote->kind == VOTE_NO || vote->word == WORD_FAULT) && vote->failure.code != EXIT_DONE)
 		return &vote->failure;
 	if (peer_is_refused(peer))
-		return &peer->link.refusal;
+		return &peer->link.handshake.refusal;
 	return vote->kind == VOTE_NONE ? &peer->failure : &none;
 }
 
@@ -230,7 +229,7 @@ static int64_t settling_ms(const struct quorum *quorum, int64_t *up_ms)
 
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer)
 {
-	quorum->settled_at = clock_now() + answer->settling_ms * NANOS_PER_MS + LOOK_AFTER;
+	quorum->settled_at = clock_now() + answer->settling_ms * NANOS_PER_MS + REPLIES_LOOK_AFTER;
 }
 
 void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
@@ -245,9 +244,9 @@ void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
 	answer->free_in_ms = free_in_ms(quorum);
 	answer->settling_ms = settling_ms(quorum, &answer->up_ms);
 	quorum_record_settling(quorum, answer);
-	answer->look_at = answer->free_in_ms < 0
-				  ? NANOS_NEVER
-				  : clock_now() + answer->free_in_ms * NANOS_PER_MS + LOOK_AFTER;
+	answer->look_at = answer->free_in_ms < 0 ? NANOS_NEVER
+						 : clock_now() + answer->free_in_ms * NANOS_PER_MS +
+							   REPLIES_LOOK_AFTER;
 	if (which == quorum->count)
 		return;
 

@@ -12,8 +12,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"
 
-#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
-
 _Static_assert(sizeof(struct replies_own) <= LOCK_OWN_SIZE, "it has to fit into an answer");
 
 const struct replies_own *replies_own(const struct lock_answer *answer)
@@ -57,8 +55,7 @@ static void read_grant(const struct link *link, const struct reply *reply,
 	answer->unsettled = reply_at(reply, 5) != NULL;
 }
 
-static void read_busy(
-	const struct reply *reply, struct lock_answer *answer, struct handed *handed)
+static void read_busy(const struct reply *reply, struct lock_answer *answer, struct handed *handed)
 {
 	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
 	int64_t left = reply_within(reply_at(reply, 5), -1, REPLIES_MS_MOST);
@@ -70,10 +67,12 @@ static void read_busy(
 	own_of(answer)->ticket = (uint64_t)reply_integer(reply_at(reply, 3));
 	answer->rank = (int)reply_within(reply_at(reply, 4), -1, REPLIES_RANK_MOST);
 	answer->free_in_ms = left;
-	answer->look_at = left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + LOOK_AFTER;
+	answer->look_at =
+		left < 0 ? NANOS_NEVER : clock_now() + left * NANOS_PER_MS + REPLIES_LOOK_AFTER;
 	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
 	answer->known = owner_record_read(&record, reply_text(reply_at(reply, 7)));
-	answer->foreign = !answer->known && answer->holder_token[0] != '\0' ? REPLIES_FOREIGN : NULL;
+	answer->foreign =
+		!answer->known && answer->holder_token[0] != '\0' ? REPLIES_FOREIGN : NULL;
 	if (answer->known) {
 		answer->holder = record.owner;
 		answer->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;

@@ -16,8 +16,10 @@ struct reply;
 #define REPLIES_US_MOST   OWNER_RECORD_US_MOST
 #define REPLIES_RANK_MOST 1000000
 
-#define HANDED_MOST       64
-#define REPLIES_FOREIGN   "another Redis client"
+#define HANDED_MOST     64
+#define REPLIES_FOREIGN "another Redis client"
+/* So long after a moment that a server named one looks again: it is surely past then. */
+#define REPLIES_LOOK_AFTER (5 * NANOS_PER_MS)
 
 /* What a keeper learns from a reply and the front needs (lock_answer.own). */
 struct replies_own {

@@ -147,8 +147,8 @@ enum io_result deadlock_look(struct single *single, struct failure *failure)
 	enum io_result io;
 
 	if (!only_proves)
-		snprintf(next, sizeof(next), "%.32s%u", single->lock.token + owner_length(single->lock.token),
-			++deadlock->round);
+		snprintf(next, sizeof(next), "%.32s%u",
+			single->lock.token + owner_length(single->lock.token), ++deadlock->round);
 	io = ask(single, next, &reply);
 	deadlock->proof[0] = '\0';
 	/* Whoever asks for proof has seen a circle: we shall see it too. */

@@ -29,7 +29,7 @@ struct listing {
 	struct link own;    /* with the URL's server */
 	struct link *nodes; /* owned; with a Cluster's masters */
 	size_t node_count;
-	struct link *link; /* borrowed; the one in use */
+	struct link *link;              /* borrowed; the one in use */
 	const struct lock_query *query; /* borrowed */
 	struct deadline deadline;
 	nanos span; /* for each answer, as many as there may be */
@@ -181,9 +181,9 @@ static bool scan_all(struct listing *listing, const char *pattern)
 {
 	struct place *places;
 	size_t count;
-	bool good =
-		listing_done(listing, cluster_masters_find(listing->link, listing->query->prefix, &places,
-					      &count, listing->deadline, listing->failure));
+	bool good = listing_done(
+		listing, cluster_masters_find(listing->link, listing->query->prefix, &places,
+				 &count, listing->deadline, listing->failure));
 
 	if (!good || count == 0) {
 		free(places);
@@ -223,8 +223,8 @@ static bool listing_find_names(struct listing *listing)
 	}
 	for (size_t i = 0; good && i < listing->query->pattern_count; i++) {
 		if (!is_glob(listing->query->patterns[i]))
-			good = keep_name(
-				listing, listing->query->patterns[i], strlen(listing->query->patterns[i]));
+			good = keep_name(listing, listing->query->patterns[i],
+				strlen(listing->query->patterns[i]));
 	}
 	if (good && listing->name_count > 0)
 		qsort(listing->names, listing->name_count, sizeof(*listing->names), compare_names);
@@ -439,9 +439,8 @@ static void *single_list_open(
 	return listing;
 }
 
-static bool single_list_look(void *state,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct deadline deadline, struct failure *failure)
+static bool single_list_look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
 {
 	struct listing *listing = state;
 	bool good = look(listing, show, context, deadline, failure);

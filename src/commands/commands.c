@@ -1,7 +1,6 @@
-#include "cli/commands.h"
+#include "commands/commands.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "cli/operands.h"
 
@@ -74,27 +73,3 @@ const struct command commands[] = {
 	},
 	{.word = NULL},
 };
-
-const struct command *command_find(const char *word)
-{
-	for (const struct command *command = commands; command->word != NULL; command++) {
-		if (strcmp(word, command->word) == 0)
-			return command;
-	}
-	return NULL;
-}
-
-bool command_is_reserved(const char *word)
-{
-	/* clang-format off */
-	static const char *const reserved[] = {
-		"help", "version", "list", "watch", "break", "config", "completion",
-	};
-	/* clang-format on */
-
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
-		if (strcmp(word, reserved[i]) == 0)
-			return true;
-	}
-	return false;
-}

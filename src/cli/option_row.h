@@ -1,0 +1,55 @@
+/* An option: a row of the table (option_table.h). */
+#ifndef DLOCK_CLI_OPTION_ROW_H
+#define DLOCK_CLI_OPTION_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct failure;
+struct options;
+
+#define OPTION_NAMES 4 /* long names at most, and a NULL */
+
+/* What a shell may offer as the argument. */
+enum option_completion {
+	COMPLETE_NOTHING,
+	COMPLETE_CHOICE, /* row->choices */
+	COMPLETE_COMMAND,
+	COMPLETE_FILE,
+	COMPLETE_LOCK, /* a NAME that is in use */
+	COMPLETE_PROFILE,
+	COMPLETE_SIGNAL,
+};
+
+/* What an option shows. */
+enum option_show { SHOW_NOTHING, SHOW_HELP, SHOW_VERSION };
+
+struct option_row {
+	const char *letters;                 /* each stands for the option; NULL: none */
+	const char *names[OPTION_NAMES + 1]; /* the first is the one that messages use */
+	const char *argument;                /* as --help calls it; NULL: it takes none */
+	const char *help;                    /* one line */
+	const char *preset;                  /* what it is set to first; NULL: nothing */
+	const char *otherwise;               /* said in its place where there is no preset */
+	unsigned commands;                   /* which take it: struct command's bit */
+	bool configurable;                   /* may stand in the configuration file */
+	enum option_completion completion;
+
+	/* Exactly one of three. Sets a field of the options; text is NULL for an option without
+	 * argument on the command line, in a file such a one is yes or no. Borrows text. False
+	 * with failure, which quotes the text but does not name the option. */
+	bool (*set)(const struct option_row *row, const char *text, struct options *options,
+		struct failure *failure);
+	/* Something is shown instead of a command being run. */
+	enum option_show show;
+	/* An option of flock(1) that cannot be had: the way here. */
+	const char *instead;
+
+	/* For set() */
+	size_t field; /* offset in struct options */
+	int64_t least, most;
+	const char *const *choices; /* ends with NULL; the index is stored */
+};
+
+#endif

@@ -1,0 +1,229 @@
+#include "supervise/command_ward.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "base/number.h"
+#include "lock/nesting.h"
+#include "process/caller_state.h"
+#include "process/program.h"
+#include "supervise/keeper_task.h"
+#include "supervise/keeper_loop.h"
+#include "supervise/keeper_watch.h"
+#include "supervise/lingering.h"
+#include "supervise/outcome.h"
+
+#define FENCE_ROOM "00000000000000000000" /* as long as the greatest uint64_t */
+
+/* ---- the front ---- */
+
+static int same_fd(const void *own, int cancel_fd)
+{
+	(void)own;
+	return cancel_fd;
+}
+
+static bool is_never_gone(const void *own, struct failure *failure)
+{
+	(void)own;
+	(void)failure;
+	return false;
+}
+
+static enum outcome_kind end_of_run(const struct keeper_watch *watch)
+{
+	static const enum outcome_kind stopped[] = {
+		[STOP_NONE] = OUTCOME_RAN,
+		[STOP_LOST] = OUTCOME_LOST,
+		[STOP_UNPROVED] = OUTCOME_LOST,
+		[STOP_FRONT_GONE] = OUTCOME_LOST,
+		[STOP_MAX_RUN] = OUTCOME_MAX_RUN,
+	};
+	enum outcome_kind kind = stopped[watch->lease->stop];
+
+	if (atomic_load(&watch->lease->lost))
+		return OUTCOME_LOST;
+	return kind == OUTCOME_RAN && watch->overrun ? OUTCOME_MAX_RUN : kind;
+}
+
+/* COMMAND ran, or could not be started. */
+static void conclude(const void *own, const struct keeper_watch *watch, const char *token,
+	struct outcome *outcome)
+{
+	const struct program *program = own;
+	const struct lease *lease = watch->lease;
+
+	(void)token;
+	if (lease->command_errno != 0) {
+		struct failure failure;
+
+		failure_set(&failure, lease->exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
+			"cannot execute '%s': %s", program->argv[0],
+			strerror(lease->command_errno));
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	outcome->kind = end_of_run(watch);
+	/* A shell's loop ends when what it runs dies of Ctrl-C, not when it exits with 130. */
+	if (outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
+		WTERMSIG(lease->command_status) == watch->terminal_signal)
+		outcome->end_signal = watch->terminal_signal;
+}
+
+/* ---- the keeper: environment and start ---- */
+
+/* Below another dlock the lock may turn out to be that one's. So there all is set after the
+ * answer. */
+static void export_nested(const struct keeper_loop *s)
+{
+	const struct lock_answer *answer = &s->lease->answer;
+	bool within = answer->result == LOCK_WITHIN;
+	const char *token = within ? answer->holder_token : lock_token(s->lock);
+	uint64_t number =
+		within ? nesting_fence(s->task->name, token, answer->fence) : answer->fence;
+	char fence[NUMBER_SIZE];
+
+	number_write_unsigned(fence, number);
+	setenv("DLOCK_NAME", s->task->name, 1);
+	setenv("DLOCK_TOKEN", token, 1);
+	setenv("DLOCK_FENCE", fence, 1);
+	if (!within)
+		unsetenv("DLOCK_FENCES");
+}
+
+/* The fence is filled in when the answer has come. */
+static void prepare(const struct keeper_loop *s)
+{
+	if (s->task->nested)
+		return;
+	setenv("DLOCK_NAME", s->task->name, 1);
+	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
+	setenv("DLOCK_FENCE", FENCE_ROOM, 1);
+}
+
+static void export_answer(const struct keeper_loop *s)
+{
+	const char *fences = lock_fences(s->lock);
+	const char *token = getenv("DLOCK_TOKEN");
+	char *fence = getenv("DLOCK_FENCE");
+
+	if (s->task->nested)
+		export_nested(s);
+	else if (fence)
+		number_write_unsigned(fence, s->lease->answer.fence);
+	/* On a quorum an attempt that failed had another token. */
+	if (!s->task->nested && (!token || strcmp(token, lock_token(s->lock)) != 0))
+		setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
+	if (fences)
+		setenv("DLOCK_FENCES", fences, 1);
+}
+
+/* If the terminal's shell is gone, or there never was one (`ssh -t HOST dlock ...`), nobody could
+ * continue a job that Ctrl-Z has stopped. So the kernel lets none be stopped, and ends those that
+ * are: a group of which no member's parent is in another group of the same session (orphaned
+ * process group, POSIX.1-2017 3.264; will_become_orphaned_pgrp() in kernel/exit.c). COMMAND's
+ * parent must not be taken for such a shell. Only a process that leads no group can leave the
+ * session (setsid(2)). */
+static void leave_session(pid_t group)
+{
+	if (setpgid(0, group) == 0 && setsid() < 0)
+		setpgid(0, 0); /* COMMAND is in our group, if vfork is a fork (valgrind) */
+}
+
+static bool start(struct keeper_loop *s)
+{
+	const struct caller_state *caller_state = s->task->caller_state;
+	bool exec_failed;
+	pid_t group = caller_state->terminal ? getpgid(s->front) : 0;
+
+	export_answer(s);
+	s->tree.command =
+		program_start(s->task->ward.own, caller_state, group < 0 ? 0 : group, &exec_failed);
+	if (s->tree.command < 0) {
+		s->lease->command_errno = errno;
+		s->lease->exec_failed = exec_failed;
+		return false;
+	}
+	atomic_store(&s->lease->command, s->tree.command);
+	if (group > 0)
+		leave_session(group);
+	return true;
+}
+
+/* ---- the keeper: watching over it ---- */
+
+/* SIGCHLD tells all there is to know of COMMAND. */
+static void watch_nothing(const struct keeper_loop *s, struct pollfd fds[WARD_FDS])
+{
+	(void)s;
+	(void)fds;
+}
+
+static bool is_never_asked(struct keeper_loop *s)
+{
+	(void)s;
+	return false;
+}
+
+/* What the terminal sends COMMAND has as well. It reaches the keeper only while that leaves the
+ * session, in COMMAND's group. fg sends SIGCONT to the whole job, so COMMAND has it already if it
+ * was stopped and is no longer. */
+static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
+{
+	int sig = (int)info->ssi_signo;
+
+	if (caller_state_is_shared(s->task->caller_state, sig, info->ssi_code))
+		return;
+	if (sig == SIGCONT && s->tree.stopped) {
+		keeper_loop_look(s);
+		if (!s->tree.stopped)
+			return;
+	}
+	if (s->lingering)
+		tree_signal(&s->tree, sig);
+	else if (!s->tree.over)
+		kill(s->tree.command, sig);
+}
+
+static void front_gone(struct keeper_loop *s)
+{
+	keeper_loop_stop(
+		s, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
+}
+
+static void do_nothing(struct keeper_loop *s)
+{
+	(void)s;
+}
+
+static void answer_nobody(struct keeper_loop *s, const struct lock_answer *answer)
+{
+	(void)s;
+	(void)answer;
+}
+
+const struct ward_ops command_ward = {
+	.name = "COMMAND",
+	.cancel_fd = same_fd,
+	.is_gone = is_never_gone,
+	.leave_behind = lingering_leave_behind,
+	.conclude = conclude,
+	.prepare = prepare,
+	.start = start,
+	.watch = watch_nothing,
+	.release_asked = is_never_asked,
+	.forward = forward,
+	.front_gone = front_gone,
+	.before_stop = do_nothing,
+	.after_stop = do_nothing,
+	.releasing = do_nothing,
+	.released = answer_nobody,
+};
+
+const struct ward_ops detached_ward = {.cancel_fd = same_fd, .is_gone = is_never_gone};

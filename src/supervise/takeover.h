@@ -1,0 +1,17 @@
+/* What the front does in the place of a keeper that died, or stood still, before its work was done.
+ */
+#ifndef DLOCK_SUPERVISE_TAKEOVER_H
+#define DLOCK_SUPERVISE_TAKEOVER_H
+
+#include "supervise/outcome.h"
+
+struct keeper_task;
+struct keeper_watch;
+
+/* After KEEPER_WATCH_DIED; COMMAND has died with the keeper (PR_SET_PDEATHSIG), or before it. Stops
+ * what is left of the tree, gives the lock back over a connection of its own, and says what
+ * happened. The lease has the rest of the run then; returned is the kind of outcome. Blocks for the
+ * grace, and two seconds. */
+enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *order);
+
+#endif

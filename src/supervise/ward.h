@@ -1,0 +1,85 @@
+/*
+ * What a lock is taken for, the ward of front and keeper: a COMMAND, or a process that is there
+ * already (the caller of `dlock hold`). The two are rows of one table, and all in which they differ
+ * is an operation of it. Front and keeper treat them alike in all else: asking, waiting, renewing,
+ * stopping and giving back.
+ */
+#ifndef DLOCK_SUPERVISE_WARD_H
+#define DLOCK_SUPERVISE_WARD_H
+
+#include <poll.h>
+#include <stdbool.h>
+
+struct failure;
+struct keeper_loop;
+struct keeper_task;
+struct keeper_watch;
+struct lock_answer;
+struct outcome;
+struct signalfd_siginfo;
+
+#define WARD_FDS 2 /* what the keeper's loop watches for it */
+
+/* What the keeper of a lock for a caller calls itself (PR_SET_NAME). An outer dlock knows it by
+ * that (survivors.h). */
+#define HOLDER_PROGRAM "dlock hold"
+
+/* `own` is struct ward's; the keeper finds it as loop->task->ward.own. */
+struct ward_ops {
+	const char *name; /* in messages: "stopping COMMAND" */
+	bool own_session; /* the keeper leaves the front's session at once, or only its process
+			   * group */
+
+	/* The front's. Readable when cancel_fd is, or when the ward may have ended before the lock
+	 * was granted. -1 with errno. */
+	int (*cancel_fd)(const void *own, int cancel_fd);
+
+	/* Whether the ward has ended before the lock was granted, with the failure that this is. */
+	bool (*is_gone)(const void *own, struct failure *failure);
+
+	/* In phase LINGERING: sees to it that the keeper is watched over after the front's end, if
+	 * that is called for. False: the keeper has died meanwhile, and the front must take over.
+	 */
+	bool (*leave_behind)(struct keeper_watch *watch, const struct keeper_task *order);
+
+	/* The keeper has done its work or does without the front: sets the outcome's kind and what
+	 * belongs to that. What the lease says is in the outcome already, and the signals that
+	 * came are recorded. `token` is the lock's. */
+	void (*conclude)(const void *own, const struct keeper_watch *watch, const char *token,
+		struct outcome *outcome);
+
+	/* The keeper's, on its main thread. While the answer is on its way: what can be prepared.
+	 */
+	void (*prepare)(const struct keeper_loop *loop);
+
+	/* The lock is granted: starts the ward, or attaches to it. False: there is nothing to watch
+	 * over, and the lock is given back; the lease says why. */
+	bool (*start)(struct keeper_loop *loop);
+
+	/* Fills in what the loop is to watch besides; as they come the fds are -1. */
+	void (*watch)(const struct keeper_loop *loop, struct pollfd fds[WARD_FDS]);
+
+	/* Whether the release was asked for, by what is watched. */
+	bool (*release_asked)(struct keeper_loop *loop);
+
+	/* A signal that was sent to the keeper, other than SIGCHLD. */
+	void (*forward)(struct keeper_loop *loop, const struct signalfd_siginfo *info);
+
+	/* The front has ended, and nothing is being stopped. Called once. */
+	void (*front_gone)(struct keeper_loop *loop);
+
+	/* Before the ward is sent the stop signal, and after the message about it. */
+	void (*before_stop)(struct keeper_loop *loop);
+	void (*after_stop)(struct keeper_loop *loop);
+
+	/* Before the lock is given back, and after it, with the answer, when all else was said. */
+	void (*releasing)(struct keeper_loop *loop);
+	void (*released)(struct keeper_loop *loop, const struct lock_answer *answer);
+};
+
+struct ward {
+	const struct ward_ops *ops;
+	void *own; /* as its row says; borrowed. The keeper has a copy by fork */
+};
+
+#endif
