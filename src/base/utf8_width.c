@@ -1,52 +1,41 @@
 #include "base/utf8_width.h"
 
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "base/utf8.h"
 
 #define MORE "\u2026"
 
-static const struct range {
-	uint32_t from, to;
-	int columns;
-} ranges[] = {
-#include "base/utf8_width_table.h"
-};
-
-/* The code point of the well-formed character at text. */
-static uint32_t decode(const char *text, size_t length)
+/* As terminals have it, which differs from the library in three points: what is put beside a
+ * character (Mc) takes a column, the vowels and finals of Hangul join the syllable before them, and
+ * ideographs are wide before they are assigned. */
+static int columns(utf8proc_int32_t code)
 {
-	static const unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-	const unsigned char *byte = (const unsigned char *)text;
-	uint32_t code = byte[0] & masks[length];
-
-	for (size_t i = 1; i < length; i++)
-		code = code << 6 | (byte[i] & 0x3F);
-	return code;
-}
-
-static int compare(const void *key, const void *element)
-{
-	uint32_t code = *(const uint32_t *)key;
-	const struct range *range = element;
-
-	return code < range->from ? -1 : code > range->to;
+	if (code >= 0x1160 && code <= 0x11FF)
+		return 0;
+	if (code >= 0x20000 && code <= 0x3FFFF)
+		return 2;
+	switch (utf8proc_category(code)) {
+	case UTF8PROC_CATEGORY_MC:
+		return 1;
+	case UTF8PROC_CATEGORY_MN:
+	case UTF8PROC_CATEGORY_ME:
+		return 0;
+	case UTF8PROC_CATEGORY_CF:
+		return code == 0xAD; /* the soft hyphen is shown */
+	default:
+		return utf8proc_charwidth(code);
+	}
 }
 
 int utf8_width(const char *text)
 {
-	size_t length = utf8_character(text);
-	const struct range *range;
-	uint32_t code;
+	utf8proc_int32_t code;
 
-	if (length < 2)
+	if (utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code) < 2)
 		return 1;
-	code = decode(text, length);
-	range = bsearch(
-		&code, ranges, sizeof(ranges) / sizeof(ranges[0]), sizeof(ranges[0]), compare);
-	return range == NULL ? 1 : range->columns;
+	return columns(code);
 }
 
 static size_t step(const char *text)

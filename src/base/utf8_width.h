@@ -1,5 +1,5 @@
-/* How wide characters are on a terminal. Not wcwidth(3): that goes by a locale, which may not be
- * there, and by the libc's age. Pure. */
+/* How wide characters are on a terminal, by utf8proc. Not wcwidth(3): that goes by a locale, which
+ * may not be there. Pure. */
 #ifndef DLOCK_BASE_UTF8_WIDTH_H
 #define DLOCK_BASE_UTF8_WIDTH_H
 

@@ -122,6 +122,13 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	done <sources
 }
 
+@test "src/layout.ld names objects that there are; else: make layout" {
+	ar t "$builddir/libdlock.a" | sort >objects
+	sed -n 's/.*libdlock\.a:\([^(]*\)(.*/\1/p' "$BATS_TEST_DIRNAME/../../src/layout.ld" | sort -u >named
+	assert_between "$(wc -l <named)" 30 200 'objects of ours'
+	assert_equal "$(comm -23 named objects)" ""
+}
+
 @test "every file that HACKING or a comment in src names is there" {
 	cd "$BATS_TEST_DIRNAME/../.."
 	find src tests completions docs -type f | sed 's|.*/||' >"$BATS_TEST_TMPDIR/there"

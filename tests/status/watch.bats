@@ -432,11 +432,3 @@ ended_by() {
 	cli FLUSHALL >/dev/null
 	let_go one || true
 }
-
-@test "the widths of characters are those of Unicode, as far as Python knows the same version" {
-	"$PYTHON" "$BATS_TEST_DIRNAME/../../src/base/utf8_width_table.py" >widths
-	if [[ $(head -n 1 widths) == "$(head -n 1 "$BATS_TEST_DIRNAME/../../src/base/utf8_width_table.h")" ]]; then
-		assert cmp widths "$BATS_TEST_DIRNAME/../../src/base/utf8_width_table.h"
-	fi
-	assert_between "$(wc -l <widths)" 50 200
-}

@@ -133,6 +133,11 @@ static const struct {
 	{"e\u0301\u4e2d\uff21", "e\u0301\u4e2d\uff21", 5},
 	{"a\u202eb\u2066c\u200fd\u2028e\u061cf", "a?b?c?d?e?f", 11},
 	{"a\u200bb\u00ad", "a\u200bb\u00ad", 3},
+	{"\u0915\u093e", "\u0915\u093e", 2},
+	{"\u1112\u1161\u11ab", "\u1112\u1161\u11ab", 2},
+	{"\ud55c\u3002\uff71", "\ud55c\u3002\uff71", 5},
+	{"\U0001f512\u20ac", "\U0001f512\u20ac", 3},
+	{"\U00020000\U0003fffd", "\U00020000\U0003fffd", 4},
 };
 
 static void test_lengths(void)
