@@ -118,7 +118,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	DLOCK_SERVER=file://$OPEN/all
 	dlock x true
 	(umask 077 && as_nobody "$dlock" y true)
-	try as_nobody "$dlock" x dlock -n y echo in
+	try as_nobody "$dlock" x "$dlock" -n y echo in
 	expect 0 in
 	begin_holder one y
 	try as_nobody "$dlock" -n y true
@@ -255,6 +255,28 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 		finish four
 		assert_log four
 	done
+}
+
+@test "the first is stopped: the second goes ahead in a second or so, and the first is back at its place" {
+	begin_holder one x
+	start two dlock x ./work two
+	wait_for_waiters 1
+	start three dlock x ./work three
+	wait_for_waiters 2
+	start four dlock x ./work four
+	wait_for_waiters 3
+	kill -STOP "$two_pid"
+	let_go one
+	finish three && finish four
+	assert_log three four
+	begin_holder one x
+	start five dlock x ./work five
+	wait_for_waiters 2
+	kill -CONT "$two_pid"
+	let_go one
+	finish two && finish five
+	assert_equal "$(sort log | grep -cv /)" 4
+	refute_file overlaps
 }
 
 @test "priority, readers and permits" {
