@@ -195,7 +195,8 @@ static bool make_room(struct record *record, size_t count, struct failure *failu
 	return true;
 }
 
-/* Of the two copies the later one that is whole. A file that nobody has written a head to is new. */
+/* Of the two copies the later one that is whole. The second is written first: a file without the first
+ * is new, even if a write to the second was cut off. */
 static bool read_head(struct record *record, const char page[static PAGE], struct failure *failure)
 {
 	bool blank = false;
@@ -205,7 +206,7 @@ static bool read_head(struct record *record, const char page[static PAGE], struc
 		struct record_head head;
 
 		memcpy(&head, page + i * HEAD, sizeof(head));
-		blank = blank || (head.check == 0 && head.turn == 0);
+		blank = blank || (i == 0 && head.check == 0 && head.turn == 0);
 		if (head.check == head_check(&head) && head.turn > record->head.turn &&
 			head.count <= RECORD_MOST)
 			record->head = head;

@@ -45,7 +45,8 @@ struct slot {
 	nanos until;     /* when a detached holder expires */
 	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
 	uint8_t detached, broken, hold;
-	uint8_t rest[45];
+	uint8_t passed; /* a waiter that did not take its turn: others go ahead until it asks */
+	uint8_t rest[44];
 };
 
 struct record_head {

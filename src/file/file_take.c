@@ -6,6 +6,7 @@
 
 #include "file/file_lock.h"
 
+#define CLAIM           NANOS_PER_SEC           /* for the first to take what is free */
 #define LOOK_AFTER      (5 * NANOS_PER_MS)      /* an expiry, so that it is surely past */
 
 /* What the record says to one that wants the lock. */
@@ -108,7 +109,8 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 		for (size_t i = 0; i < record->head.count; i++) {
 			const struct slot *slot = &record->slots[i];
 
-			if (!record_waits(record, (int)i) || (int)i == record->own)
+			if (!record_waits(record, (int)i) || (int)i == record->own ||
+				(slot->passed && record_lives(record, (int)i, BYTE_QUEUE)))
 				continue;
 			if (order_of(slot) > order) {
 				survey->behind++;
@@ -417,6 +419,55 @@ static void answer_busy(
 		folder_ring(&f->folder, f->file, "bell");
 }
 
+static bool try_flock(struct file_lock *f)
+{
+	int mode = f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH;
+
+	f->flocked = f->flocked || flock(f->fd, mode | LOCK_NB) == 0;
+	return f->flocked;
+}
+
+/* The first may have been stopped (Ctrl-Z). If the second gets the flock, it gives that up again, and
+ * the first a while to take it; then it goes ahead. The first is at its place again once it asks. */
+static bool is_passed_over(struct file_lock *f, int ahead)
+{
+	struct file_wait *wait = &f->wait;
+	struct slot *first = &f->record.slots[ahead];
+	bool again = wait->claimed_by == first->ticket;
+	struct failure unheard;
+
+	if (again && clock_now() >= wait->claim_until) {
+		wait->claimed_by = 0;
+		first->passed = try_flock(f);
+		return first->passed && record_write_slot(&f->record, ahead, &unheard);
+	}
+	if (!again && f->flocked) {
+		wait->claimed_by = first->ticket;
+		wait->claim_until = clock_now() + CLAIM;
+	}
+	if (wait->claimed_by == first->ticket)
+		wait->look_at = wait->claim_until;
+	else
+		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
+	return false;
+}
+
+/* Whether another one is to have it first: then that one's place is waited for. */
+static bool is_behind(struct file_lock *f, const struct survey *survey)
+{
+	if (survey->ahead < 0)
+		return false;
+	if (survey->rank > 1) {
+		f->wait.count = 0;
+		f->wait.look_at = NANOS_NEVER;
+	} else if (f->wait.count == 0 && is_passed_over(f, survey->ahead)) {
+		return false;
+	}
+	f->wait.count -= f->wait.count == OBSTACLES;
+	add_obstacle(f, OBSTACLE_BYTE, survey->ahead, BYTE_QUEUE);
+	return true;
+}
+
 /* Inside the mutex. */
 static void decide(struct file_lock *f, struct lock_answer *answer)
 {
@@ -425,30 +476,29 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 	int64_t now = record_now(), ticket = now > record->head.ticket ? now : record->head.ticket + 1;
 	int64_t order = record_order(ticket, request->priority);
 	struct survey survey;
+	bool back = false;
 
 	if (answer_already(f, answer) || answer_within(f, answer))
 		return;
-	if (record->own >= 0)
+	if (record->own >= 0) {
 		order = order_of(file_own(f));
+		back = file_own(f)->passed;
+		file_own(f)->passed = false;
+	}
 	f->wait.count = 0;
 	f->wait.look_at = NANOS_NEVER;
 	survey_waiters(f, request->queues ? order : INT64_MAX, &survey);
 	survey_holders(f, &survey);
-	if (survey.ahead >= 0) {
-		f->wait.count = 0;
-		f->wait.look_at = NANOS_NEVER;
-		add_obstacle(f, OBSTACLE_BYTE, survey.ahead, BYTE_QUEUE);
-	} else if (f->wait.count == 0) {
-		f->flocked = f->flocked ||
-			     flock(f->fd, (request->mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) |
-						  LOCK_NB) == 0;
-		if (f->flocked) {
+	if (!is_behind(f, &survey) && f->wait.count == 0) {
+		if (try_flock(f)) {
 			grant(f, answer);
 			return;
 		}
 		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
 	}
 	answer_busy(f, &survey, ticket, answer);
+	if (back && answer->result == LOCK_BUSY)
+		record_write_slot(record, record->own, &answer->failure);
 }
 
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)

@@ -38,6 +38,8 @@ struct file_wait {
 	int bell_fd;
 	atomic_bool stop;
 	struct sigaction before;
+	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: it is not free, */
+	nanos claim_until;  /* and for how long we leave it that */
 	nanos circle_at; /* when to look for a circle; 0: not begun */
 	int64_t circle;  /* the one that was seen; 0: none */
 };
