@@ -4,6 +4,6 @@
 
 #include "lock/service.h"
 
-extern const struct lock_service redis_service;
+extern const struct lock_service redis_service, quorum_service;
 
 #endif

@@ -100,6 +100,11 @@ bool peer_is_refused(const struct peer *peer)
 	       peer->link.handshake.refusal.code != EXIT_DONE;
 }
 
+bool peer_may_answer(const struct peer *peer)
+{
+	return !peer_is_down(peer) && !peer_is_refused(peer);
+}
+
 bool peer_shakes_hands(const struct peer *peer)
 {
 	const struct connection *connection = peer->link.connection;

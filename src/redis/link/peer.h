@@ -26,6 +26,7 @@ enum peer_kind {
 	PEER_CONFIRM,
 	PEER_RENEW,
 	PEER_RELEASE,
+	PEER_LEAVE, /* a place in a queue */
 	PEER_FORCE,
 	PEER_LEASE,
 	PEER_MESSAGE
@@ -65,6 +66,9 @@ bool peer_takes_requests(const struct peer *peer);
 
 /* The greeting was refused, so nothing more is asked over this connection. */
 bool peer_is_refused(const struct peer *peer);
+
+/* Neither refused nor down. */
+bool peer_may_answer(const struct peer *peer);
 
 /* For poll(2), where there is a connection. */
 int peer_fd(const struct peer *peer);

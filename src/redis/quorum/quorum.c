@@ -1,3 +1,4 @@
+
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
@@ -50,6 +51,11 @@ int64_t quorum_ttl_ms(const struct quorum *quorum)
 	if (quorum->granted_at != 0)
 		left -= (clock_now() - quorum->granted_at) / NANOS_PER_MS;
 	return left > request->ttl_ms ? left : request->ttl_ms;
+}
+
+int64_t quorum_least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
 }
 
 void quorum_leave(struct lock *lock)

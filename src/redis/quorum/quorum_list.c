@@ -3,7 +3,8 @@
  * single server is. A lock is held by the owner that a majority names, counting those that are
  * silent; if a server says otherwise, that is told as well.
  */
-#include "redis/quorum/quorum_list.h"
+
+#include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <pthread.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 
 #include "lock/lock_list.h"
-#include "redis/quorum/quorum.h"
 #include "redis/single/list.h"
 
 #define SHARE_MOST  (2 * NANOS_PER_SEC) /* for a server that is silent */

@@ -1,4 +1,5 @@
-#include "redis/quorum/quorum_service.h"
+
+#include "redis/quorum/quorum.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,13 +9,6 @@
 #include <unistd.h>
 
 #include "redis/check/server_check.h"
-#include "redis/quorum/quorum.h"
-#include "redis/quorum/quorum_attempt.h"
-#include "redis/quorum/quorum_grant.h"
-#include "redis/quorum/quorum_list.h"
-#include "redis/quorum/quorum_release.h"
-#include "redis/quorum/quorum_renew.h"
-#include "redis/quorum/quorum_wait.h"
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"
 #include "redis/script/script.h"

@@ -1,11 +1,11 @@
 /* What follows from what the servers of a quorum say. */
-#include "redis/quorum/quorum_tally.h"
+
+#include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/quorum/quorum.h"
 #include "redis/script/replies.h"
 
 /* --- Counting ------------------------------------------------------------------------------- */
@@ -26,6 +26,26 @@ size_t quorum_count_word(const struct quorum *quorum, enum vote_word word)
 	for (size_t i = 0; i < quorum->count; i++)
 		count += quorum->votes[i].word == word;
 	return count;
+}
+
+size_t quorum_count_if(
+	const struct quorum *quorum, bool (*is)(const struct vote *vote, const struct peer *peer))
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < quorum->count; i++)
+		count += is(&quorum->votes[i], &quorum->peers[i]);
+	return count;
+}
+
+static bool is_pending(const struct vote *vote, const struct peer *peer)
+{
+	return vote->word == WORD_NONE && peer_may_answer(peer);
+}
+
+size_t quorum_count_pending(const struct quorum *quorum)
+{
+	return quorum_count_if(quorum, is_pending);
 }
 
 static int compare_nanos(const void *a, const void *b)
