@@ -5,7 +5,6 @@
 #include "base/message.h"
 #include "cli/options.h"
 #include "cli/password.h"
-#include "lock/lock.h"
 #include "net/server.h"
 
 #define LIMIT (5 * NANOS_PER_SEC)

@@ -6,8 +6,6 @@
 #include "base/deadline.h"
 #include "lock/lock.h"
 
-struct lock;
-struct lock_answer;
 struct options;
 
 /* Opens the lock of the options, has the step done, says in one line what kept it from success, and

@@ -5,8 +5,6 @@
 #include "base/clock.h"
 #include "lock/lock.h"
 
-struct lock;
-
 #define HANDOFF_PROGRAM                                                                            \
 	"dlock handover" /* and the process that sees to a handover: see handoff_leave_behind      \
 			  */

@@ -7,8 +7,6 @@
 #include "base/clock.h"
 #include "lock/lock.h"
 
-struct lock_answer;
-
 #define HOLDER_TEXT 700 /* enough for the longest party, and the name of its lock */
 
 /* "held by web3:4121 (deploy, make) for 2m13s"; of several locks "NAME is held …". From an answer

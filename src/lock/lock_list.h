@@ -9,8 +9,6 @@
 #include "lock/lock.h"
 #include "lock/owner.h"
 
-struct server;
-
 /* Begins as zeros. */
 struct lock_list {
 	struct lock_view *list; /* owned */

@@ -11,7 +11,6 @@
 
 #include "lock/lock.h"
 
-struct lock_answer;
 struct owner;
 
 #define NESTING_TEXT 2048 /* some 16 tokens; more are left out, the outermost */

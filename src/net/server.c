@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "base/failure.h"
-#include "net/url.h"
 
 #define HOST_MOST 253 /* bytes of a name in DNS */
 

@@ -6,13 +6,7 @@
 #include "redis/check/server_check.h"
 #include "redis/link/connection.h"
 #include "redis/redis_url.h"
-#include "redis/single/force.h"
-#include "redis/single/list.h"
-#include "redis/single/release.h"
-#include "redis/single/renew.h"
 #include "redis/single/single.h"
-#include "redis/single/take.h"
-#include "redis/single/wait.h"
 
 static void single_close(struct lock *lock)
 {

@@ -12,9 +12,6 @@
 
 #include "lock/service.h"
 
-struct server;
-struct server_reading;
-
 enum redis_form { REDIS_SINGLE, REDIS_SOCKET, REDIS_SENTINEL, REDIS_QUORUM };
 
 extern const struct lock_scheme redis_schemes[], redis_quorum_schemes[];

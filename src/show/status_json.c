@@ -9,7 +9,6 @@
 
 #include "base/failure.h"
 #include "base/utf8.h"
-#include "lock/lock.h"
 #include "lock/lock_list.h"
 
 const char *status_json_mode(const struct lock_view *view, enum lock_mode mode)

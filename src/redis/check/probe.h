@@ -9,9 +9,6 @@
 #include "redis/check/server_info.h"
 #include "redis/link/link.h"
 
-struct reply;
-struct server;
-
 #define PROBE_LIMIT  (5 * NANOS_PER_SEC) /* for each answer */
 #define PROBE_CLOCKS INT64_C(1000000)    /* us that two clocks may differ */
 
@@ -49,5 +46,13 @@ bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *key
 
 /* Whether an error says that this user may not run the command, or that there is none. */
 bool probe_is_refusal(const char *error);
+
+/* The checks tell what they find. False: the server went away, which was told. */
+bool settings_check(struct probe *probe);
+bool rights_check(struct probe *probe);
+bool latency_check(struct probe *probe);
+
+/* Takes a lock for trial, reports, and leaves nothing behind. */
+void scripts_check(struct probe *probe);
 
 #endif

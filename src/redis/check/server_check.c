@@ -8,11 +8,7 @@
 #include "base/duration.h"
 #include "lock/lock_check.h"
 #include "net/server.h"
-#include "redis/check/latency.h"
 #include "redis/check/probe.h"
-#include "redis/check/rights.h"
-#include "redis/check/settings.h"
-#include "redis/check/scripts_check.h"
 #include "redis/link/place.h"
 #include "redis/redis_url.h"
 

@@ -6,7 +6,6 @@
 
 struct lock_finding;
 struct lock_service;
-struct server;
 
 /* As check of struct lock_service; each: the service of one server of a list. */
 bool server_check(const struct server *server, const struct lock_service *each,

@@ -1,5 +1,5 @@
 /* What a server says of itself, judged. */
-#include "redis/check/settings.h"
+#include "redis/check/probe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 
 #include "base/duration.h"
 #include "net/server.h"
-#include "redis/check/probe.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 

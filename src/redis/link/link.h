@@ -17,10 +17,6 @@
 #include "redis/link/route.h"
 
 struct call;
-struct connection;
-struct lookup;
-struct reply;
-struct server;
 
 /* Stays where it is while it is open: a connection borrows its server's name from it. */
 struct link {

@@ -14,7 +14,6 @@
 #include "redis/link/link.h"
 #include "redis/link/place.h"
 
-struct call;
 struct reply;
 
 #define PEERS_MOST 64 /* that peers_wait looks at; of more servers nobody makes a quorum */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "lock/lock_list.h"
-#include "redis/single/list.h"
+#include "redis/single/single.h"
 
 #define SHARE_MOST  (2 * NANOS_PER_SEC) /* for a server that is silent */
 #define TEXT_SIZE   1024

@@ -1,5 +1,5 @@
 /* Giving back, and seeing to it that what was handed on was taken. */
-#include "redis/single/release.h"
+#include "redis/single/single.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
-#include "redis/single/single.h"
-#include "redis/single/wait.h"
 
 #define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
 

@@ -1,5 +1,5 @@
 /* Extending the lock, or setting it again. */
-#include "redis/single/renew.h"
+#include "redis/single/single.h"
 
 #include <string.h>
 
@@ -7,7 +7,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
-#include "redis/single/single.h"
 
 static enum lock_result read_renewal(
 	const struct single *single, const struct reply *reply, struct lock_answer *answer)

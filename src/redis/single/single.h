@@ -16,8 +16,6 @@
 #include "redis/script/owner_record.h"
 #include "redis/script/replies.h"
 
-struct reply;
-
 /* A server that was silent for so long in one try is gone, or the way to it. */
 #define SINGLE_TRY     (5 * NANOS_PER_SEC)
 #define DEADLOCK_PROOF 48
@@ -113,5 +111,42 @@ bool single_set_token(struct single *single, const char *token, struct failure *
 
 /* The same with a fresh one. */
 bool single_new_token(struct single *single, struct failure *failure);
+
+/* What the two tables of redis_service.c name; single_is_busy: as acquire.lua says it. */
+enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
+void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+bool single_is_busy(const struct lock *lock);
+void single_adopt_answer(struct lock *lock, const struct lock_answer *answer);
+enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
+void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void single_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+bool single_release_send(
+	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
+void single_release_finish(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+const char *single_handed(const struct lock *lock);
+enum lock_result single_verify(struct lock *lock, struct deadline deadline);
+void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer);
+extern const struct lock_list_ops single_list_ops;
+
+/* Takes over a LOCK_BUSY answer. */
+void wait_adopt_answer(struct single *single, const struct lock_answer *answer);
+
+/* Stops listening, before any other request. */
+void wait_stop(struct single *single);
+
+/* How long the last known holder may still come back, in ms, for the next request. */
+int64_t wait_hold_off(struct single *single);
+
+/* Adds to a request to acquire what request.replicas asks for. */
+void wait_replicas_ask(const struct single *single, struct call *call, struct deadline deadline);
+
+/* After the answer to it: waits for the replicas. A grant that too few of them have is given back:
+ * LOCK_UNREPLICATED. */
+void wait_replicas_handle(
+	struct single *single, struct deadline deadline, struct lock_answer *answer);
 
 #endif

@@ -1,4 +1,4 @@
-#include "redis/single/take.h"
+#include "redis/single/single.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,10 +7,6 @@
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
-#include "redis/single/release.h"
-#include "redis/single/single.h"
-#include "redis/single/wait.h"
-#include "redis/single/wait_replicas.h"
 
 #define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */

@@ -4,7 +4,7 @@
  * server a tenth of a script's. Whatever a look finds that is not as it was, the answer is to
  * ask again with the old ticket.
  */
-#include "redis/single/wait.h"
+#include "redis/single/single.h"
 
 #include <bsd/string.h>
 #include <inttypes.h>
@@ -17,7 +17,6 @@
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/single/deadlock.h"
-#include "redis/single/single.h"
 
 #define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
 #define LISTEN_MS     20000 /* at most, between two looks */
