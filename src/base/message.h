@@ -5,8 +5,7 @@
  * characters that come from elsewhere are made visible. Set up once, before the keeper is forked;
  * then any thread.
  */
-#ifndef DLOCK_BASE_MESSAGE_H
-#define DLOCK_BASE_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ bool message_shows(enum message_level level);
 
 void message_say(enum message_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-
-#endif

@@ -1,6 +1,5 @@
 /* What the commands that take a lock have in common: its request, and what is said in the end. */
-#ifndef DLOCK_COMMANDS_TAKE_LOCK_H
-#define DLOCK_COMMANDS_TAKE_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ void take_lock_announce(const struct server *server);
 
 /* One line on how it went, where it is worth one and was not said when it happened. */
 void take_lock_say(const struct outcome *outcome, const struct options *options);
-
-#endif

@@ -1,6 +1,5 @@
 /* Who holds a lock, in words. */
-#ifndef DLOCK_LOCK_HOLDER_H
-#define DLOCK_LOCK_HOLDER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ const char *holder_describe(
 
 /* Says with -v what there is to say of a grant. */
 void holder_say_grant(const struct lock_answer *answer);
-
-#endif

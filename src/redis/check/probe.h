@@ -1,6 +1,5 @@
 /* One server that `dlock check` looks at: asking it, and telling what is found. */
-#ifndef DLOCK_REDIS_CHECK_PROBE_H
-#define DLOCK_REDIS_CHECK_PROBE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -54,5 +53,3 @@ bool latency_check(struct probe *probe);
 
 /* Takes a lock for trial, reports, and leaves nothing behind. */
 void scripts_check(struct probe *probe);
-
-#endif

@@ -1,6 +1,5 @@
 /* One plain command over a connection on which nothing is under way, and its reply. */
-#ifndef DLOCK_REDIS_LINK_COMMAND_H
-#define DLOCK_REDIS_LINK_COMMAND_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ struct reply;
  */
 enum io_result command_call(struct connection *connection, struct reply **reply, size_t count,
 	const char *const *words, struct deadline deadline, struct failure *failure);
-
-#endif

@@ -3,8 +3,7 @@
  * patience given. The only part that includes hiredis, of which it uses the parser of replies.
  * A connection belongs to one thread at a time; after fork() to one process.
  */
-#ifndef DLOCK_REDIS_LINK_CONNECTION_H
-#define DLOCK_REDIS_LINK_CONNECTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,5 +87,3 @@ bool reply_is_nil(const struct reply *reply);
 size_t reply_count(const struct reply *reply);
 const struct reply *reply_at(const struct reply *reply, size_t index);
 void reply_free(struct reply *reply);
-
-#endif

@@ -3,8 +3,7 @@
  * no connection, in the same write as the first request where that is safe. Which server that is
  * may change meanwhile: in a Cluster, behind Sentinels (route.h).
  */
-#ifndef DLOCK_REDIS_LINK_LINK_H
-#define DLOCK_REDIS_LINK_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -85,5 +84,3 @@ enum io_result link_handle_error(struct link *link, const char *text, struct fai
 /* Both. A connection from before that turns out to be broken is replaced, once. */
 enum io_result link_call(struct link *link, struct call *call, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
-
-#endif

@@ -3,8 +3,7 @@
  * what is under way on the same connection, so the server does it in that order, whenever it does;
  * replies are taken as they come. A peer belongs to one thread at a time.
  */
-#ifndef DLOCK_REDIS_LINK_PEER_H
-#define DLOCK_REDIS_LINK_PEER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -99,5 +98,3 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply);
  * passed over. What has come is there to be taken (peer_take) even when time is up; patience as in
  * deadline_wait. */
 enum deadline_end peers_wait(struct peer *peers, size_t count, struct deadline *deadline);
-
-#endif

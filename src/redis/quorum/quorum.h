@@ -6,8 +6,7 @@
  * that majority (confirm.lua); a majority of confirmations is the grant. HACKING says why that is
  * right. An attempt that failed is taken back, and the next one has another token.
  */
-#ifndef DLOCK_REDIS_QUORUM_QUORUM_H
-#define DLOCK_REDIS_QUORUM_QUORUM_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -241,5 +240,3 @@ void quorum_stop_listening(struct quorum *quorum);
 /* --- quorum_list.c --- */
 
 extern const struct lock_list_ops quorum_list_ops;
-
-#endif

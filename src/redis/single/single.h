@@ -2,8 +2,7 @@
  * waits, renew.c extends it, release.c gives it back and hands it on, force.c breaks it,
  * wait_replicas.c waits for replicas, deadlock.c finds waits that never end, list.c looks at locks.
  */
-#ifndef DLOCK_REDIS_SINGLE_SINGLE_H
-#define DLOCK_REDIS_SINGLE_SINGLE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -148,5 +147,3 @@ void wait_replicas_ask(const struct single *single, struct call *call, struct de
  * LOCK_UNREPLICATED. */
 void wait_replicas_handle(
 	struct single *single, struct deadline deadline, struct lock_answer *answer);
-
-#endif
