@@ -41,8 +41,6 @@ struct status_live {
 	bool quit, gone;            /* wanted; the terminal is */
 };
 
-/* --- What happens meanwhile ------------------------------------------------------------------ */
-
 /* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a
  * terminal is no pipe, and a message that nobody reads is lost, no more. What is ignored (nohup)
  * stays so: a signalfd would get it. */
@@ -146,8 +144,6 @@ static bool goes_on(const struct status_live *watch)
 	return watch->end == 0 && !watch->quit && !watch->gone;
 }
 
-/* --- Frames ---------------------------------------------------------------------------------- */
-
 /* Cut to the width. */
 static void print_line(struct status_live *watch, enum color color, char text[static LINE_SIZE])
 {
@@ -242,8 +238,6 @@ static void run(struct status_live *watch)
 			pause_until(watch, next);
 	}
 }
-
-/* --------------------------------------------------------------------------------------------- */
 
 static bool open_all(struct status_live *watch, struct failure *failure)
 {

@@ -80,8 +80,6 @@ bool server_read_number(const char *text, int least, int most, int *out)
 	return error == NULL;
 }
 
-/* --- The hosts ----------------------------------------------------------------------------- */
-
 /* An address of IPv6, perhaps with a zone: fe80::1%25eth0 (RFC 6874). */
 static bool read_ipv6(const struct server_reading *reading, char *text, char **host)
 {
@@ -168,8 +166,6 @@ bool server_read_hosts(const struct server_reading *reading, int port, bool list
 	}
 	return true;
 }
-
-/* --- The query ------------------------------------------------------------------------------ */
 
 static const struct parameter {
 	const char *name;

@@ -20,8 +20,6 @@ const char *status_json_mode(const struct lock_view *view, enum lock_mode mode)
 	return view != NULL && view->foreign ? "foreign" : words[mode];
 }
 
-/* --- JSON ---------------------------------------------------------------------------------- */
-
 static json_t *clean_string(const char *text)
 {
 	char *copy = strdup(text);

@@ -12,16 +12,12 @@
 #include "redis/link/place.h"
 #include "redis/redis_url.h"
 
-/* --- One server ------------------------------------------------------------------------------ */
-
 static void look_at(struct probe *probe)
 {
 	if (settings_check(probe) && latency_check(probe) && rights_check(probe))
 		scripts_check(probe);
 	link_close(&probe->link);
 }
-
-/* --- Several --------------------------------------------------------------------------------- */
 
 /* A server of a list as one of its own. */
 static bool pick(

@@ -24,8 +24,6 @@ static bool is(const struct probe *probe, const char *key, const char *wanted)
 	return found && strcmp(found, wanted) == 0;
 }
 
-/* --- Which server ---------------------------------------------------------------------------- */
-
 static void judge_version(struct probe *probe)
 {
 	char redis[SERVER_INFO_SIZE], valkey[SERVER_INFO_SIZE];
@@ -210,8 +208,6 @@ static void judge_replicas(struct probe *probe)
 			"%" PRId64 ": a failover loses the grants that none of them has yet",
 			replicas);
 }
-
-/* --------------------------------------------------------------------------------------------- */
 
 /* What is refused is then not known. */
 static bool learn(struct probe *probe, struct failure *failure)

@@ -158,8 +158,6 @@ int connection_fd(const struct connection *connection)
 	return connection->fd;
 }
 
-/* --- Out ------------------------------------------------------------------------------------ */
-
 static bool make_room(struct connection *connection, size_t more)
 {
 	size_t size = connection->out_size == 0 ? OUT_FIRST : connection->out_size;
@@ -261,8 +259,6 @@ enum io_result connection_flush(
 	connection->out_length = connection->out_sent = 0;
 	return IO_OK;
 }
-
-/* --- In ------------------------------------------------------------------------------------- */
 
 static enum io_result fail_nonsense(const struct connection *connection, struct failure *failure)
 {

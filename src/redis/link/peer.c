@@ -22,8 +22,6 @@ void peer_open(struct peer *peer, const struct server *list, size_t which)
 	peer->link.server = &peer->server;
 }
 
-/* --- Connecting ----------------------------------------------------------------------------- */
-
 void peer_forget(struct peer *peer)
 {
 	link_drop(&peer->link);
@@ -122,8 +120,6 @@ bool peer_takes_requests(const struct peer *peer)
 	return peer->server.db == 0 || link->handshake.due == 0;
 }
 
-/* --- Out ------------------------------------------------------------------------------------ */
-
 void peer_flush(struct peer *peer)
 {
 	struct deadline none = {.cancel_fd = -1};
@@ -167,8 +163,6 @@ bool peer_command(struct peer *peer, struct peer_due what, const char *const *wo
 	return sent(peer, what, connection_append(peer->link.connection, count, words, lengths));
 }
 
-/* --- In ------------------------------------------------------------------------------------- */
-
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 {
 	struct link *link = &peer->link;
@@ -199,8 +193,6 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 	}
 	return false;
 }
-
-/* --- All of them ---------------------------------------------------------------------------- */
 
 /* One of which nothing is awaited would be ready all the time once it has closed, or has said more
  * than it was asked. */

@@ -8,8 +8,6 @@
 #include "base/number.h"
 #include "redis/script/script.h"
 
-/* --- Tokens --------------------------------------------------------------------------------- */
-
 void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token)
 {
 	char *at = stpcpy(stpcpy(token, quorum->request.self.host), ":");
@@ -34,8 +32,6 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 	return keys_make(&quorum->keys, request->prefix, request->name, quorum->lock.token) ||
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
 }
-
-/* --- The rest ------------------------------------------------------------------------------- */
 
 bool quorum_refuse_many(const struct server *server, struct failure *failure)
 {

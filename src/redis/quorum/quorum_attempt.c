@@ -6,8 +6,6 @@
 
 #include "redis/script/script.h"
 
-/* --- An attempt ----------------------------------------------------------------------------- */
-
 void quorum_send_out(struct quorum *quorum)
 {
 	for (size_t i = 0; i < quorum->count; i++) {
@@ -77,8 +75,6 @@ void quorum_step_back(struct quorum *quorum)
 	quorum_collect(quorum);
 	quorum->asked = false;
 }
-
-/* --- Asking --------------------------------------------------------------------------------- */
 
 static bool may_promise(const struct vote *vote, const struct peer *peer)
 {

@@ -15,8 +15,6 @@
 #define PAUSE_MOST   NANOS_PER_SEC
 #define TRIES_MOST   10 /* in a row, while nobody has the lock */
 
-/* --- The answer ----------------------------------------------------------------------------- */
-
 static bool is_decided(const struct quorum *quorum)
 {
 	size_t open = quorum_count_open(quorum), needed = quorum->majority;

@@ -45,8 +45,6 @@ struct listing {
 	size_t entry_count;
 };
 
-/* --- Asking --------------------------------------------------------------------------------- */
-
 static void *ask(void *argument)
 {
 	struct witness *witness = argument;
@@ -312,8 +310,6 @@ static bool show_lock(const struct listing *listing, const struct entry *entries
 	free(waiters);
 	return true;
 }
-
-/* --- All of it ------------------------------------------------------------------------------ */
 
 static int compare_entries(const void *a, const void *b)
 {

@@ -10,8 +10,6 @@
 #define RELEASE_SHARE (10 * NANOS_PER_MS) /* as QUORUM_SHARE: the end of a run waits for it */
 #define FORCE_SHARE   (200 * NANOS_PER_MS)
 
-/* --- Release -------------------------------------------------------------------------------- */
-
 /* To whom it can be sent now. Nothing can have come of a request that is not sent yet, and must
  * not: so that is forgotten. Behind what is not answered the release goes in full, as nobody may be
  * there any more to send it again. */
@@ -180,8 +178,6 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 	memcpy(answer->inside, quorum->scratch.inside, sizeof(answer->inside));
 	forget(quorum);
 }
-
-/* --- Force ---------------------------------------------------------------------------------- */
 
 /* The one who had it on most of those that answer, perhaps of several. */
 static void report_broken(struct quorum *quorum,

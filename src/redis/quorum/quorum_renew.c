@@ -44,8 +44,6 @@ void quorum_dial(struct quorum *quorum, size_t which)
 	peer_connect(&quorum->peers[which]);
 }
 
-/* --- Watching ------------------------------------------------------------------------------- */
-
 static nanos mend_after(struct quorum *quorum)
 {
 	nanos most = quorum->request.ttl_ms * NANOS_PER_MS / 3;
@@ -98,8 +96,6 @@ void quorum_unwatch(struct quorum *quorum)
 	close(quorum->mend);
 	quorum->watch = quorum->mend = -1;
 }
-
-/* --- Renew ---------------------------------------------------------------------------------- */
 
 /* A renewal that is still under way counts from when it was sent; once it is answered there is
  * another. A server that is silent for long is left behind: its connection may be dead. One that is

@@ -11,8 +11,6 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-/* --- Replies -------------------------------------------------------------------------------- */
-
 static void refuse(struct vote *vote, const struct failure *failure)
 {
 	vote->kind = VOTE_NO;

@@ -8,8 +8,6 @@
 
 #include "redis/script/replies.h"
 
-/* --- Counting ------------------------------------------------------------------------------- */
-
 size_t quorum_count(const struct quorum *quorum, enum vote_kind kind)
 {
 	size_t count = 0;
@@ -64,8 +62,6 @@ nanos quorum_proved_at(const struct quorum *quorum)
 	qsort(moments, quorum->count, sizeof(moments[0]), compare_nanos);
 	return moments[quorum->majority - 1];
 }
-
-/* --- What follows --------------------------------------------------------------------------- */
 
 /* Why a server does not count; code EXIT_DONE: it does, or may. */
 static const struct failure *find_fault(const struct quorum *quorum, size_t which)

@@ -38,8 +38,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result)
 	return clock_now() < deadline.until;
 }
 
-/* --- Tokens --------------------------------------------------------------------------------- */
-
 bool single_set_token(struct single *single, const char *token, struct failure *failure)
 {
 	strlcpy(single->lock.token, token, sizeof(single->lock.token));
@@ -59,8 +57,6 @@ bool single_new_token(struct single *single, struct failure *failure)
 	token_make(&single->request.self, token);
 	return single_set_token(single, token, failure);
 }
-
-/* --- Acquire -------------------------------------------------------------------------------- */
 
 int64_t single_ttl_ms(const struct single *single)
 {
@@ -88,8 +84,6 @@ bool single_is_to_be_kept(nanos *kept_at)
 	*kept_at = now;
 	return true;
 }
-
-/* --- The rest ------------------------------------------------------------------------------- */
 
 bool single_by_token(const struct single *single)
 {

@@ -47,8 +47,6 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* --- What is known -------------------------------------------------------------------------- */
-
 static void record_expiry(struct wait_state *waiting, int64_t left_ms)
 {
 	waiting->look_at = left_ms < 0 ? NANOS_NEVER : after_ms(left_ms) + LOOK_AFTER;
@@ -107,8 +105,6 @@ void wait_stop(struct single *single)
 	single->waiting.stage = WAIT_REST;
 	single->waiting.moved = false;
 }
-
-/* --- Commands ------------------------------------------------------------------------------- */
 
 static bool append(struct single *single, size_t count, const char *first, const char *second,
 	const char *third)
@@ -210,8 +206,6 @@ static enum io_result listen(
 	       append(single, 3, "BLPOP", single->keys.wake, timeout);
 	return flush(single, done, WAIT_LEASE, deadline, failure);
 }
-
-/* --- Replies -------------------------------------------------------------------------------- */
 
 /* What comes next after a reply; IO_CLOSED: drop the connection and ask again. */
 static enum io_result handle_lease(struct single *single, const struct reply *reply)
