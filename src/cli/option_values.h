@@ -28,5 +28,3 @@ OPTION_SETTER(option_set_id);       /* const char * that name_id_fault() passes 
 OPTION_SETTER(option_set_choice);   /* unsigned: the index in row->choices */
 OPTION_SETTER(option_set_signal);   /* int: TERM, SIGTERM, 15, RTMIN+1 */
 OPTION_SETTER(option_set_server);   /* struct server *; frees the one before */
-
-#undef OPTION_SETTER
