@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct failure;
+
 enum message_level {
 	MESSAGE_ERROR = 0,   /* why dlock ends; silent with -qq */
 	MESSAGE_WARNING = 1, /* silent with -q; the busy line too */
@@ -28,6 +30,9 @@ void message_name(const char *name);
 void message_divert(bool (*write)(const char *line, size_t length, void *context), void *context);
 
 bool message_shows(enum message_level level);
+
+/* Says why dlock ends, and returns the exit code for it. */
+int message_failure(const struct failure *failure);
 
 void message_say(enum message_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -15,3 +15,8 @@ char *number_write_unsigned(char *at, uint64_t number);
 
 /* The same in 16 hexadecimal digits: 17 bytes. */
 char *number_write_hex(char *at, uint64_t number);
+
+int64_t number_least(int64_t a, int64_t b);
+
+/* For qsort(3): of int64_t, the least first. */
+int number_compare(const void *a, const void *b);

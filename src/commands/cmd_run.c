@@ -65,10 +65,8 @@ int cmd_run(const struct options *options)
 	struct failure failure;
 	struct report report;
 
-	if (!report_open(&report, options, &failure)) {
-		message_say(MESSAGE_ERROR, "%s", failure.text);
-		return (int)failure.code;
-	}
+	if (!report_open(&report, options, &failure))
+		return message_failure(&failure);
 	run(options, &outcome);
 	return take_lock_end(&outcome, options, &report);
 }

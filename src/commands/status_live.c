@@ -265,9 +265,8 @@ int status_watch(const struct options *options)
 	static char frame[FRAME_SIZE];
 
 	if (!open_all(&watch, &failure)) {
-		message_say(MESSAGE_ERROR, "%s", failure.text);
 		close_all(&watch);
-		return (int)failure.code;
+		return message_failure(&failure);
 	}
 	/* A frame is one write, or it would flicker. */
 	setvbuf(stdout, frame, _IOFBF, sizeof(frame));

@@ -59,7 +59,7 @@ static int single_watch_fd(const struct lock *lock)
 	return link->connection && !link->waiting ? connection_fd(link->connection) : -1;
 }
 
-static bool redis_check(const struct server *server, const struct lock_request *request,
+bool redis_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
 {

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "base/duration.h"
-#include "redis/link/connection.h"
 
 #define CLOCK_MOST (INT64_C(1) << 32) /* seconds: what a server says may be anything */
 #define TRIPS      10

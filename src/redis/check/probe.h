@@ -6,6 +6,7 @@
 #include "lock/lock.h"
 #include "lock/lock_check.h"
 #include "redis/check/server_info.h"
+#include "redis/link/connection.h"
 #include "redis/link/link.h"
 
 #define PROBE_LIMIT  (5 * NANOS_PER_SEC) /* for each answer */
@@ -34,7 +35,7 @@ void probe_report(struct probe *probe, const char *subject, enum lock_verdict ve
 /* Sends count commands, then reads as many replies, which may be errors; reply_free() with each.
  * False with failure: none was read. */
 struct probe_command {
-	const char *words[8]; /* ends with NULL, if it is shorter */
+	const char *words[WORDS_MOST]; /* ends with NULL, if it is shorter */
 };
 bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
 	struct reply **replies, struct failure *failure);

@@ -9,7 +9,6 @@
 
 #include "net/server.h"
 #include "redis/keys.h"
-#include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 
 #define NAME  "" /* stands for the key */

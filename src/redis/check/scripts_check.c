@@ -7,7 +7,6 @@
 #include "lock/trial.h"
 #include "net/server.h"
 #include "redis/keys.h"
-#include "redis/link/connection.h"
 #include "redis/script/script.h"
 
 /* Whatever was reached, nothing of it stays. */

@@ -207,6 +207,15 @@ bool connection_append(struct connection *connection, size_t count, const char *
 	return true;
 }
 
+bool connection_append_words(struct connection *connection, size_t count, const char *const *words)
+{
+	size_t lengths[WORDS_MOST], found = 0;
+
+	for (; found < count && words[found]; found++)
+		lengths[found] = strlen(words[found]);
+	return connection_append(connection, found, words, lengths);
+}
+
 static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
 {
 	if (connection->tls)

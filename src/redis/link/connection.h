@@ -12,6 +12,8 @@
 #include "base/deadline.h"
 #include "net/io_result.h"
 
+#define WORDS_MOST 8
+
 struct connection;
 struct endpoint;
 struct failure;
@@ -36,6 +38,9 @@ void connection_close(struct connection *connection);
 /* Puts a command into the buffer; text of any bytes. False: out of memory. */
 bool connection_append(struct connection *connection, size_t count, const char *const *words,
 	const size_t *lengths);
+
+/* The same of plain words, which stop early at NULL; WORDS_MOST at most. */
+bool connection_append_words(struct connection *connection, size_t count, const char *const *words);
 
 /* Sends what is in the buffer. A server that closed before it read all may have said why: so that
  * is left to connection_read, and IO_OK here. */

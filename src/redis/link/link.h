@@ -24,22 +24,16 @@ struct link {
 	struct connection *connection; /* owned; NULL: none */
 	struct lookup *lookup;         /* owned */
 	struct route route;
-	nanos named_at; /* when Sentinels named the server */
-	nanos sent_at;  /* before the last request left, in full or again in full */
-	unsigned dials; /* how often it has connected */
-	union {
-		struct handshake handshake; /* of the connection */
-		struct {                    /* the same by the names that single/ has for it */
-			int handshakes;
-			struct failure refusal;
-		};
-	};
-	bool waiting;  /* a reply to a request is still to come */
-	bool owes;     /* the reply to the WAIT behind it is */
-	bool heard;    /* something came over this connection */
-	bool borrowed; /* it is for one request only, after ASKING */
-	bool moving;   /* the last request came while its slot moves */
-	bool landed;   /* the greeting was refused, but the request behind it was not */
+	nanos named_at;             /* when Sentinels named the server */
+	nanos sent_at;              /* before the last request left, in full or again in full */
+	unsigned dials;             /* how often it has connected */
+	struct handshake handshake; /* of the connection */
+	bool waiting;               /* a reply to a request is still to come */
+	bool owes;                  /* the reply to the WAIT behind it is */
+	bool heard;                 /* something came over this connection */
+	bool borrowed;              /* it is for one request only, after ASKING */
+	bool moving;                /* the last request came while its slot moves */
+	bool landed; /* the greeting was refused, but the request behind it was not */
 };
 
 /* The name of the server in messages. */

@@ -154,13 +154,9 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 
 bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count)
 {
-	size_t lengths[3];
-
 	if (!peer_takes_requests(peer))
 		return false;
-	for (size_t i = 0; i < count; i++)
-		lengths[i] = strlen(words[i]);
-	return sent(peer, what, connection_append(peer->link.connection, count, words, lengths));
+	return sent(peer, what, connection_append_words(peer->link.connection, count, words));
 }
 
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)

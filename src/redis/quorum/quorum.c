@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "redis/script/script.h"
 
 void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token)
 {
@@ -37,21 +36,6 @@ bool quorum_refuse_many(const struct server *server, struct failure *failure)
 {
 	return failure_set(failure, EXIT_USAGE, "more than %d servers in the server URL '%s'",
 		PEERS_MOST, server->text);
-}
-
-int64_t quorum_ttl_ms(const struct quorum *quorum)
-{
-	const struct lock_request *request = &quorum->request;
-	int64_t left = request->at_least_ms;
-
-	if (quorum->granted_at != 0)
-		left -= (clock_now() - quorum->granted_at) / NANOS_PER_MS;
-	return left > request->ttl_ms ? left : request->ttl_ms;
-}
-
-int64_t quorum_least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
 }
 
 void quorum_leave(struct lock *lock)

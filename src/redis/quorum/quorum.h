@@ -122,16 +122,11 @@ bool quorum_refuse_many(const struct server *server, struct failure *failure);
 /* Token and keys of the last attempt, whichever process began it. False: out of memory. */
 bool quorum_sync(struct quorum *quorum, struct failure *failure);
 
-/* How long a server is to keep the lock from now on, in ms. */
-int64_t quorum_ttl_ms(const struct quorum *quorum);
-
 /* Until when quorum_wait is to wait, where there is no place in the queues. */
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
 
 /* The token of an attempt, by its number. */
 void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token);
-
-int64_t quorum_least(int64_t a, int64_t b);
 
 /* struct lock_service's: also before another attempt, after a child has used the connections. */
 void quorum_leave(struct lock *lock);
@@ -210,9 +205,6 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 /* Begins to watch the connections there are, and ends it: see lock_watch_fd. */
 void quorum_watch(struct quorum *quorum);
 void quorum_unwatch(struct quorum *quorum);
-
-/* Whether a token is all that is known: what was acquired detached, by another process. */
-bool quorum_by_token(const struct quorum *quorum);
 
 /* LOCK_LOST. */
 void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer);

@@ -1,10 +1,7 @@
 /* An attempt at a lock on a quorum, up to where it is under way; and taking it back. */
-
 #include "redis/quorum/quorum.h"
 
 #include <string.h>
-
-#include "redis/script/script.h"
 
 void quorum_send_out(struct quorum *quorum)
 {

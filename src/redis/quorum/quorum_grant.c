@@ -1,14 +1,13 @@
 /* An attempt at a lock on a quorum, from where it is under way: promises, confirmations, and the
  * next one. */
-
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/number.h"
 #include "redis/script/replies.h"
-#include "redis/script/script.h"
 
 #define ATTEMPT_MOST (5 * NANOS_PER_SEC)
 #define PAUSE_LEAST  (5 * NANOS_PER_MS)
@@ -33,7 +32,7 @@ static bool is_decided(const struct quorum *quorum)
 
 static nanos longest_attempt(const struct quorum *quorum)
 {
-	return quorum_least(ATTEMPT_MOST, quorum->request.ttl_ms * NANOS_PER_MS / 2);
+	return number_least(ATTEMPT_MOST, quorum->request.ttl_ms * NANOS_PER_MS / 2);
 }
 
 /* Until when the slower ones are waited for once the faster ones have answered. */
@@ -47,9 +46,9 @@ static struct deadline share_limit(const struct quorum *quorum, int tries, struc
 		if (QUORUM_SHARE_TIMES * took > share)
 			share = QUORUM_SHARE_TIMES * took;
 	}
-	share = quorum_least(longest_attempt(quorum), share << tries);
-	deadline.until = quorum_least(deadline.until, quorum->asked_at + share);
-	deadline.least = quorum_least(deadline.least, QUORUM_SHARE);
+	share = number_least(longest_attempt(quorum), share << tries);
+	deadline.until = number_least(deadline.until, quorum->asked_at + share);
+	deadline.least = number_least(deadline.least, QUORUM_SHARE);
 	return deadline;
 }
 
@@ -60,7 +59,7 @@ static struct deadline attempt_limit(
 {
 	if (quorum_count(quorum, VOTE_BUSY) > 0)
 		return share_limit(quorum, tries, deadline);
-	deadline.until = quorum_least(deadline.until, quorum->asked_at + longest_attempt(quorum));
+	deadline.until = number_least(deadline.until, quorum->asked_at + longest_attempt(quorum));
 	return deadline;
 }
 

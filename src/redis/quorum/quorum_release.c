@@ -1,11 +1,9 @@
 /* Giving a lock on a quorum back, and breaking it. */
-
 #include "redis/quorum/quorum.h"
 
 #include <string.h>
 
 #include "redis/script/replies.h"
-#include "redis/script/script.h"
 
 #define RELEASE_SHARE (10 * NANOS_PER_MS) /* as QUORUM_SHARE: the end of a run waits for it */
 #define FORCE_SHARE   (200 * NANOS_PER_MS)
@@ -65,7 +63,7 @@ static bool is_over(struct quorum *quorum, struct lock_answer *answer)
 	size_t lost = quorum_count_word(quorum, WORD_NO);
 
 	answer->result = LOCK_RELEASED;
-	if (quorum->fence == 0 && !quorum_by_token(quorum))
+	if (quorum->fence == 0 && !single_by_token(&quorum->request))
 		return count_left(quorum) == 0 || released + gone + lost >= quorum->majority;
 	if (released >= quorum->majority)
 		return true;
@@ -128,7 +126,8 @@ static void prepare(struct quorum *quorum, const struct release_terms *release_t
 		vote->release_sent = false;
 		vote->dialed_at = 0;
 		/* A child may have asked those that this process could not. */
-		vote->touched |= (quorum->child || quorum_by_token(quorum)) && quorum->asked;
+		vote->touched |=
+			(quorum->child || single_by_token(&quorum->request)) && quorum->asked;
 	}
 }
 
@@ -156,7 +155,7 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 		look_after(quorum);
 		if (is_over(quorum, answer))
 			break;
-		if (quorum_by_token(quorum) && quorum_is_refused(quorum)) {
+		if (single_by_token(&quorum->request) && quorum_is_refused(quorum)) {
 			answer->result = LOCK_FAILED;
 			quorum_explain(quorum, &answer->failure);
 			return;

@@ -1,26 +1,17 @@
 /* Having a lock on a quorum: extending it, and watching over its connections. */
-
 #include "redis/quorum/quorum.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "redis/script/replies.h"
-#include "redis/script/script.h"
-
 #define MEND_FIRST                                                                                 \
 	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
-
-bool quorum_by_token(const struct quorum *quorum)
-{
-	return quorum->request.detached && quorum->request.token;
-}
 
 void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer)
 {
 	answer->result = LOCK_LOST;
 	quorum->lost = true;
-	if (quorum_by_token(quorum))
+	if (single_by_token(&quorum->request))
 		failure_set(&answer->failure, EXIT_BUSY,
 			"not held with this token on a majority of the servers: it is wrong, has "
 			"expired, was given back, or is that of a holder that still runs");
@@ -196,7 +187,7 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 		}
 		end = peers_wait(quorum->peers, quorum->count, &deadline);
 	}
-	if (quorum_by_token(quorum) && answer->result == LOCK_GRANTED)
+	if (single_by_token(&quorum->request) && answer->result == LOCK_GRANTED)
 		renew_the_rest(quorum, began);
 	quorum_watch(quorum);
 }

@@ -1,5 +1,4 @@
 /* What the servers of a quorum say. */
-
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
@@ -9,7 +8,6 @@
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/script/replies.h"
-#include "redis/script/script.h"
 
 static void refuse(struct vote *vote, const struct failure *failure)
 {

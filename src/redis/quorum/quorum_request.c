@@ -1,7 +1,7 @@
 /* What the servers of a quorum are asked: a row per kind of request. */
-
 #include "redis/quorum/quorum.h"
 
+#include "base/number.h"
 #include "redis/script/script.h"
 
 #define LEASE_MS     2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
@@ -27,7 +27,7 @@ static void write_acquire(struct quorum *quorum, const struct vote *vote, struct
 	call_add_number(call, single_settle(request));
 	call_add_number(call, (int64_t)quorum->count);
 	call_add(call, quorum->waiter);
-	call_add_number(call, quorum_least(request->ttl_ms, TENTATIVE_MS));
+	call_add_number(call, number_least(request->ttl_ms, TENTATIVE_MS));
 }
 
 static void write_confirm(struct quorum *quorum, const struct vote *vote, struct call *call)
@@ -35,7 +35,7 @@ static void write_confirm(struct quorum *quorum, const struct vote *vote, struct
 	(void)vote;
 	call_begin(call, &script_confirm, &quorum->keys, quorum->lock.token);
 	call_add_number(call, (int64_t)quorum->fence);
-	call_add_number(call, quorum_ttl_ms(quorum));
+	call_add_number(call, single_ttl_ms(&quorum->request, quorum->granted_at));
 	call_add_number(call, quorum->ticket);
 	call_add(call, quorum->text);
 	call_add(call, quorum->waiter);
@@ -46,7 +46,7 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	const struct around *around = &quorum->around;
 	bool inside = around->token[0] != '\0';
 
-	if (quorum_by_token(quorum)) {
+	if (single_by_token(&quorum->request)) {
 		call_begin(call, &script_detached_renew, &quorum->keys, quorum->lock.token);
 		call_add_number(call, quorum->request.ttl_ms);
 		return;
@@ -54,7 +54,7 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	owner_record_write(quorum->who, quorum->mode, vote->since_us, quorum->text);
 	call_begin(call, &script_renew, &quorum->keys, quorum->lock.token);
 	call_add(call, quorum->mode);
-	call_add_number(call, quorum_ttl_ms(quorum));
+	call_add_number(call, single_ttl_ms(&quorum->request, quorum->granted_at));
 	call_add_number(call, (int64_t)quorum->fence);
 	call_add_number(call, (int64_t)quorum->fence);
 	/* Once the one around ours has ended, the lock is shown as ours. */
@@ -93,7 +93,7 @@ static void write_release(struct quorum *quorum, const struct vote *vote, struct
 	bool inside = quorum->around.token[0] != '\0';
 	struct release_terms terms = quorum->release_terms;
 
-	if (quorum_by_token(quorum)) {
+	if (single_by_token(&quorum->request)) {
 		call_begin(call, &script_detached_release, &quorum->keys, quorum->lock.token);
 		call_add(call, "");
 		return;

@@ -8,10 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "redis/check/server_check.h"
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"
-#include "redis/script/script.h"
 
 static void quorum_close(struct lock *lock)
 {
@@ -106,13 +104,6 @@ static const struct lock_lack lacks[] = {
 	{0},
 };
 
-static bool quorum_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
-{
-	return server_check(server, &redis_service, request, take, context, failure);
-}
-
 /* None is ever handed the lock: a waiter is woken, and tries. */
 static const struct lock_overlap quorum_overlap = {
 	.ask = quorum_ask,
@@ -138,7 +129,7 @@ const struct lock_service quorum_service = {
 	.wait = quorum_wait,
 	.watch_fd = quorum_watch_fd,
 	.force = quorum_force,
-	.check = quorum_check,
+	.check = redis_check,
 	.list = &quorum_list_ops,
 	.overlap = &quorum_overlap,
 };

@@ -1,11 +1,11 @@
 /* What follows from what the servers of a quorum say. */
-
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "redis/script/replies.h"
 
 size_t quorum_count(const struct quorum *quorum, enum vote_kind kind)
@@ -46,21 +46,14 @@ size_t quorum_count_pending(const struct quorum *quorum)
 	return quorum_count_if(quorum, is_pending);
 }
 
-static int compare_nanos(const void *a, const void *b)
-{
-	nanos one = *(const nanos *)a, other = *(const nanos *)b;
-
-	return (one < other) - (one > other);
-}
-
 nanos quorum_proved_at(const struct quorum *quorum)
 {
 	nanos moments[PEERS_MOST] = {0};
 
 	for (size_t i = 0; i < quorum->count; i++)
 		moments[i] = quorum->votes[i].proved_at;
-	qsort(moments, quorum->count, sizeof(moments[0]), compare_nanos);
-	return moments[quorum->majority - 1];
+	qsort(moments, quorum->count, sizeof(moments[0]), number_compare);
+	return moments[quorum->count - quorum->majority];
 }
 
 /* Why a server does not count; code EXIT_DONE: it does, or may. */
@@ -193,13 +186,6 @@ static size_t find_holder(const struct quorum *quorum, bool claimed, size_t *tim
 	return best;
 }
 
-static int compare_ms(const void *a, const void *b)
-{
-	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-
-	return (one > other) - (one < other);
-}
-
 /* When enough of those that are busy come free by expiry; -1: never by themselves. */
 static int64_t free_in_ms(const struct quorum *quorum)
 {
@@ -214,7 +200,7 @@ static int64_t free_in_ms(const struct quorum *quorum)
 	}
 	if (count == 0)
 		return 0;
-	qsort(moments, count, sizeof(moments[0]), compare_ms);
+	qsort(moments, count, sizeof(moments[0]), number_compare);
 	missing = quorum->majority - quorum_count(quorum, VOTE_GRANTED);
 	if (missing > count)
 		missing = count;
@@ -239,7 +225,7 @@ static int64_t settling_ms(const struct quorum *quorum, int64_t *up_ms)
 	}
 	if (count == 0 || granted + count < quorum->majority)
 		return 0;
-	qsort(moments, count, sizeof(moments[0]), compare_ms);
+	qsort(moments, count, sizeof(moments[0]), number_compare);
 	return granted >= quorum->majority ? moments[0] : moments[quorum->majority - granted - 1];
 }
 

@@ -3,7 +3,6 @@
  * in BLPOP on a list of our own. Whoever gives the lock back wakes the first in the queue of each
  * of them. Who is woken tries; nothing was handed to him, so the rest is settled by an attempt.
  */
-
 #include "redis/quorum/quorum.h"
 
 #include <inttypes.h>

@@ -28,7 +28,7 @@ static void begin_release(
 	const char *around = single->around.token;
 	bool inside = *around != '\0';
 
-	if (single_by_token(single)) {
+	if (single_by_token(&single->request)) {
 		call_begin(call, &script_detached_release, &single->keys, single->lock.token);
 		call_add(call, "");
 		return;
@@ -67,7 +67,7 @@ static bool read_release(
 		replies_read_stay(reply, answer);
 		return true;
 	}
-	if (!single_by_token(single) || !replies_read_denial(reply, answer))
+	if (!single_by_token(&single->request) || !replies_read_denial(reply, answer))
 		return false;
 	/* On the connection before this one the same release may have landed. */
 	if (single->link.dials > 1 && word && strcmp(word, "ended") == 0) {
@@ -115,7 +115,7 @@ static enum io_result release_behind(struct single *single, struct call *call,
 		reply_free(reply);
 	}
 	link->waiting = link->owes = false;
-	link->handshakes = 0;
+	link->handshake.due = 0;
 	if (found)
 		return IO_OK;
 	link_drop(link);
@@ -223,7 +223,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 		if (io == IO_CANCELLED ||
 			(io == IO_FAILED && answer->failure.code != EXIT_UNREACHABLE))
 			return;
-		if (single_by_token(single) && single->link.dials == 0)
+		if (single_by_token(&single->request) && single->link.dials == 0)
 			return;
 		if (!single_pause(deadline, &answer->result))
 			return;

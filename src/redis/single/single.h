@@ -99,11 +99,11 @@ int64_t single_settle(const struct lock_request *request);
 /* Whether the server is to be told, with a renewal, that it must not forget the lock. */
 bool single_is_to_be_kept(nanos *kept_at);
 
-/* How long the server is to keep the lock from now on. */
-int64_t single_ttl_ms(const struct single *single);
+/* How long the server is to keep the lock from now on, in ms. granted_at 0: it was not yet. */
+int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at);
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
-bool single_by_token(const struct single *single);
+bool single_by_token(const struct lock_request *request);
 
 /* False: out of memory. */
 bool single_set_token(struct single *single, const char *token, struct failure *failure);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
@@ -17,7 +16,7 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 
 	call_begin(call, &script_acquire, &single->keys, single->lock.token);
 	call_add(call, single->mode);
-	call_add_number(call, single_ttl_ms(single));
+	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, request->queues ? LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);
@@ -62,7 +61,7 @@ static void take_back(struct single *single, struct deadline deadline)
 {
 	static struct lock_answer unheard; /* large, and seldom needed */
 
-	single->link.refusal.code = EXIT_DONE;
+	single->link.handshake.refusal.code = EXIT_DONE;
 	single_release(&single->lock, NULL, deadline, &unheard);
 	link_drop(&single->link);
 }
@@ -171,7 +170,7 @@ void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 	if (single->request.replicas > 0 && answer->result != LOCK_GRANTED)
 		clean = answer->result == LOCK_BUSY && single->request.queues;
 	link->waiting = link->owes = false;
-	link->handshakes = 0;
+	link->handshake.due = 0;
 	/* Even if only by the child, as with TLS: a node found by a redirect is not in doubt. */
 	link->heard = link->heard || clean;
 	if (!clean || (link->connection && connection_is_stale(link->connection)))

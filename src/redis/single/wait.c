@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "net/server.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
@@ -40,11 +41,6 @@ static int64_t ms_until(nanos moment)
 	nanos left = moment == NANOS_NEVER ? NANOS_NEVER / 2 : moment - clock_now();
 
 	return left <= 0 ? 0 : (left - 1) / NANOS_PER_MS + 1;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
 }
 
 static void record_expiry(struct wait_state *waiting, int64_t left_ms)
@@ -133,11 +129,11 @@ static int64_t listen_ms(const struct wait_state *waiting)
 	int64_t left = ms_until(waiting->look_at);
 
 	if (waiting->told_ms >= 0)
-		return least(waiting->told_ms, LISTEN_MS);
+		return number_least(waiting->told_ms, LISTEN_MS);
 	if (waiting->rank == 0)
-		return least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
+		return number_least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
 	/* The holder may be dead, and all that are ahead as well. */
-	return least(left + waiting->rank * RANK_MS, LISTEN_MS + clock_jitter(LISTEN_MORE));
+	return number_least(left + waiting->rank * RANK_MS, LISTEN_MS + clock_jitter(LISTEN_MORE));
 }
 
 /* First behind a foreign client: looks every second, so as little as will do, until its lock was to
@@ -185,7 +181,8 @@ static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
 	struct wait_state *waiting = &single->waiting;
-	int64_t ms = least(least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
+	int64_t ms = number_least(
+		number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
 		ms_until(deadline.until));
 	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
 	char timeout[32], expiry[32];
