@@ -1,7 +1,6 @@
 #include "base/clock.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>

@@ -2,8 +2,7 @@
  * Time for everything that a lock's safety leans on. CLOCK_BOOTTIME counts suspended time, which
  * CLOCK_MONOTONIC does not (clock_gettime(2), since Linux 2.6.39), and no one can set it.
  */
-#ifndef DLOCK_BASE_CLOCK_H
-#define DLOCK_BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ int clock_timer_set(int timer, nanos when);
 
 /* Takes what the timer has fired, so that it is readable no longer. */
 void clock_timer_clear(int timer);
-
-#endif

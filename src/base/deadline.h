@@ -1,6 +1,5 @@
 /* How long a call that talks to a server may take, and what ends it early. */
-#ifndef DLOCK_BASE_DEADLINE_H
-#define DLOCK_BASE_DEADLINE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -32,5 +31,3 @@ bool deadline_pause(struct deadline deadline, nanos span);
 
 /* The same patience, but for a span from now at most. */
 struct deadline deadline_within(struct deadline deadline, nanos span);
-
-#endif

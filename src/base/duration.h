@@ -1,6 +1,5 @@
 /* Durations as people write them: "1m30s", "2.5", "250ms". Pure. */
-#ifndef DLOCK_BASE_DURATION_H
-#define DLOCK_BASE_DURATION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ bool duration_parse(const char *text, nanos *out);
 /* Writes a span for people, two units at most, into buf: "2m13s", "45s", "3d4h", "120ms" below a
  * second. Returns buf. */
 const char *duration_format(nanos span, char buf[static DURATION_TEXT]);
-
-#endif

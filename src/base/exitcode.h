@@ -2,8 +2,7 @@
  * Every way dlock can end, as in EXIT STATUS of dlock(1). COMMAND may return any of these itself;
  * --report tells them apart. Once a number is here it never changes.
  */
-#ifndef DLOCK_BASE_EXITCODE_H
-#define DLOCK_BASE_EXITCODE_H
+#pragma once
 
 enum exit_code {
 	EXIT_DONE = 0,
@@ -23,5 +22,3 @@ enum exit_code {
 	EXIT_NOT_FOUND = 127,
 	EXIT_SIGNAL_BASE = 128, /* + N when signal N ended COMMAND */
 };
-
-#endif

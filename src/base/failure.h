@@ -1,6 +1,5 @@
 /* How an error travels: set where it happens, said once at the edge. Never holds a secret. */
-#ifndef DLOCK_BASE_FAILURE_H
-#define DLOCK_BASE_FAILURE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ struct failure {
  * Returns false, so that "return failure_set(...)" reads well. */
 bool failure_set(struct failure *failure, enum exit_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-
-#endif

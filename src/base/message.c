@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/failure.h"
 #include "base/system_log.h"
 #include "base/unstuck.h"
 #include "base/utf8.h"
@@ -79,4 +80,10 @@ void message_say(enum message_level level, const char *format, ...)
 	if (!written || message.to_syslog)
 		system_log_send((int)level, text);
 	errno = saved_errno;
+}
+
+int message_failure(const struct failure *failure)
+{
+	message_say(MESSAGE_ERROR, "%s", failure->text);
+	return (int)failure->code;
 }

@@ -5,11 +5,12 @@
  * characters that come from elsewhere are made visible. Set up once, before the keeper is forked;
  * then any thread.
  */
-#ifndef DLOCK_BASE_MESSAGE_H
-#define DLOCK_BASE_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+
+struct failure;
 
 enum message_level {
 	MESSAGE_ERROR = 0,   /* why dlock ends; silent with -qq */
@@ -30,7 +31,8 @@ void message_divert(bool (*write)(const char *line, size_t length, void *context
 
 bool message_shows(enum message_level level);
 
+/* Says why dlock ends, and returns the exit code for it. */
+int message_failure(const struct failure *failure);
+
 void message_say(enum message_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-
-#endif

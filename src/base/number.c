@@ -30,3 +30,15 @@ char *number_write_hex(char *at, uint64_t number)
 	*at = '\0';
 	return at;
 }
+
+int64_t number_least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int number_compare(const void *a, const void *b)
+{
+	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+
+	return (one > other) - (one < other);
+}

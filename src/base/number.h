@@ -2,8 +2,7 @@
  * Numbers as text without printf(3), for what every run does: its machinery is a fifth of what a
  * run would otherwise map of libc, and most of what it costs to make a request. Pure.
  */
-#ifndef DLOCK_BASE_NUMBER_H
-#define DLOCK_BASE_NUMBER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,4 +16,7 @@ char *number_write_unsigned(char *at, uint64_t number);
 /* The same in 16 hexadecimal digits: 17 bytes. */
 char *number_write_hex(char *at, uint64_t number);
 
-#endif
+int64_t number_least(int64_t a, int64_t b);
+
+/* For qsort(3): of int64_t, the least first. */
+int number_compare(const void *a, const void *b);

@@ -1,6 +1,5 @@
 /* What is printed to stdout, and whether it got there. */
-#ifndef DLOCK_BASE_OUTPUT_H
-#define DLOCK_BASE_OUTPUT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -8,5 +7,3 @@ struct failure;
 
 /* Ends what was printed: false with failure EXIT_SYSTEM when stdout did not take all of it. */
 bool output_finish(struct failure *failure);
-
-#endif

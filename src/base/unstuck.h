@@ -3,8 +3,7 @@
  * COMMAND in time. poll(2) alone does not do: another writer may fill the pipe between poll and
  * write, and O_NONBLOCK belongs to the open file, which the caller's programs share.
  */
-#ifndef DLOCK_BASE_UNSTUCK_H
-#define DLOCK_BASE_UNSTUCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ bool unstuck_write(int fd, const char *path, const char *text, size_t length);
 
 /* The same for a socket. */
 bool unstuck_send(int fd, const char *text, size_t length);
-
-#endif

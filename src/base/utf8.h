@@ -1,6 +1,5 @@
 /* Text that may come from anybody: UTF-8 (RFC 3629), and what a terminal must not get. Pure. */
-#ifndef DLOCK_BASE_UTF8_H
-#define DLOCK_BASE_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ bool utf8_is_unsafe(const char *text);
 /* Makes text fit for a terminal, in place: each treacherous character, and each byte that is no
  * UTF-8, becomes a '?'. Returns text. */
 char *utf8_clean(char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* How wide characters are on a terminal, by utf8proc. Not wcwidth(3): that goes by a locale, which
  * may not be there. Pure. */
-#ifndef DLOCK_BASE_UTF8_WIDTH_H
-#define DLOCK_BASE_UTF8_WIDTH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -15,5 +14,3 @@ size_t utf8_width_of_text(const char *text);
  * wider. Of bytes it may need up to 3 more than text has, because of that '…', but never more than
  * size. Returns text. */
 char *utf8_width_cut(char *text, size_t size, size_t columns);
-
-#endif

@@ -1,6 +1,5 @@
 /* An eventfd, by which one thread or process wakes another that polls. */
-#ifndef DLOCK_BASE_WAKEUP_H
-#define DLOCK_BASE_WAKEUP_H
+#pragma once
 
 /* Close-on-exec and non-blocking; -1 with errno. */
 int wakeup_open(void);
@@ -10,5 +9,3 @@ void wakeup_send(int fd);
 
 /* Takes what was rung; whatever the other thread wrote before it rang can be read now. */
 void wakeup_clear(int fd);
-
-#endif

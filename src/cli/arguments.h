@@ -1,6 +1,5 @@
 /* The command line cut into a command, options and operands, by getopt_long(3) and the table. */
-#ifndef DLOCK_CLI_ARGUMENTS_H
-#define DLOCK_CLI_ARGUMENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +31,3 @@ struct arguments {
 bool arguments_read(struct arguments *arguments, const struct command *commands, int argc,
 	char **argv, struct failure *failure);
 void arguments_close(struct arguments *arguments);
-
-#endif

@@ -3,8 +3,7 @@
  * table of them is made elsewhere (commands/commands.c) and passed in; it ends with a NULL word,
  * and its first is what no word means.
  */
-#ifndef DLOCK_CLI_COMMAND_H
-#define DLOCK_CLI_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ struct command {
 	bool (*take)(struct options *options, struct failure *failure); /* reads the operands */
 	int (*run)(const struct options *options);                      /* returns the exit code */
 };
-
-#endif

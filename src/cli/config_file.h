@@ -1,7 +1,6 @@
 /* A configuration file: INI, by inih. Which keys there are, and what they mean, is
  * options_read.c's. */
-#ifndef DLOCK_CLI_CONFIG_FILE_H
-#define DLOCK_CLI_CONFIG_FILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ typedef bool (*config_taker)(
  * of take(). */
 bool config_file_read(const char *path, bool must_exist, bool pardoned, config_taker take,
 	void *context, struct failure *failure);
-
-#endif

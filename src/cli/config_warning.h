@@ -1,6 +1,5 @@
 /* What is worth a warning about how the configuration names a server. */
-#ifndef DLOCK_CLI_CONFIG_WARNING_H
-#define DLOCK_CLI_CONFIG_WARNING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ void config_warning_server(struct config_warning *notice, struct options *option
  * Somebody who locks elsewhere than all others of this host may not know that he does. */
 void config_warning_choice(
 	const struct config_warning *notice, struct options *options, const char *system_file);
-
-#endif

@@ -1,6 +1,5 @@
 /* --help and --version, made from the tables of commands and options. */
-#ifndef DLOCK_CLI_HELP_H
-#define DLOCK_CLI_HELP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool help_show(
 
 /* Prints "dlock VERSION"; else as help_show(). */
 bool help_show_version(struct failure *failure);
-
-#endif

@@ -1,6 +1,5 @@
 /* What stands after the options: each command's own way to read it (struct command's take). */
-#ifndef DLOCK_CLI_OPERANDS_H
-#define DLOCK_CLI_OPERANDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ bool operands_take_status(struct options *options, struct failure *failure);
 
 /* Whether an operand of status is a GLOB rather than a NAME. */
 bool operands_is_glob(const char *operand);
-
-#endif

@@ -1,6 +1,5 @@
 /* An option: a row of the table (option_table.h). */
-#ifndef DLOCK_CLI_OPTION_ROW_H
-#define DLOCK_CLI_OPTION_ROW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,5 +50,3 @@ struct option_row {
 	int64_t least, most;
 	const char *const *choices; /* ends with NULL; the index is stored */
 };
-
-#endif

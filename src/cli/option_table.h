@@ -2,8 +2,7 @@
  * The one table of all options: what the command line, the configuration file, --help and the
  * completions know of them. A new option is a row here and a field in struct options.
  */
-#ifndef DLOCK_CLI_OPTION_TABLE_H
-#define DLOCK_CLI_OPTION_TABLE_H
+#pragma once
 
 #include "cli/option_row.h"
 
@@ -15,5 +14,3 @@ const struct option_row *option_by_name(const char *name);
 
 /* The row with that letter, or NULL. */
 const struct option_row *option_by_letter(int letter);
-
-#endif

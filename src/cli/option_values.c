@@ -47,14 +47,12 @@ static bool read_yes(const char *text, bool *yes, struct failure *failure)
 	return failure_set(failure, EXIT_USAGE, "'%.100s' is neither yes nor no", text);
 }
 
-bool option_set_flag(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_flag)
 {
 	return read_yes(text, field(row, options), failure);
 }
 
-bool option_set_zero(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_zero)
 {
 	bool yes;
 
@@ -65,8 +63,7 @@ bool option_set_zero(const struct option_row *row, const char *text, struct opti
 	return true;
 }
 
-bool option_set_step(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_step)
 {
 	bool yes;
 
@@ -77,8 +74,7 @@ bool option_set_step(const struct option_row *row, const char *text, struct opti
 	return true;
 }
 
-bool option_set_constant(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_constant)
 {
 	bool yes;
 
@@ -89,8 +85,7 @@ bool option_set_constant(const struct option_row *row, const char *text, struct 
 	return true;
 }
 
-bool option_set_duration(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_duration)
 {
 	char bound[DURATION_TEXT];
 	nanos value;
@@ -120,8 +115,7 @@ static bool read_number(
 		"'%.100s' is no number from %" PRId64 " to %" PRId64, text, row->least, row->most);
 }
 
-bool option_set_number(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_number)
 {
 	int64_t value = 0;
 
@@ -131,30 +125,26 @@ bool option_set_number(const struct option_row *row, const char *text, struct op
 	return true;
 }
 
-bool option_set_token(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_token)
 {
 	return read_number(row, text, field(row, options), failure);
 }
 
-bool option_set_text(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_text)
 {
 	(void)failure;
 	*(const char **)field(row, options) = text;
 	return true;
 }
 
-bool option_set_path(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_path)
 {
 	if (*text != '/')
 		return failure_set(failure, EXIT_USAGE, "'%.100s' is no absolute path", text);
 	return option_set_text(row, text, options, failure);
 }
 
-bool option_set_also(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_also)
 {
 	const char **also =
 		reallocarray(options->also, options->also_count + 1, sizeof(*options->also));
@@ -167,8 +157,7 @@ bool option_set_also(const struct option_row *row, const char *text, struct opti
 	return true;
 }
 
-bool option_set_replicas(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_replicas)
 {
 	const char *colon = strchr(text, ':');
 	const char *error = "invalid";
@@ -189,8 +178,7 @@ bool option_set_replicas(const struct option_row *row, const char *text, struct 
 	return true;
 }
 
-bool option_set_prefix(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_prefix)
 {
 	const char *fault = name_prefix_fault(text);
 
@@ -199,8 +187,7 @@ bool option_set_prefix(const struct option_row *row, const char *text, struct op
 	return option_set_text(row, text, options, failure);
 }
 
-bool option_set_id(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_id)
 {
 	const char *fault = name_id_fault(text);
 
@@ -209,8 +196,7 @@ bool option_set_id(const struct option_row *row, const char *text, struct option
 	return option_set_text(row, text, options, failure);
 }
 
-bool option_set_choice(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_choice)
 {
 	for (unsigned i = 0; row->choices[i] != NULL; i++) {
 		if (strcmp(text, row->choices[i]) == 0) {
@@ -261,8 +247,7 @@ static int find_signal(const char *text)
 	return find_realtime_signal(name);
 }
 
-bool option_set_signal(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_signal)
 {
 	int number = find_signal(text);
 
@@ -273,8 +258,7 @@ bool option_set_signal(const struct option_row *row, const char *text, struct op
 	return true;
 }
 
-bool option_set_server(const struct option_row *row, const char *text, struct options *options,
-	struct failure *failure)
+OPTION_SETTER(option_set_server)
 {
 	struct server **server = field(row, options);
 	struct server *parsed = services_read_url(text, failure);

@@ -1,7 +1,6 @@
 /* What the argument of an option may be: one setter for each kind, called through its row's set
  * (option_table.h says what all of them promise). */
-#ifndef DLOCK_CLI_OPTION_VALUES_H
-#define DLOCK_CLI_OPTION_VALUES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,7 +28,3 @@ OPTION_SETTER(option_set_id);       /* const char * that name_id_fault() passes 
 OPTION_SETTER(option_set_choice);   /* unsigned: the index in row->choices */
 OPTION_SETTER(option_set_signal);   /* int: TERM, SIGTERM, 15, RTMIN+1 */
 OPTION_SETTER(option_set_server);   /* struct server *; frees the one before */
-
-#undef OPTION_SETTER
-
-#endif

@@ -1,6 +1,5 @@
 /* What was asked for, as the command line, the environment and the configuration say it. */
-#ifndef DLOCK_CLI_OPTIONS_H
-#define DLOCK_CLI_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,5 +104,3 @@ void options_close(struct options *options);
 /* Hands memory over to the options, which free it when they are closed. Returns it; NULL when it
  * is NULL or memory is short (it is then freed). */
 void *options_keep(struct options *options, void *memory);
-
-#endif

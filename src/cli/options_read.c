@@ -42,8 +42,6 @@ struct reading {
 	bool profile_found;
 };
 
-/* --- From lowest to highest ---------------------------------------------------------------- */
-
 static bool set_presets(struct reading *reading)
 {
 	struct options *options = reading->options;
@@ -236,8 +234,6 @@ static bool take_arguments(struct reading *reading)
 			"given");
 	return true;
 }
-
-/* --- What follows from it ------------------------------------------------------------------ */
 
 /* Between the stop signal and SIGKILL there must be time for both before the lock runs out, and
  * for a renewal that fails before that. */

@@ -2,8 +2,7 @@
  * The command line as data. One table (option_table.c) of all options feeds this parser, --help,
  * the configuration file, the completions and the test that holds the manual against it.
  */
-#ifndef DLOCK_CLI_OPTIONS_READ_H
-#define DLOCK_CLI_OPTIONS_READ_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ struct options;
  * other program is to do that. */
 bool options_read(struct options *options, const struct command *commands, int argc, char **argv,
 	bool *done, struct failure *failure);
-
-#endif

@@ -1,6 +1,5 @@
 /* Where a server's password comes from when its URL names none. */
-#ifndef DLOCK_CLI_PASSWORD_H
-#define DLOCK_CLI_PASSWORD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ char *password_find(const struct server *server, const char *file, struct failur
 /* Where the server has one, this process leaves no core file from now on, however it dies. For
  * commands that start no other; those that do give the limit back (caller_state_keep_secret). */
 void password_guard(const struct server *server);
-
-#endif

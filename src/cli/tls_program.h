@@ -4,8 +4,7 @@
  * start dlock, and where the server wants TLS it becomes the other, before it has done anything but
  * read.
  */
-#ifndef DLOCK_CLI_TLS_PROGRAM_H
-#define DLOCK_CLI_TLS_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ bool tls_program_become(char **argv, const struct options *options, struct failu
 
 /* Whether TLS can be had, from this program or the other. */
 bool tls_program_is_there(void);
-
-#endif

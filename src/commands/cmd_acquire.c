@@ -16,8 +16,6 @@
 #include "lock/nesting.h"
 #include "net/server.h"
 #include "process/caller_state.h"
-#include "process/exit_status.h"
-#include "supervise/front.h"
 #include "supervise/outcome.h"
 
 /* NFS finds a full disk when a descriptor is closed, any one of the file's. */
@@ -70,6 +68,7 @@ static void acquire(const struct options *options, struct outcome *outcome)
 	struct nesting nesting;
 	struct lock_request request;
 	struct caller_state caller_state;
+	struct front_task task;
 	struct failure failure;
 	struct lock *lock;
 
@@ -85,19 +84,10 @@ static void acquire(const struct options *options, struct outcome *outcome)
 		return;
 	}
 	take_lock_announce(options->server);
-	front_acquire(
-		&(struct front_task){
-			.lock = lock,
-			.nesting = &nesting,
-			.self = &request.self,
-			.terms = {.ttl = options->ttl},
-			.caller_state = &caller_state,
-			.name = options->name,
-			.started = options->started,
-			.wait = options->wait,
-			.deliver = print_token,
-		},
-		outcome);
+	task = take_lock_task(options, lock, &nesting, &request, &caller_state);
+	task.terms = (struct lease_terms){.ttl = options->ttl};
+	task.deliver = print_token;
+	front_acquire(&task, outcome);
 	lock_close(lock);
 }
 
@@ -111,8 +101,5 @@ int cmd_acquire(const struct options *options)
 		return EXIT_SYSTEM;
 	}
 	acquire(options, &outcome);
-	take_lock_say(&outcome, options);
-	if (outcome.end_signal != 0)
-		exit_status_by_signal(outcome.end_signal);
-	return outcome_exit(&outcome, options->conflict_exit);
+	return take_lock_end(&outcome, options, NULL);
 }

@@ -63,8 +63,7 @@ int cmd_check(const struct options *options)
 		code = (int)check_report_code(&findings);
 		say_worst(check_report_worst(&findings));
 	} else {
-		code = (int)failure.code;
-		message_say(MESSAGE_ERROR, "%s", failure.text);
+		code = message_failure(&failure);
 	}
 	check_report_free(&findings);
 	return code;

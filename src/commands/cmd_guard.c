@@ -25,12 +25,6 @@
 #include "process/foreground_job.h"
 #include "process/program.h"
 
-static int fail(const struct failure *failure)
-{
-	message_say(MESSAGE_ERROR, "%s", failure->text);
-	return (int)failure->code;
-}
-
 /* Nothing has happened yet: while we wait for the flock, a signal does to us what it always does.
  */
 static bool wait_for_turn(struct fence_file *file, const struct options *options,
@@ -66,19 +60,19 @@ int cmd_guard(const struct options *options)
 
 	caller_state_take(&caller_state);
 	if (!program_find(&program, options->argv, &failure))
-		return fail(&failure);
+		return message_failure(&failure);
 	if (!wait_for_turn(&file, options, &caller_state, &failure))
-		return fail(&failure);
+		return message_failure(&failure);
 	if (!fence_file_record(&file, options->fence, &failure)) {
 		fence_file_close(&file);
-		return fail(&failure);
+		return message_failure(&failure);
 	}
 
 	hand_down(&file);
 	ran = foreground_job_run(&program, &caller_state, &end, &failure);
 	fence_file_close(&file);
 	if (!ran)
-		return fail(&failure);
+		return message_failure(&failure);
 	if (end.end_signal != 0)
 		exit_status_by_signal(end.end_signal);
 	return exit_status_code(end.status);

@@ -9,10 +9,8 @@
 #include "lock/nesting.h"
 #include "net/server.h"
 #include "process/caller_state.h"
-#include "process/exit_status.h"
 #include "process/process.h"
 #include "process/surroundings.h"
-#include "supervise/front.h"
 #include "supervise/outcome.h"
 
 static bool find_caller(
@@ -50,6 +48,7 @@ static void hold(const struct options *options, struct outcome *outcome)
 		.print = options->print};
 	struct nesting nesting;
 	struct lock_request request;
+	struct front_task task;
 	struct failure failure;
 	struct lock *lock = NULL;
 
@@ -67,23 +66,9 @@ static void hold(const struct options *options, struct outcome *outcome)
 		return;
 	}
 	take_lock_announce(options->server);
-	front_run(
-		&(struct front_task){
-			.lock = lock,
-			.nesting = &nesting,
-			.self = &request.self,
-			.terms = {.ttl = options->ttl,
-				.grace = options->grace,
-				.at_least = options->at_least},
-			.ward = {&hold_ward, &hold},
-			.caller_state = &caller_state,
-			.name = options->name,
-			.started = options->started,
-			.wait = options->wait,
-			.stop_signal = options->stop_signal,
-			.warn_when_lost = options->on_lost == ON_LOST_WARN,
-		},
-		outcome);
+	task = take_lock_task(options, lock, &nesting, &request, &caller_state);
+	task.ward = (struct ward){&hold_ward, &hold};
+	front_run(&task, outcome);
 	lock_close(lock);
 }
 
@@ -96,8 +81,5 @@ int cmd_hold(const struct options *options)
 		return EXIT_SYSTEM;
 	}
 	hold(options, &outcome);
-	take_lock_say(&outcome, options);
-	if (outcome.end_signal != 0)
-		exit_status_by_signal(outcome.end_signal);
-	return outcome_exit(&outcome, options->conflict_exit);
+	return take_lock_end(&outcome, options, NULL);
 }

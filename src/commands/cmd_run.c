@@ -10,11 +10,9 @@
 #include "lock/nesting.h"
 #include "net/server.h"
 #include "process/caller_state.h"
-#include "process/exit_status.h"
 #include "process/program.h"
 #include "process/surroundings.h"
 #include "supervise/command_ward.h"
-#include "supervise/front.h"
 #include "supervise/outcome.h"
 
 static struct lock *open_lock(
@@ -33,6 +31,7 @@ static void run(const struct options *options, struct outcome *outcome)
 	static struct program program;
 	struct lock_request request;
 	struct caller_state caller_state;
+	struct front_task task;
 	struct failure failure;
 	struct lock *lock;
 
@@ -50,26 +49,11 @@ static void run(const struct options *options, struct outcome *outcome)
 		return;
 	}
 	take_lock_announce(options->server);
-
-	front_run(
-		&(struct front_task){
-			.lock = lock,
-			.nesting = &nesting,
-			.self = &request.self,
-			.terms = {.ttl = options->ttl,
-				.grace = options->grace,
-				.at_least = options->at_least,
-				.max_run = options->max_run},
-			.ward = {&command_ward, &program},
-			.caller_state = &caller_state,
-			.name = options->name,
-			.started = options->started,
-			.wait = options->wait,
-			.stop_signal = options->stop_signal,
-			.close_early = options->close,
-			.warn_when_lost = options->on_lost == ON_LOST_WARN,
-		},
-		outcome);
+	task = take_lock_task(options, lock, &nesting, &request, &caller_state);
+	task.terms.max_run = options->max_run;
+	task.ward = (struct ward){&command_ward, &program};
+	task.close_early = options->close;
+	front_run(&task, outcome);
 	lock_close(lock);
 	if (outcome->kind == OUTCOME_UNREACHABLE && options->if_unreachable == IF_UNREACHABLE_SKIP)
 		outcome->kind = OUTCOME_SKIPPED;
@@ -81,14 +65,8 @@ int cmd_run(const struct options *options)
 	struct failure failure;
 	struct report report;
 
-	if (!report_open(&report, options, &failure)) {
-		message_say(MESSAGE_ERROR, "%s", failure.text);
-		return (int)failure.code;
-	}
+	if (!report_open(&report, options, &failure))
+		return message_failure(&failure);
 	run(options, &outcome);
-	take_lock_say(&outcome, options);
-	report_write(&report, &outcome);
-	if (outcome.end_signal != 0)
-		exit_status_by_signal(outcome.end_signal);
-	return outcome_exit(&outcome, options->conflict_exit);
+	return take_lock_end(&outcome, options, &report);
 }

@@ -96,8 +96,7 @@ int cmd_status(const struct options *options)
 		code = asks_for_one(options) && !is_held(&views) ? EXIT_BUSY : EXIT_DONE;
 		say_dissent(&views);
 	} else {
-		code = (int)failure.code;
-		message_say(MESSAGE_ERROR, "%s", failure.text);
+		code = message_failure(&failure);
 	}
 	lock_list_free(&views);
 	return code;

@@ -1,7 +1,6 @@
 /* The commands: one table (commands.c) that is dispatch, help and map in one; one command, one
  * file. */
-#ifndef DLOCK_COMMANDS_COMMANDS_H
-#define DLOCK_COMMANDS_COMMANDS_H
+#pragma once
 
 #include "cli/command.h"
 
@@ -16,5 +15,3 @@ int cmd_renew(const struct options *options);
 int cmd_hold(const struct options *options);
 int cmd_release(const struct options *options);
 int cmd_check(const struct options *options);
-
-#endif

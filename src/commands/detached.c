@@ -5,16 +5,9 @@
 #include "base/message.h"
 #include "cli/options.h"
 #include "cli/password.h"
-#include "lock/lock.h"
 #include "net/server.h"
 
 #define LIMIT (5 * NANOS_PER_SEC)
-
-static int fail(const struct failure *failure)
-{
-	message_say(MESSAGE_ERROR, "%s", failure->text);
-	return (int)failure->code;
-}
 
 static int end(const struct lock_answer *answer, const struct options *options)
 {
@@ -26,13 +19,13 @@ static int end(const struct lock_answer *answer, const struct options *options)
 		return EXIT_DONE;
 	case LOCK_GONE:
 		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to break");
-		return fail(&failure);
+		return message_failure(&failure);
 	case LOCK_LOST:
 	case LOCK_FAILED:
-		return fail(&answer->failure);
+		return message_failure(&answer->failure);
 	default:
 		failure_set(&failure, EXIT_UNREACHABLE, "no answer from %s", options->server->text);
-		return fail(&failure);
+		return message_failure(&failure);
 	}
 }
 
@@ -60,7 +53,7 @@ int detached_step(const struct options *options,
 	password_guard(options->server);
 	lock = lock_open(options->server, &request, &failure);
 	if (!lock)
-		return fail(&failure);
+		return message_failure(&failure);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 	step(lock, options, deadline, &answer);
 	lock_close(lock);

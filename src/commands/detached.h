@@ -1,13 +1,10 @@
 /* A step on a lock that somebody else took: a process of its own for a moment, by a token, or by
  * force. */
-#ifndef DLOCK_COMMANDS_DETACHED_H
-#define DLOCK_COMMANDS_DETACHED_H
+#pragma once
 
 #include "base/deadline.h"
 #include "lock/lock.h"
 
-struct lock;
-struct lock_answer;
 struct options;
 
 /* Opens the lock of the options, has the step done, says in one line what kept it from success, and
@@ -15,5 +12,3 @@ struct options;
 int detached_step(const struct options *options,
 	void (*step)(struct lock *lock, const struct options *options, struct deadline deadline,
 		struct lock_answer *answer));
-
-#endif

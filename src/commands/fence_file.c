@@ -20,8 +20,6 @@
 
 #define FD_LEAST 10 /* below it are those that sh scripts can name */
 
-/* ---- the record ---- */
-
 /* Right-aligned, no sign, no zero in front; 0: it is none. */
 static int64_t read_field(const char *field)
 {
@@ -47,8 +45,6 @@ static int64_t read_record(const char *record)
 
 	return whole ? token : 0;
 }
-
-/* ---- the file ---- */
 
 static bool refuse(const struct fence_file *file, const char *what, struct failure *failure)
 {
@@ -148,8 +144,6 @@ bool fence_file_open(struct fence_file *file, const char *path, struct failure *
 	close(file->fd);
 	return false;
 }
-
-/* ---- recording ---- */
 
 /* A new file is there for good only when its directory has been synced (fsync(2)). That is done
  * before the first record, so that a file with a record never needs it. */

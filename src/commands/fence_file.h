@@ -11,8 +11,7 @@
  * and its owner, mode and labels are the operator's. An empty file has no token yet, so one can
  * be made beforehand, with another mode.
  */
-#ifndef DLOCK_COMMANDS_FENCE_FILE_H
-#define DLOCK_COMMANDS_FENCE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ bool fence_file_record(struct fence_file *file, int64_t token, struct failure *f
 
 /* Gives the flock back, though processes that inherited the descriptor live on. */
 void fence_file_close(struct fence_file *file);
-
-#endif

@@ -20,8 +20,6 @@
 
 #define TRIES 100 /* names for the new file; each is taken with a chance of 1 in 2^32 */
 
-/* --- The object ------------------------------------------------------------------------------ */
-
 /* null where there is none; what is no UTF-8 becomes '?'. */
 static json_t *text_or_null(const char *text)
 {
@@ -77,8 +75,6 @@ static char *make_line(const struct options *options, const struct outcome *outc
 	free(text);
 	return line;
 }
-
-/* --- Where it goes --------------------------------------------------------------------------- */
 
 /* One write, so that a pipe or a log takes it as a whole. */
 static bool write_line(int fd, const char *line)

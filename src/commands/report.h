@@ -1,7 +1,6 @@
 /* --report and --report-fd: the outcome as one JSON object, for scripts. Its form, which dlock(1)
  * has, does not change any more. Costs nothing when it is not asked for. */
-#ifndef DLOCK_COMMANDS_REPORT_H
-#define DLOCK_COMMANDS_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ bool report_open(struct report *report, const struct options *options, struct fa
 /* Writes it, and closes what report_open has opened. What cannot be written is worth a warning,
  * for COMMAND has run. */
 void report_write(struct report *report, const struct outcome *outcome);
-
-#endif

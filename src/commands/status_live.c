@@ -41,8 +41,6 @@ struct status_live {
 	bool quit, gone;            /* wanted; the terminal is */
 };
 
-/* --- What happens meanwhile ------------------------------------------------------------------ */
-
 /* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a
  * terminal is no pipe, and a message that nobody reads is lost, no more. What is ignored (nohup)
  * stays so: a signalfd would get it. */
@@ -146,8 +144,6 @@ static bool goes_on(const struct status_live *watch)
 	return watch->end == 0 && !watch->quit && !watch->gone;
 }
 
-/* --- Frames ---------------------------------------------------------------------------------- */
-
 /* Cut to the width. */
 static void print_line(struct status_live *watch, enum color color, char text[static LINE_SIZE])
 {
@@ -243,8 +239,6 @@ static void run(struct status_live *watch)
 	}
 }
 
-/* --------------------------------------------------------------------------------------------- */
-
 static bool open_all(struct status_live *watch, struct failure *failure)
 {
 	const struct options *options = watch->options;
@@ -271,9 +265,8 @@ int status_watch(const struct options *options)
 	static char frame[FRAME_SIZE];
 
 	if (!open_all(&watch, &failure)) {
-		message_say(MESSAGE_ERROR, "%s", failure.text);
 		close_all(&watch);
-		return (int)failure.code;
+		return message_failure(&failure);
 	}
 	/* A frame is one write, or it would flicker. */
 	setvbuf(stdout, frame, _IOFBF, sizeof(frame));

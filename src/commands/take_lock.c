@@ -8,10 +8,12 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "cli/options.h"
+#include "commands/report.h"
 #include "lock/holder.h"
 #include "lock/lock.h"
 #include "lock/nesting.h"
 #include "net/server.h"
+#include "process/exit_status.h"
 #include "supervise/outcome.h"
 #include "supervise/wait_line.h"
 
@@ -51,6 +53,26 @@ bool take_lock_can_print(void)
 	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
 }
 
+struct front_task take_lock_task(const struct options *options, struct lock *lock,
+	struct nesting *nesting, const struct lock_request *request,
+	struct caller_state *caller_state)
+{
+	return (struct front_task){
+		.lock = lock,
+		.nesting = nesting,
+		.self = &request->self,
+		.terms = {.ttl = options->ttl,
+			.grace = options->grace,
+			.at_least = options->at_least},
+		.caller_state = caller_state,
+		.name = options->name,
+		.started = options->started,
+		.wait = options->wait,
+		.stop_signal = options->stop_signal,
+		.warn_when_lost = options->on_lost == ON_LOST_WARN,
+	};
+}
+
 void take_lock_announce(const struct server *server)
 {
 	message_say(MESSAGE_INFO, "asking %s", server->text);
@@ -84,7 +106,7 @@ static void say_grant(const struct outcome *outcome)
 			duration_format(outcome->waited, waited), outcome->answer.fence);
 }
 
-void take_lock_say(const struct outcome *outcome, const struct options *options)
+static void say_end(const struct outcome *outcome, const struct options *options)
 {
 	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
 
@@ -117,4 +139,15 @@ void take_lock_say(const struct outcome *outcome, const struct options *options)
 			message_say(MESSAGE_ERROR, "%s", outcome->failure.text);
 		break;
 	}
+}
+
+int take_lock_end(
+	const struct outcome *outcome, const struct options *options, struct report *report)
+{
+	say_end(outcome, options);
+	if (report)
+		report_write(report, outcome);
+	if (outcome->end_signal != 0)
+		exit_status_by_signal(outcome->end_signal);
+	return outcome_exit(outcome, options->conflict_exit);
 }

@@ -1,13 +1,13 @@
 /* What the commands that take a lock have in common: its request, and what is said in the end. */
-#ifndef DLOCK_COMMANDS_TAKE_LOCK_H
-#define DLOCK_COMMANDS_TAKE_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
-struct nesting;
+#include "supervise/front.h"
+
 struct lock_request;
 struct options;
-struct outcome;
+struct report;
 struct server;
 
 /* What the options ask for, and who asks; borrows from both. */
@@ -18,10 +18,15 @@ void take_lock_prepare(
  * (caller_state_take). */
 bool take_lock_can_print(void);
 
+/* What front_run or front_acquire is to do; without the ward, or how the grant is delivered. */
+struct front_task take_lock_task(const struct options *options, struct lock *lock,
+	struct nesting *nesting, const struct lock_request *request,
+	struct caller_state *caller_state);
+
 /* Says which server is asked (-v), and what may be unwise about it. */
 void take_lock_announce(const struct server *server);
 
-/* One line on how it went, where it is worth one and was not said when it happened. */
-void take_lock_say(const struct outcome *outcome, const struct options *options);
-
-#endif
+/* Says in one line how it went, where that is worth one and was not said when it happened. Returns
+ * dlock's exit code, or dies of the signal that ended it. report NULL: none is written. */
+int take_lock_end(
+	const struct outcome *outcome, const struct options *options, struct report *report);

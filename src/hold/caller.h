@@ -2,8 +2,7 @@
  * The process for which `dlock hold` holds a lock. It is no child of ours and does not descend from
  * us, so it is watched by pidfd, and may end or be killed at any moment.
  */
-#ifndef DLOCK_HOLD_CALLER_H
-#define DLOCK_HOLD_CALLER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ void caller_drop_stderr(struct caller *caller);
 /* Writes to what is its standard error at this moment, without keeping that open. False: it is
  * gone, has none, or nobody reads it. Any thread. */
 bool caller_report(const struct caller *caller, const char *line, size_t length);
-
-#endif

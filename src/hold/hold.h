@@ -3,8 +3,7 @@
  * front waits as ever and returns with the grant. The keeper stays, in a session of its own, until
  * the caller ends or somebody asks for the lock's release.
  */
-#ifndef DLOCK_HOLD_HOLD_H
-#define DLOCK_HOLD_HOLD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,5 +29,3 @@ struct hold {
  * that is the caller's, and goes on without the front. If the caller holds the lock already, by an
  * earlier dlock hold, the keeper ends at once. */
 extern const struct ward_ops hold_ward;
-
-#endif

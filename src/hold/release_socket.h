@@ -5,8 +5,7 @@
  * network namespace, and any user may connect to them or take their names. So each side looks at
  * the user of the other: it must be the same, or root.
  */
-#ifndef DLOCK_HOLD_RELEASE_SOCKET_H
-#define DLOCK_HOLD_RELEASE_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ void release_socket_answer(struct release_socket *keeper, int exit_code);
 /* Asks for the release, and waits for the answer: the exit code; -1: there is no such socket; -2:
  * it was not answered. */
 int release_socket_request(const struct release_address *named);
-
-#endif

@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "lock/lock.h"
 #include "process/caller_state.h"
 
 #define PAUSE_FIRST   1 /* ms */

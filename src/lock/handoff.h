@@ -1,11 +1,8 @@
 /* The acknowledged handover (scripts.md 4, flaw 1): a message can go into a dead socket. */
-#ifndef DLOCK_LOCK_HANDOFF_H
-#define DLOCK_LOCK_HANDOFF_H
+#pragma once
 
 #include "base/clock.h"
 #include "lock/lock.h"
-
-struct lock;
 
 #define HANDOFF_PROGRAM                                                                            \
 	"dlock handover" /* and the process that sees to a handover: see handoff_leave_behind      \
@@ -23,5 +20,3 @@ void handoff_leave_behind(struct lock *lock, nanos limit);
 
 /* The first for a moment, then the second: the caller is not kept waiting for a handover. */
 void handoff_see_to(struct lock *lock);
-
-#endif

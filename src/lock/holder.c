@@ -4,7 +4,6 @@
 
 #include "base/duration.h"
 #include "base/message.h"
-#include "lock/lock.h"
 
 #define NAME_SHOWN 256
 

@@ -1,13 +1,10 @@
 /* Who holds a lock, in words. */
-#ifndef DLOCK_LOCK_HOLDER_H
-#define DLOCK_LOCK_HOLDER_H
+#pragma once
 
 #include <stddef.h>
 
 #include "base/clock.h"
 #include "lock/lock.h"
-
-struct lock_answer;
 
 #define HOLDER_TEXT 700 /* enough for the longest party, and the name of its lock */
 
@@ -18,5 +15,3 @@ const char *holder_describe(
 
 /* Says with -v what there is to say of a grant. */
 void holder_say_grant(const struct lock_answer *answer);
-
-#endif

@@ -5,8 +5,7 @@
  * and child must then not both use the same connection (lock_adopt_answer, lock_reset). No call
  * blocks longer than its patience. Nothing is said on stderr: failures travel in struct failure.
  */
-#ifndef DLOCK_LOCK_LOCK_H
-#define DLOCK_LOCK_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -244,5 +243,3 @@ void lock_assume_asked(struct lock *lock);
 /* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by
  * blanks; NULL: it is a single lock. Owned by the lock. */
 const char *lock_fences(struct lock *lock);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whether a server is fit to hold locks: what `dlock check` asks. */
-#ifndef DLOCK_LOCK_LOCK_CHECK_H
-#define DLOCK_LOCK_LOCK_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ struct lock_finding {
 bool lock_check_server(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
-
-#endif

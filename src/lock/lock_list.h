@@ -1,6 +1,5 @@
 /* Which locks a server has, and what holds and waits for them; kept as copies of our own. */
-#ifndef DLOCK_LOCK_LOCK_LIST_H
-#define DLOCK_LOCK_LOCK_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,8 +7,6 @@
 
 #include "lock/lock.h"
 #include "lock/owner.h"
-
-struct server;
 
 /* Begins as zeros. */
 struct lock_list {
@@ -77,5 +74,3 @@ bool lock_list_look(struct lock_lister *lister,
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct deadline deadline, struct failure *failure);
 void lock_list_close(struct lock_lister *lister);
-
-#endif

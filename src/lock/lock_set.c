@@ -282,8 +282,6 @@ static struct member *last_of(struct lock_set *set)
 	return &set->members[set->count - 1];
 }
 
-/* --- Taking ----------------------------------------------------------------------------------- */
-
 /* Whoever waits for the next one waits under those that are held. */
 static void record_held(struct lock_set *set)
 {
@@ -435,8 +433,6 @@ static enum lock_result set_wait(
 			return LOCK_GRANTED;
 	}
 }
-
-/* --- The rest --------------------------------------------------------------------------------- */
 
 static void set_leave(struct lock *lock)
 {

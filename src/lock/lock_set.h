@@ -4,8 +4,7 @@
  * those that are held are renewed while the next is waited for. To its users it is a struct lock
  * like any other (lock.h).
  */
-#ifndef DLOCK_LOCK_LOCK_SET_H
-#define DLOCK_LOCK_LOCK_SET_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ struct server;
  * name one twice. Names and request are borrowed as lock_open does. NULL with failure. */
 struct lock *lock_set_open(const struct server *server, const struct lock_request *request,
 	const char *const *also, size_t also_count, struct failure *failure);
-
-#endif

@@ -1,6 +1,5 @@
 /* What may be the NAME of a lock, and the PREFIX of its keys. Pure. */
-#ifndef DLOCK_LOCK_NAME_H
-#define DLOCK_LOCK_NAME_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ const char *name_id_fault(const char *id);
 /* NULL when the prefix is fine: at most 128 bytes, UTF-8, no control character, and '{' only as
  * part of a whole, non-empty hash tag (else the companions would miss the lock's slot). */
 const char *name_prefix_fault(const char *prefix);
-
-#endif

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lock/lock.h"
 #include "process/process.h"
 
 #define DEPTH_MOST 64 /* ancestors; a process tree that is deeper has gone wild */

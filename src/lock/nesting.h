@@ -3,15 +3,13 @@
  * environments that our ancestors were started with (ours may have been cleared, and of nested
  * dlocks it names only the innermost), and from a holder that is an ancestor itself.
  */
-#ifndef DLOCK_LOCK_NESTING_H
-#define DLOCK_LOCK_NESTING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "lock/lock.h"
 
-struct lock_answer;
 struct owner;
 
 #define NESTING_TEXT 2048 /* some 16 tokens; more are left out, the outermost */
@@ -35,5 +33,3 @@ bool nesting_learn(
 /* The fence of the lock NAME that an outer dlock holds by token, as it told COMMAND; `otherwise`
  * where the environment does not say. */
 uint64_t nesting_fence(const char *name, const char *token, uint64_t otherwise);
-
-#endif

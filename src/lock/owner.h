@@ -1,6 +1,5 @@
 /* Who holds or waits for a lock, as `dlock status` and the busy line show it. */
-#ifndef DLOCK_LOCK_OWNER_H
-#define DLOCK_LOCK_OWNER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ bool owner_is_near(const struct owner *one, const struct owner *other);
 /* Reads what owner_write wrote; unknown keys are passed over, missing ones left empty. Text may
  * come from anybody with access to the server: it is bounded and made printable. */
 void owner_read(struct owner *owner, const char *text);
-
-#endif

@@ -7,8 +7,7 @@
  * and blocks no longer than its deadline. It is not asked for what it cannot do: lock.c has refused
  * that by then.
  */
-#ifndef DLOCK_LOCK_SERVICE_H
-#define DLOCK_LOCK_SERVICE_H
+#pragma once
 
 #include "lock/lock.h"
 #include "lock/lock_list.h"
@@ -131,5 +130,3 @@ struct lock {
 	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
 				       * lock_answer reads it */
 };
-
-#endif

@@ -9,7 +9,6 @@
 #include "lock/service.h"
 #include "net/server.h"
 #include "net/tls.h"
-#include "redis/quorum/quorum_service.h"
 #include "redis/redis_service.h"
 
 static const struct lock_service *const services[] = {

@@ -1,6 +1,5 @@
 /* The lock services that this dlock knows: the one table that names them. */
-#ifndef DLOCK_LOCK_SERVICES_H
-#define DLOCK_LOCK_SERVICES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ void services_print_forms(void);
 /* Whether this program can speak to the server. False with failure: its TLS is another program's.
  */
 bool services_serve(const struct server *server, struct failure *failure);
-
-#endif

@@ -1,7 +1,6 @@
 /* The owner token: what proves that a lock is ours. That of a detached lock is printed by `acquire`
  * and given to others. */
-#ifndef DLOCK_LOCK_TOKEN_H
-#define DLOCK_LOCK_TOKEN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE]);
 /* Reads it from the first line of a file descriptor, up to the first blank: what `acquire` printed
  * will do. False with EXIT_USAGE or EXIT_SYSTEM. */
 bool token_read(int fd, char token[static LOCK_TOKEN_SIZE], struct failure *failure);
-
-#endif

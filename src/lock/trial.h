@@ -3,8 +3,7 @@
  * queues, looks at it, is handed it and gives it back. So all that a run needs is tried, and with
  * it the rights to it.
  */
-#ifndef DLOCK_LOCK_TRIAL_H
-#define DLOCK_LOCK_TRIAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ struct server;
  * not be done ("taken", "queued for", ...); static. */
 bool trial_run(const struct server *server, const struct lock_request *request, const char *name,
 	nanos patience, const char **step, struct failure *failure);
-
-#endif

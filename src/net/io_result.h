@@ -1,6 +1,5 @@
 /* How a step of talking to a server ends. */
-#ifndef DLOCK_NET_IO_RESULT_H
-#define DLOCK_NET_IO_RESULT_H
+#pragma once
 
 enum io_result {
 	IO_OK,
@@ -10,5 +9,3 @@ enum io_result {
 	IO_AGAIN,     /* the server cannot just now: see failure; asked again, it may */
 	IO_FAILED,    /* see failure */
 };
-
-#endif

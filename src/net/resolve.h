@@ -1,6 +1,5 @@
 /* From a host to addresses, within somebody's patience. */
-#ifndef DLOCK_NET_RESOLVE_H
-#define DLOCK_NET_RESOLVE_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -35,5 +34,3 @@ int resolve_fd(const struct lookup *lookup);
 
 /* Leaves the thread, if there is one, to itself. NULL is fine. */
 void resolve_abandon(struct lookup *lookup);
-
-#endif

@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "base/failure.h"
-#include "net/url.h"
 
 #define HOST_MOST 253 /* bytes of a name in DNS */
 
@@ -80,8 +79,6 @@ bool server_read_number(const char *text, int least, int most, int *out)
 	*out = (int)strtonum(text, least, most, &error);
 	return error == NULL;
 }
-
-/* --- The hosts ----------------------------------------------------------------------------- */
 
 /* An address of IPv6, perhaps with a zone: fe80::1%25eth0 (RFC 6874). */
 static bool read_ipv6(const struct server_reading *reading, char *text, char **host)
@@ -169,8 +166,6 @@ bool server_read_hosts(const struct server_reading *reading, int port, bool list
 	}
 	return true;
 }
-
-/* --- The query ------------------------------------------------------------------------------ */
 
 static const struct parameter {
 	const char *name;

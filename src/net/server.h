@@ -4,8 +4,7 @@
  * which parameters there are, the service decides; the functions here read what all have in common.
  * Pure.
  */
-#ifndef DLOCK_NET_SERVER_H
-#define DLOCK_NET_SERVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,5 +76,3 @@ bool server_read_hosts(const struct server_reading *reading, int port, bool list
 bool server_read_query(
 	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
 						      const char *name, char *value, bool *known));
-
-#endif

@@ -1,6 +1,5 @@
 /* Opens sockets. */
-#ifndef DLOCK_NET_SOCKET_H
-#define DLOCK_NET_SOCKET_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ enum io_result socket_begin(int *fd, const struct endpoint *endpoint, const char
 
 /* Why there is no connection: what errno said, as a failure. */
 enum io_result socket_fail(int error, const char *peer, struct failure *failure);
-
-#endif

@@ -105,8 +105,6 @@ static bool attach_socket(struct tls *tls)
 	return true;
 }
 
-/* --- Use -------------------------------------------------------------------------------------- */
-
 static bool is_stale(const struct tls *tls)
 {
 	return atomic_load(&tls->shared->count) != tls->uses;
@@ -191,8 +189,6 @@ static bool is_ready(const struct tls *tls)
 	return is_stale(tls) || SSL_pending(tls->ssl) > 0;
 }
 
-/* --- What went wrong -------------------------------------------------------------------------- */
-
 static enum io_result explain_certificate(
 	const struct tls *tls, long verdict, struct failure *failure)
 {
@@ -265,8 +261,6 @@ static enum io_result explain(const struct tls *tls, struct failure *failure)
 		ERR_reason_error_string(tls->reason));
 	return IO_FAILED;
 }
-
-/* --- Opening ---------------------------------------------------------------------------------- */
 
 /* Asked when the server wants to see a certificate and cert= has named none. */
 static int record_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)

@@ -6,8 +6,7 @@
  * first to use it is the only one that can go on with it. The others learn that from a page that
  * they share, and get ESTALE for whatever they try.
  */
-#ifndef DLOCK_NET_TLS_H
-#define DLOCK_NET_TLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ struct tls_layer {
 
 /* NULL: this program cannot do it. */
 extern const struct tls_layer *const tls_layer;
-
-#endif

@@ -1,7 +1,6 @@
 /* What a TLS session is to be, from a server's URL: versions, authorities, certificate, host.
  * Nothing but tls.c includes it. */
-#ifndef DLOCK_NET_TLS_CONTEXT_H
-#define DLOCK_NET_TLS_CONTEXT_H
+#pragma once
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ const char *tls_context_broken(long verdict);
 
 /* Whom to ask for (SNI, which is for names only), and who has to answer. */
 bool tls_context_set_host(SSL *ssl, const char *host);
-
-#endif

@@ -1,6 +1,5 @@
 /* A URL cut into its pieces; what they mean is server.h's trade. Pure. */
-#ifndef DLOCK_NET_URL_H
-#define DLOCK_NET_URL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ bool url_decode(char *text);
  * encoded may hold any delimiter, so it is all between the first ':' and the last '@'. Without an
  * '@' it is what stands in the port's place and is no number. */
 bool url_find_password(const char *text, size_t *from, size_t *length);
-
-#endif

@@ -2,8 +2,7 @@
  * What dlock got from its caller, set aside while dlock needs it otherwise, and given to COMMAND
  * as it was: the signal mask, dispositions, standard streams, the time it is run for at a time.
  */
-#ifndef DLOCK_PROCESS_CALLER_STATE_H
-#define DLOCK_PROCESS_CALLER_STATE_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -57,5 +56,3 @@ void caller_state_close(void);
 /* The same, and of all of dlock's own but one (-1: none is kept): for a process that opens what it
  * needs itself. What is still used of them is to be closed before (lock_leave). */
 void caller_state_close_all(int but);
-
-#endif

@@ -1,7 +1,6 @@
 /* Ending a process by its cgroup: one that we may not signal, in a part of the tree of control
  * groups that is ours. */
-#ifndef DLOCK_PROCESS_CGROUP_KILL_H
-#define DLOCK_PROCESS_CGROUP_KILL_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,5 +17,3 @@
  * watches the tree.
  */
 bool cgroup_kill(pid_t pid, int pidfd);
-
-#endif

@@ -1,6 +1,5 @@
 /* How dlock itself ends after COMMAND. */
-#ifndef DLOCK_PROCESS_EXIT_STATUS_H
-#define DLOCK_PROCESS_EXIT_STATUS_H
+#pragma once
 
 /* COMMAND's own status, as from waitpid(2), as an exit code: 128+N when signal N ended it. Pure. */
 int exit_status_code(int status);
@@ -8,5 +7,3 @@ int exit_status_code(int status);
 /* Ends dlock as the signal would have ended it, so that a shell's loop around it ends too; without
  * a core file, which could hold a password. */
 void exit_status_by_signal(int sig);
-
-#endif

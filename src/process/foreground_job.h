@@ -2,8 +2,7 @@
  * A program run for itself, without a lock to prove: the caller sees one job. Signals go on to it,
  * it stops and continues together with dlock, and its end is ours.
  */
-#ifndef DLOCK_PROCESS_FOREGROUND_JOB_H
-#define DLOCK_PROCESS_FOREGROUND_JOB_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ struct foreground_job_end {
  * EXIT_NOT_EXECUTABLE: it was not started. */
 bool foreground_job_run(const struct program *program, const struct caller_state *caller_state,
 	struct foreground_job_end *end, struct failure *failure);
-
-#endif

@@ -7,8 +7,7 @@
  * Used through process_tree, whose rules hold here too, but for one: before SIGKILL it may wait for
  * a few ms, until all stand still.
  */
-#ifndef DLOCK_PROCESS_FOREIGN_TREE_H
-#define DLOCK_PROCESS_FOREIGN_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ void foreign_tree_record(struct foreign_tree *foreign);
 
 /* Whether the root has ended. */
 bool foreign_tree_is_over(const struct foreign_tree *foreign);
-
-#endif

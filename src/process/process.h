@@ -1,6 +1,5 @@
 /* One process, as /proc/PID/stat shows it. Nothing here waits. What allocates says so. */
-#ifndef DLOCK_PROCESS_PROCESS_H
-#define DLOCK_PROCESS_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void process_program(pid_t pid, char program[static PROCESS_PROGRAM]);
 /* The descriptor that it waits to read(2) from (/proc/PID/syscall); -1: none, or we may not know:
  * only a process that might trace it may (Yama). */
 int process_reads_from(pid_t pid);
-
-#endif

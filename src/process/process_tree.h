@@ -7,8 +7,7 @@
  * (But for SIGKILL to what may not be signalled: see cgroup_kill.h.) One thread, the one that
  * started COMMAND or took its tree over.
  */
-#ifndef DLOCK_PROCESS_PROCESS_TREE_H
-#define DLOCK_PROCESS_PROCESS_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ void tree_signal_below(pid_t root, int sig);
 
 /* The first `most` descendants' pids; returns how many. */
 size_t tree_list(const struct process_tree *tree, pid_t *pids, size_t most);
-
-#endif

@@ -1,6 +1,5 @@
 /* COMMAND as a file: found before the lock is taken, started once it is held. */
-#ifndef DLOCK_PROCESS_PROGRAM_H
-#define DLOCK_PROCESS_PROGRAM_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -25,5 +24,3 @@ bool program_find(struct program *program, char **argv, struct failure *failure)
  */
 pid_t program_start(const struct program *program, const struct caller_state *caller_state,
 	pid_t group, bool *exec_failed);
-
-#endif

@@ -5,8 +5,7 @@
  * Documentation/scheduler/sched-eevdf.rst). From Linux 6.12 on; an earlier one has no such choice,
  * and nothing changes.
  */
-#ifndef DLOCK_PROCESS_SCHED_SLICE_H
-#define DLOCK_PROCESS_SCHED_SLICE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ uint64_t sched_slice_shorten(void);
 
 /* Sets it back to what sched_slice_shorten() returned. 0: does nothing. Async-signal-safe. */
 void sched_slice_set(uint64_t slice);
-
-#endif

@@ -3,8 +3,7 @@
  * is left. The keeper does it from its loop; the front does it when the keeper has died. Like
  * process_tree it never waits, allocates or locks.
  */
-#ifndef DLOCK_PROCESS_STOPPING_H
-#define DLOCK_PROCESS_STOPPING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ nanos stopping_due(const struct stopping *stopping, nanos limit);
 /* SIGKILL was sent a second ago and something still lives: it may not be signalled (set-uid), or
  * hangs in the kernel. */
 bool stopping_is_hopeless(const struct stopping *stopping, const struct process_tree *tree);
-
-#endif

@@ -3,8 +3,7 @@
  * the lock is asked for: if it were found missing later, COMMAND would run already. HACKING has the
  * whole list.
  */
-#ifndef DLOCK_PROCESS_SURROUNDINGS_H
-#define DLOCK_PROCESS_SURROUNDINGS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ struct caller_state;
  * are not, our soft limit is raised as far as the hard one lets it; COMMAND gets the old one. False
  * with EXIT_SYSTEM. */
 bool surroundings_suffice(struct caller_state *caller_state, struct failure *failure);
-
-#endif

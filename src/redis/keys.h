@@ -1,6 +1,5 @@
 /* The names of a lock's keys: all in one hash slot, all under the prefix. Pure. */
-#ifndef DLOCK_REDIS_KEYS_H
-#define DLOCK_REDIS_KEYS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ unsigned keys_slot(const char *key);
 /* Which lock a companion key, "queue" or "meta", belongs to: its NAME inside key, *length bytes of
  * it; NULL when the key is no such companion under the prefix. */
 const char *keys_lock_name(const char *key, const char *word, const char *prefix, size_t *length);
-
-#endif

@@ -6,13 +6,7 @@
 #include "redis/check/server_check.h"
 #include "redis/link/connection.h"
 #include "redis/redis_url.h"
-#include "redis/single/force.h"
-#include "redis/single/list.h"
-#include "redis/single/release.h"
-#include "redis/single/renew.h"
 #include "redis/single/single.h"
-#include "redis/single/take.h"
-#include "redis/single/wait.h"
 
 static void single_close(struct lock *lock)
 {
@@ -65,7 +59,7 @@ static int single_watch_fd(const struct lock *lock)
 	return link->connection && !link->waiting ? connection_fd(link->connection) : -1;
 }
 
-static bool redis_check(const struct server *server, const struct lock_request *request,
+bool redis_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
 {

@@ -1,9 +1,11 @@
 /* The lock service: one Redis server. */
-#ifndef DLOCK_REDIS_REDIS_SERVICE_H
-#define DLOCK_REDIS_REDIS_SERVICE_H
+#pragma once
 
 #include "lock/service.h"
 
-extern const struct lock_service redis_service;
+/* struct lock_service's check, of both. */
+bool redis_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);
 
-#endif
+extern const struct lock_service redis_service, quorum_service;

@@ -6,7 +6,6 @@
 #include <sys/un.h>
 
 #include "base/failure.h"
-#include "lock/service.h"
 #include "net/server.h"
 
 #define DB_MOST      1000000

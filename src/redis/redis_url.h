@@ -5,15 +5,11 @@
  *   redis+sentinel://h1,h2,h3/service[/db]   redis+quorum://h1,h2,h3[/db]
  *   rediss+sentinel://…   rediss+quorum://…   IPv6 in brackets. User, password, path are %-decoded.
  */
-#ifndef DLOCK_REDIS_REDIS_URL_H
-#define DLOCK_REDIS_REDIS_URL_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "lock/service.h"
-
-struct server;
-struct server_reading;
 
 enum redis_form { REDIS_SINGLE, REDIS_SOCKET, REDIS_SENTINEL, REDIS_QUORUM };
 
@@ -29,5 +25,3 @@ enum redis_form redis_form(const struct server *server);
 
 /* The scheme of one server: of a list's members, of a Sentinel's master. Pure. */
 const struct lock_scheme *redis_scheme_of_one(bool tls, bool socket);
-
-#endif

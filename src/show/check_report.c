@@ -22,8 +22,6 @@ static const struct {
 	[LOCK_UNFIT] = {"failure", COLOR_BAD},
 };
 
-/* --- Keeping them ---------------------------------------------------------------------------- */
-
 static char *copy_clean(const char *text)
 {
 	char *copy = strdup(text);
@@ -93,8 +91,6 @@ enum exit_code check_report_code(const struct check_report *findings)
 	return EXIT_DONE;
 }
 
-/* --- The table ------------------------------------------------------------------------------- */
-
 static bool has_several(const struct check_report *findings)
 {
 	for (size_t i = 1; i < findings->count; i++) {
@@ -155,8 +151,6 @@ void check_report_table(const struct check_report *findings, bool only_failures)
 		putchar('\n');
 	}
 }
-
-/* --- JSON ------------------------------------------------------------------------------------ */
 
 static json_t *finding_object(const struct lock_finding *finding)
 {

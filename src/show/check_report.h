@@ -1,6 +1,5 @@
 /* What `dlock check` found, kept and shown: a table for people, JSON for scripts, to stdout. */
-#ifndef DLOCK_SHOW_CHECK_REPORT_H
-#define DLOCK_SHOW_CHECK_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void check_report_table(const struct check_report *findings, bool only_failures)
  */
 bool check_report_json(
 	const struct check_report *findings, const struct server *server, struct failure *failure);
-
-#endif

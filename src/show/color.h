@@ -1,10 +1,7 @@
 /* Colour, where stdout is a terminal that has it and nobody objects (NO_COLOR, no-color.org). */
-#ifndef DLOCK_SHOW_COLOR_H
-#define DLOCK_SHOW_COLOR_H
+#pragma once
 
 enum color { COLOR_PLAIN, COLOR_HEADING, COLOR_GOOD, COLOR_DOUBT, COLOR_BAD };
 
 /* Prints text to stdout, in that style where there are any. */
 void color_print(enum color color, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* `dlock status --openmetrics`: for the textfile collector of node_exporter and whatever else reads
  * OpenMetrics 1.0. */
-#ifndef DLOCK_SHOW_OPENMETRICS_H
-#define DLOCK_SHOW_OPENMETRICS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@ struct lock_view;
 
 /* All families with a sample of each lock, to stdout. */
 void openmetrics_print(const struct lock_view *views, size_t count);
-
-#endif

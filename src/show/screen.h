@@ -1,8 +1,7 @@
 /* The terminal on stdout while something is redrawn on it in place: its second screen, without
  * cursor and line wrap; keys come one by one and are not echoed. All is as before when it is left,
  * and when we crash; only SIGKILL leaves it so. */
-#ifndef DLOCK_SHOW_SCREEN_H
-#define DLOCK_SHOW_SCREEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <termios.h>
@@ -38,5 +37,3 @@ void screen_begin_frame(void);
 
 /* False: the terminal is gone. */
 bool screen_end_frame(void);
-
-#endif

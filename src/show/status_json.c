@@ -9,7 +9,6 @@
 
 #include "base/failure.h"
 #include "base/utf8.h"
-#include "lock/lock.h"
 #include "lock/lock_list.h"
 
 const char *status_json_mode(const struct lock_view *view, enum lock_mode mode)
@@ -20,8 +19,6 @@ const char *status_json_mode(const struct lock_view *view, enum lock_mode mode)
 
 	return view != NULL && view->foreign ? "foreign" : words[mode];
 }
-
-/* --- JSON ---------------------------------------------------------------------------------- */
 
 static json_t *clean_string(const char *text)
 {

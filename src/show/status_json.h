@@ -1,7 +1,6 @@
 /* What `dlock status` prints to stdout for scripts; table.h is for people. Nothing that comes from
  * a server reaches it with a control character in it. */
-#ifndef DLOCK_SHOW_STATUS_JSON_H
-#define DLOCK_SHOW_STATUS_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,5 +15,3 @@ const char *status_json_mode(const struct lock_view *view, enum lock_mode mode);
 /* One array on one line, as dlock(1) has it: its form does not change any more. What is not known
  * is null. False with failure EXIT_SYSTEM when memory is short. */
 bool status_json_print(const struct lock_view *views, size_t count, struct failure *failure);
-
-#endif

@@ -31,8 +31,6 @@ struct table {
 	int printed;
 };
 
-/* --- Rows ------------------------------------------------------------------------------------ */
-
 static void write_span(char cell[static CELL_SIZE], int64_t ms)
 {
 	if (ms < 0)
@@ -93,8 +91,6 @@ static void fill_row(
 	if (view->waiter_count > 0)
 		row->styles[WAITING] = COLOR_DOUBT;
 }
-
-/* --- Lines ----------------------------------------------------------------------------------- */
 
 static void measure_row(struct table *table, struct row *row)
 {

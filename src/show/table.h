@@ -1,7 +1,6 @@
 /* The table of `dlock status`, for people. Nothing that comes from a server reaches stdout with a
  * control character in it. */
-#ifndef DLOCK_SHOW_TABLE_H
-#define DLOCK_SHOW_TABLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -15,5 +14,3 @@ struct table_form {
 
 /* A heading, then a line for each holder; a lock that nobody known holds has a line as well. */
 void table_print(const struct lock_view *views, size_t count, const struct table_form *form);
-
-#endif

@@ -1,6 +1,5 @@
 /* COMMAND as a ward: its environment, its start, the signals for it, how its end is told. */
-#ifndef DLOCK_SUPERVISE_COMMAND_WARD_H
-#define DLOCK_SUPERVISE_COMMAND_WARD_H
+#pragma once
 
 #include "supervise/ward.h"
 
@@ -10,5 +9,3 @@ extern const struct ward_ops command_ward;
 /* No process at all, for front_acquire: a detached lock has no keeper, so only the operations of a
  * front that waits are there. `own` is not used. */
 extern const struct ward_ops detached_ward;
-
-#endif

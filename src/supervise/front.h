@@ -3,8 +3,7 @@
  * waits for it, and forks a keeper for each request that may be granted. It passes signals on,
  * stops and continues as any job does, and takes over when the keeper dies or stands still.
  */
-#ifndef DLOCK_SUPERVISE_FRONT_H
-#define DLOCK_SUPERVISE_FRONT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ void front_run(const struct front_task *task, struct outcome *outcome);
 /* Takes a detached lock: from the first request to the moment at which the caller has learned of
  * it, or it was given back. Nothing is left running. */
 void front_acquire(const struct front_task *task, struct outcome *outcome);
-
-#endif

@@ -13,8 +13,7 @@
  * closed only when the last of them has died, however fast one was forked while the other was
  * killed. The front's pidfd would not tell of a keeper that was just being forked.
  */
-#ifndef DLOCK_SUPERVISE_GUARDIAN_H
-#define DLOCK_SUPERVISE_GUARDIAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -46,5 +45,3 @@ void guardian_end(struct guardian *guardian);
 /* For a keeper that has the lock, and guards all from now on: the guardian ends, and the front is
  * to reap it. */
 void guardian_dismiss(int leash);
-
-#endif

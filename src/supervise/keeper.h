@@ -7,8 +7,7 @@
  * the front is stopped by Ctrl-Z. It is forked while the request is in flight, which hides what
  * forking costs.
  */
-#ifndef DLOCK_SUPERVISE_KEEPER_H
-#define DLOCK_SUPERVISE_KEEPER_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -18,5 +17,3 @@ struct keeper_task;
  * the answer, starts its ward, and tells all through task->lease. Signals sent to it go to the
  * ward. */
 pid_t keeper_start(const struct keeper_task *task);
-
-#endif

@@ -12,6 +12,7 @@
 
 #include "base/duration.h"
 #include "base/message.h"
+#include "base/number.h"
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "process/process.h"
@@ -21,11 +22,6 @@
 
 #define BY_HAND_LIMIT (500 * NANOS_PER_MS) /* one renewal without a thread */
 #define LOOK_EVERY    (20 * NANOS_PER_MS)
-
-static nanos earlier(nanos a, nanos b)
-{
-	return a < b ? a : b;
-}
 
 static const struct ward_ops *ward(const struct keeper_loop *s)
 {
@@ -330,15 +326,15 @@ static nanos next_due(const struct keeper_loop *s)
 	nanos due = s->renewal_due;
 
 	if (may_be_lost(s))
-		due = earlier(
+		due = number_least(
 			due, lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)));
 	if (s->linger_at != 0 && !s->lingering && s->stop == STOP_NONE)
-		due = earlier(due, s->linger_at);
+		due = number_least(due, s->linger_at);
 	if (s->stop == STOP_NONE)
-		return earlier(due, overrun_at(s));
+		return number_least(due, overrun_at(s));
 	if (!tree_is_ours(&s->tree)) /* no SIGCHLD tells of their end */
-		due = earlier(due, clock_now() + LOOK_EVERY);
-	return earlier(due, stopping_due(&s->stopping, kill_limit(s)));
+		due = number_least(due, clock_now() + LOOK_EVERY);
+	return number_least(due, stopping_due(&s->stopping, kill_limit(s)));
 }
 
 static void wait_for_news(struct keeper_loop *s)

@@ -3,8 +3,7 @@
  * tree when one of them gives a reason. It is one poll over signals, time, the renewal's wakeups
  * and the front. Nothing in it waits for anything else.
  */
-#ifndef DLOCK_SUPERVISE_KEEPER_LOOP_H
-#define DLOCK_SUPERVISE_KEEPER_LOOP_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -52,5 +51,3 @@ void keeper_loop_look(struct keeper_loop *loop);
 /* Sends the stop signal, unless that is done already, and says what it is given. */
 void keeper_loop_stop(struct keeper_loop *loop, enum lease_stop why, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-
-#endif

@@ -1,6 +1,5 @@
 /* What the front gives its keeper to do. */
-#ifndef DLOCK_SUPERVISE_KEEPER_TASK_H
-#define DLOCK_SUPERVISE_KEEPER_TASK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ struct keeper_task {
 	int wakeup_fd;       /* an eventfd that wakes the front */
 	int leash;           /* of the front's guardian; -1: it has none */
 };
-
-#endif

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "supervise/keeper.h"
@@ -304,11 +305,6 @@ static bool end_asking(struct keeper_watch *watch, const struct keeper_task *tas
 	return true;
 }
 
-static nanos sooner(nanos a, nanos b)
-{
-	return a < b ? a : b;
-}
-
 /* Once the keeper has died its children are among ours, or no longer to be found. So what must be
  * told from them is recorded before: what is not COMMAND's; or what is, if it lingers and does not
  * become ours. */
@@ -330,10 +326,10 @@ static void record_others(struct keeper_watch *watch)
 
 static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
 {
-	nanos due = sooner(next_look(watch, task), overrun_look(watch));
+	nanos due = number_least(next_look(watch, task), overrun_look(watch));
 
-	due = sooner(answer_look(watch), later(due, watch->next_round));
-	return has_to_record(watch) ? sooner(watch->note_at, due) : due;
+	due = number_least(answer_look(watch), later(due, watch->next_round));
+	return has_to_record(watch) ? number_least(watch->note_at, due) : due;
 }
 
 static bool has_done_its_work(const struct keeper_watch *watch)

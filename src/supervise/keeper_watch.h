@@ -3,8 +3,7 @@
  * wakeups are handled. If it dies or stands still while COMMAND's lease runs out, COMMAND's tree is
  * stopped from here. Knows processes and the shared page, nothing of requests.
  */
-#ifndef DLOCK_SUPERVISE_KEEPER_WATCH_H
-#define DLOCK_SUPERVISE_KEEPER_WATCH_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -74,5 +73,3 @@ void keeper_watch_record_signals(struct keeper_watch *watch);
  * (PR_SET_PDEATHSIG) or before it; stopping.begun tells whether there was anything. Nobody renews
  * meanwhile: SIGKILL comes before validity ends. */
 void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_task *task);
-
-#endif

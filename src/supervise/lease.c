@@ -3,12 +3,9 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define MARGIN_PART 10 /* of the TTL */
+#include "base/number.h"
 
-static nanos smaller(nanos a, nanos b)
-{
-	return a < b ? a : b;
-}
+#define MARGIN_PART 10 /* of the TTL */
 
 nanos lease_valid_until(const struct lease_terms *terms, nanos asked_at)
 {
@@ -30,7 +27,7 @@ nanos lease_renew_every(const struct lease_terms *terms)
 {
 	if (terms->ttl == NANOS_NEVER)
 		return NANOS_NEVER;
-	return smaller(terms->ttl / 3, lease_stop_at(terms, lease_valid_until(terms, 0)) / 2);
+	return number_least(terms->ttl / 3, lease_stop_at(terms, lease_valid_until(terms, 0)) / 2);
 }
 
 nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at)
@@ -54,7 +51,7 @@ void lease_adopt_ttl(struct lease *lease, int64_t ttl_ms)
 		return;
 	terms->ttl = ttl_ms == LOCK_NO_TTL ? NANOS_NEVER : ttl_ms * NANOS_PER_MS;
 	if (terms->ttl != NANOS_NEVER)
-		terms->grace = smaller(terms->grace, terms->ttl / 3);
+		terms->grace = number_least(terms->grace, terms->ttl / 3);
 }
 
 void lease_reset(struct lease *lease)

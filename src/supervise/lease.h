@@ -7,8 +7,7 @@
  * A lease counts from before the request that was granted left. The margin, a tenth of the TTL,
  * covers clocks that run at different rates (protocol.md 1: a slewing clock reaches 8 %).
  */
-#ifndef DLOCK_SUPERVISE_LEASE_H
-#define DLOCK_SUPERVISE_LEASE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -110,5 +109,3 @@ void lease_reset(struct lease *lease);
 
 /* Moves the phase on from ASKING; false if the other process did. */
 bool lease_decide(struct lease *lease, enum lease_phase phase);
-
-#endif

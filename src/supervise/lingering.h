@@ -7,8 +7,7 @@
  * The copy is no ancestor of the keeper, so orphans do not become its children. It records what is
  * below the keeper, once before the front returns and then every second.
  */
-#ifndef DLOCK_SUPERVISE_LINGERING_H
-#define DLOCK_SUPERVISE_LINGERING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -18,5 +17,3 @@ struct keeper_watch;
 /* In the front, in phase LINGERING. False: the keeper has died meanwhile, and the front is still
  * there to take over. If no process is to be had it says that the keeper is alone. */
 bool lingering_leave_behind(struct keeper_watch *watch, const struct keeper_task *order);
-
-#endif

@@ -1,6 +1,5 @@
 /* How a run ended: what the exit code, the closing line and the report are made from. */
-#ifndef DLOCK_SUPERVISE_OUTCOME_H
-#define DLOCK_SUPERVISE_OUTCOME_H
+#pragma once
 
 #include "base/failure.h"
 #include "supervise/lease.h"
@@ -56,5 +55,3 @@ const char *outcome_word(const struct outcome *outcome);
 
 /* COMMAND's own exit code, 128+N for a signal; -1: it has none. */
 int outcome_command_exit(const struct outcome *outcome);
-
-#endif

@@ -1,6 +1,5 @@
 /* The end of a lock: with what it is given back, and what is said of it. */
-#ifndef DLOCK_SUPERVISE_RELEASE_TERMS_H
-#define DLOCK_SUPERVISE_RELEASE_TERMS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ struct deadline release_terms_limit(nanos until);
 /* Says how giving it back went, if that is worth a line, and records it in the lease; its `stop` is
  * set. */
 void release_terms_report(struct lease *lease, const struct lock_answer *answer);
-
-#endif

@@ -5,8 +5,7 @@
  * keeper's main thread renews by hand. The kill deadline does not depend on the thread: the
  * keeper's main thread only reads lease->valid_until.
  */
-#ifndef DLOCK_SUPERVISE_RENEWAL_H
-#define DLOCK_SUPERVISE_RENEWAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ nanos renewal_try(struct renewal *renewal, nanos until);
  * lock must then not be touched. True if the lock is the main thread's again. */
 bool renewal_finish(struct renewal *renewal, const struct release_terms *release_terms, nanos until,
 	struct lock_answer *answer);
-
-#endif

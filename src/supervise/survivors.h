@@ -1,6 +1,5 @@
 /* What lives on of a tree that was to end: listed for the report, and said. */
-#ifndef DLOCK_SUPERVISE_SURVIVORS_H
-#define DLOCK_SUPERVISE_SURVIVORS_H
+#pragma once
 
 #include "base/message.h"
 #include "supervise/lease.h"
@@ -16,5 +15,3 @@ void survivors_say(struct lease *lease, const struct process_tree *tree, enum me
  * dlock that has ended. 0: there is something else among it. For an empty list it is the longest:
  * that may lack a process that is just being forked. */
 nanos survivors_leave_within(const struct process_tree *tree);
-
-#endif

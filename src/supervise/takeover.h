@@ -1,7 +1,6 @@
 /* What the front does in the place of a keeper that died, or stood still, before its work was done.
  */
-#ifndef DLOCK_SUPERVISE_TAKEOVER_H
-#define DLOCK_SUPERVISE_TAKEOVER_H
+#pragma once
 
 #include "supervise/outcome.h"
 
@@ -13,5 +12,3 @@ struct keeper_watch;
  * happened. The lease has the rest of the run then; returned is the kind of outcome. Blocks for the
  * grace, and two seconds. */
 enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *order);
-
-#endif

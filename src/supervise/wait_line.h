@@ -2,8 +2,7 @@
  * What is seen of a wait. On a terminal it is one line, redrawn in place every second, as long as
  * dlock is in the foreground; with -v it is one line when the wait begins; else nothing.
  */
-#ifndef DLOCK_SUPERVISE_WAIT_LINE_H
-#define DLOCK_SUPERVISE_WAIT_LINE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ bool wait_line_goes_on(struct wait_line *line);
 
 /* Takes the line away, before anything else is written. */
 void wait_line_end(struct wait_line *line);
-
-#endif

@@ -4,8 +4,7 @@
  * is an operation of it. Front and keeper treat them alike in all else: asking, waiting, renewing,
  * stopping and giving back.
  */
-#ifndef DLOCK_SUPERVISE_WARD_H
-#define DLOCK_SUPERVISE_WARD_H
+#pragma once
 
 #include <poll.h>
 #include <stdbool.h>
@@ -81,5 +80,3 @@ struct ward {
 	const struct ward_ops *ops;
 	void *own; /* as its row says; borrowed. The keeper has a copy by fork */
 };
-
-#endif

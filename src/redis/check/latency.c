@@ -1,12 +1,10 @@
 /* Ten round trips, and what the clocks say meanwhile. */
-#include "redis/check/latency.h"
+#include "redis/check/probe.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/duration.h"
-#include "redis/check/probe.h"
-#include "redis/link/connection.h"
 
 #define CLOCK_MOST (INT64_C(1) << 32) /* seconds: what a server says may be anything */
 #define TRIPS      10

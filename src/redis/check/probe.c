@@ -9,7 +9,6 @@
 
 #include "net/server.h"
 #include "redis/keys.h"
-#include "redis/link/connection.h"
 
 #define TEXT_SIZE     700
 #define NAMES_AT_ONCE 200
@@ -69,13 +68,9 @@ static bool append(struct probe *probe, const struct probe_command *commands, si
 {
 	bool good = true;
 
-	for (size_t i = 0; good && i < count; i++) {
-		size_t lengths[8], words = 0;
-
-		for (; words < 8 && commands[i].words[words]; words++)
-			lengths[words] = strlen(commands[i].words[words]);
-		good = connection_append(probe->link.connection, words, commands[i].words, lengths);
-	}
+	for (size_t i = 0; good && i < count; i++)
+		good = connection_append_words(
+			probe->link.connection, WORDS_MOST, commands[i].words);
 	return good;
 }
 

@@ -1,16 +1,13 @@
 /* One server that `dlock check` looks at: asking it, and telling what is found. */
-#ifndef DLOCK_REDIS_CHECK_PROBE_H
-#define DLOCK_REDIS_CHECK_PROBE_H
+#pragma once
 
 #include <stdint.h>
 
 #include "lock/lock.h"
 #include "lock/lock_check.h"
 #include "redis/check/server_info.h"
+#include "redis/link/connection.h"
 #include "redis/link/link.h"
-
-struct reply;
-struct server;
 
 #define PROBE_LIMIT  (5 * NANOS_PER_SEC) /* for each answer */
 #define PROBE_CLOCKS INT64_C(1000000)    /* us that two clocks may differ */
@@ -38,7 +35,7 @@ void probe_report(struct probe *probe, const char *subject, enum lock_verdict ve
 /* Sends count commands, then reads as many replies, which may be errors; reply_free() with each.
  * False with failure: none was read. */
 struct probe_command {
-	const char *words[8]; /* ends with NULL, if it is shorter */
+	const char *words[WORDS_MOST]; /* ends with NULL, if it is shorter */
 };
 bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
 	struct reply **replies, struct failure *failure);
@@ -50,4 +47,10 @@ bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *key
 /* Whether an error says that this user may not run the command, or that there is none. */
 bool probe_is_refusal(const char *error);
 
-#endif
+/* The checks tell what they find. False: the server went away, which was told. */
+bool settings_check(struct probe *probe);
+bool rights_check(struct probe *probe);
+bool latency_check(struct probe *probe);
+
+/* Takes a lock for trial, reports, and leaves nothing behind. */
+void scripts_check(struct probe *probe);

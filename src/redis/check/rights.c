@@ -1,16 +1,14 @@
 /* May this user do all that a lock takes? Found by trying, since ACL DRYRUN (Redis 7) takes a right
  * of its own. All is tried on one string: what is allowed answers WRONGTYPE there and changes
  * nothing, what is not answers NOPERM. */
-#include "redis/check/rights.h"
+#include "redis/check/probe.h"
 
 #include <bsd/string.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "net/server.h"
-#include "redis/check/probe.h"
 #include "redis/keys.h"
-#include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 
 #define NAME  "" /* stands for the key */

@@ -1,14 +1,12 @@
 /* Whether dlock's scripts work: each runs for a lock for trial, with the keys that it does not
  * declare. */
-#include "redis/check/scripts_check.h"
+#include "redis/check/probe.h"
 
 #include <string.h>
 
 #include "lock/trial.h"
 #include "net/server.h"
-#include "redis/check/probe.h"
 #include "redis/keys.h"
-#include "redis/link/connection.h"
 #include "redis/script/script.h"
 
 /* Whatever was reached, nothing of it stays. */

@@ -8,15 +8,9 @@
 #include "base/duration.h"
 #include "lock/lock_check.h"
 #include "net/server.h"
-#include "redis/check/latency.h"
 #include "redis/check/probe.h"
-#include "redis/check/rights.h"
-#include "redis/check/settings.h"
-#include "redis/check/scripts_check.h"
 #include "redis/link/place.h"
 #include "redis/redis_url.h"
-
-/* --- One server ------------------------------------------------------------------------------ */
 
 static void look_at(struct probe *probe)
 {
@@ -24,8 +18,6 @@ static void look_at(struct probe *probe)
 		scripts_check(probe);
 	link_close(&probe->link);
 }
-
-/* --- Several --------------------------------------------------------------------------------- */
 
 /* A server of a list as one of its own. */
 static bool pick(

@@ -1,6 +1,5 @@
 /* What a server says of itself: INFO, and the settings that CONFIG GET gives away. */
-#ifndef DLOCK_REDIS_CHECK_SERVER_INFO_H
-#define DLOCK_REDIS_CHECK_SERVER_INFO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ const char *server_info_find(
 
 /* The same as a number, up to SERVER_INFO_MOST; -1: not known, or none. */
 int64_t server_info_number(const struct server_info *info, const char *key);
-
-#endif

@@ -1,5 +1,5 @@
 /* What a server says of itself, judged. */
-#include "redis/check/settings.h"
+#include "redis/check/probe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,8 +8,6 @@
 
 #include "base/duration.h"
 #include "net/server.h"
-#include "redis/check/probe.h"
-#include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 
 #define OLDEST      5 /* scripts that write after they looked at the clock: Redis 5 */
@@ -24,8 +22,6 @@ static bool is(const struct probe *probe, const char *key, const char *wanted)
 
 	return found && strcmp(found, wanted) == 0;
 }
-
-/* --- Which server ---------------------------------------------------------------------------- */
 
 static void judge_version(struct probe *probe)
 {
@@ -211,8 +207,6 @@ static void judge_replicas(struct probe *probe)
 			"%" PRId64 ": a failover loses the grants that none of them has yet",
 			replicas);
 }
-
-/* --------------------------------------------------------------------------------------------- */
 
 /* What is refused is then not known. */
 static bool learn(struct probe *probe, struct failure *failure)

@@ -1,6 +1,5 @@
 /* The masters of a Redis Cluster. */
-#ifndef DLOCK_REDIS_LINK_CLUSTER_MASTERS_H
-#define DLOCK_REDIS_LINK_CLUSTER_MASTERS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ struct link;
  * *places, even where there are none. */
 enum io_result cluster_masters_find(struct link *link, const char *prefix, struct place **places,
 	size_t *count, struct deadline deadline, struct failure *failure);
-
-#endif

@@ -1,19 +1,14 @@
 #include "redis/link/command.h"
 
-#include <string.h>
-
 #include "base/failure.h"
 #include "redis/link/connection.h"
 
 enum io_result command_call(struct connection *connection, struct reply **reply, size_t count,
 	const char *const *words, struct deadline deadline, struct failure *failure)
 {
-	size_t lengths[COMMAND_WORDS];
 	enum io_result io;
 
-	for (size_t i = 0; i < count; i++)
-		lengths[i] = strlen(words[i]);
-	if (!connection_append(connection, count, words, lengths)) {
+	if (!connection_append_words(connection, count, words)) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return IO_FAILED;
 	}

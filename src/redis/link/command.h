@@ -1,6 +1,5 @@
 /* One plain command over a connection on which nothing is under way, and its reply. */
-#ifndef DLOCK_REDIS_LINK_COMMAND_H
-#define DLOCK_REDIS_LINK_COMMAND_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,11 +10,7 @@ struct connection;
 struct failure;
 struct reply;
 
-#define COMMAND_WORDS 8
-
-/* At most COMMAND_WORDS of them. After IO_OK, reply_free() with the reply, which may be an error.
+/* At most WORDS_MOST of them. After IO_OK, reply_free() with the reply, which may be an error.
  */
 enum io_result command_call(struct connection *connection, struct reply **reply, size_t count,
 	const char *const *words, struct deadline deadline, struct failure *failure);
-
-#endif

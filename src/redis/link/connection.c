@@ -158,8 +158,6 @@ int connection_fd(const struct connection *connection)
 	return connection->fd;
 }
 
-/* --- Out ------------------------------------------------------------------------------------ */
-
 static bool make_room(struct connection *connection, size_t more)
 {
 	size_t size = connection->out_size == 0 ? OUT_FIRST : connection->out_size;
@@ -207,6 +205,15 @@ bool connection_append(struct connection *connection, size_t count, const char *
 		put(connection, "\r\n", 2);
 	}
 	return true;
+}
+
+bool connection_append_words(struct connection *connection, size_t count, const char *const *words)
+{
+	size_t lengths[WORDS_MOST], found = 0;
+
+	for (; found < count && words[found]; found++)
+		lengths[found] = strlen(words[found]);
+	return connection_append(connection, found, words, lengths);
 }
 
 static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
@@ -261,8 +268,6 @@ enum io_result connection_flush(
 	connection->out_length = connection->out_sent = 0;
 	return IO_OK;
 }
-
-/* --- In ------------------------------------------------------------------------------------- */
 
 static enum io_result fail_nonsense(const struct connection *connection, struct failure *failure)
 {

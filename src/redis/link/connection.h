@@ -3,8 +3,7 @@
  * patience given. The only part that includes hiredis, of which it uses the parser of replies.
  * A connection belongs to one thread at a time; after fork() to one process.
  */
-#ifndef DLOCK_REDIS_LINK_CONNECTION_H
-#define DLOCK_REDIS_LINK_CONNECTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,6 +11,8 @@
 
 #include "base/deadline.h"
 #include "net/io_result.h"
+
+#define WORDS_MOST 8
 
 struct connection;
 struct endpoint;
@@ -37,6 +38,9 @@ void connection_close(struct connection *connection);
 /* Puts a command into the buffer; text of any bytes. False: out of memory. */
 bool connection_append(struct connection *connection, size_t count, const char *const *words,
 	const size_t *lengths);
+
+/* The same of plain words, which stop early at NULL; WORDS_MOST at most. */
+bool connection_append_words(struct connection *connection, size_t count, const char *const *words);
 
 /* Sends what is in the buffer. A server that closed before it read all may have said why: so that
  * is left to connection_read, and IO_OK here. */
@@ -88,5 +92,3 @@ bool reply_is_nil(const struct reply *reply);
 size_t reply_count(const struct reply *reply);
 const struct reply *reply_at(const struct reply *reply, size_t index);
 void reply_free(struct reply *reply);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a Redis server means by an error reply. Pure. */
-#ifndef DLOCK_REDIS_LINK_ERROR_REPLY_H
-#define DLOCK_REDIS_LINK_ERROR_REPLY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ bool error_reply_nonsense(struct failure *failure, const char *peer);
 
 /* The line of the script in which an error came up, counted from 1; 0: none is named. */
 int error_reply_line(const char *text);
-
-#endif

@@ -12,12 +12,8 @@
 static bool append_words(struct handshake *handshake, struct connection *connection, size_t count,
 	const char *const *words)
 {
-	size_t lengths[3];
-
-	for (size_t i = 0; i < count; i++)
-		lengths[i] = strlen(words[i]);
 	handshake->due++;
-	return connection_append(connection, count, words, lengths);
+	return connection_append_words(connection, count, words);
 }
 
 bool handshake_begin(

@@ -2,8 +2,7 @@
  * What goes before the first request on a connection (AUTH, SELECT, ROLE, ASKING), and the replies
  * to it. A handshake belongs to one connection, and to that one's thread.
  */
-#ifndef DLOCK_REDIS_LINK_HANDSHAKE_H
-#define DLOCK_REDIS_LINK_HANDSHAKE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ void handshake_take(struct handshake *handshake, const struct server *server, co
 enum io_result handshake_read(struct handshake *handshake, struct connection *connection,
 	const struct server *server, const char *name, struct deadline deadline,
 	struct failure *failure);
-
-#endif

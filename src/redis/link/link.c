@@ -373,15 +373,14 @@ enum io_result link_call(struct link *link, struct call *call, struct reply **re
 	struct deadline deadline, struct failure *failure)
 {
 	bool used = link->connection && !link->waiting;
-	enum io_result result = link_send(link, call, deadline, failure);
 
-	if (result == IO_OK)
-		result = link_receive(link, call, reply, deadline, failure);
-	if (result == IO_CLOSED && used) {
-		link_drop(link);
-		result = link_send(link, call, deadline, failure);
+	for (;; used = false) {
+		enum io_result result = link_send(link, call, deadline, failure);
+
 		if (result == IO_OK)
 			result = link_receive(link, call, reply, deadline, failure);
+		if (result != IO_CLOSED || !used)
+			return result;
+		link_drop(link);
 	}
-	return result;
 }

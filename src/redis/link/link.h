@@ -3,8 +3,7 @@
  * no connection, in the same write as the first request where that is safe. Which server that is
  * may change meanwhile: in a Cluster, behind Sentinels (route.h).
  */
-#ifndef DLOCK_REDIS_LINK_LINK_H
-#define DLOCK_REDIS_LINK_LINK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,10 +16,6 @@
 #include "redis/link/route.h"
 
 struct call;
-struct connection;
-struct lookup;
-struct reply;
-struct server;
 
 /* Stays where it is while it is open: a connection borrows its server's name from it. */
 struct link {
@@ -29,22 +24,16 @@ struct link {
 	struct connection *connection; /* owned; NULL: none */
 	struct lookup *lookup;         /* owned */
 	struct route route;
-	nanos named_at; /* when Sentinels named the server */
-	nanos sent_at;  /* before the last request left, in full or again in full */
-	unsigned dials; /* how often it has connected */
-	union {
-		struct handshake handshake; /* of the connection */
-		struct {                    /* the same by the names that single/ has for it */
-			int handshakes;
-			struct failure refusal;
-		};
-	};
-	bool waiting;  /* a reply to a request is still to come */
-	bool owes;     /* the reply to the WAIT behind it is */
-	bool heard;    /* something came over this connection */
-	bool borrowed; /* it is for one request only, after ASKING */
-	bool moving;   /* the last request came while its slot moves */
-	bool landed;   /* the greeting was refused, but the request behind it was not */
+	nanos named_at;             /* when Sentinels named the server */
+	nanos sent_at;              /* before the last request left, in full or again in full */
+	unsigned dials;             /* how often it has connected */
+	struct handshake handshake; /* of the connection */
+	bool waiting;               /* a reply to a request is still to come */
+	bool owes;                  /* the reply to the WAIT behind it is */
+	bool heard;                 /* something came over this connection */
+	bool borrowed;              /* it is for one request only, after ASKING */
+	bool moving;                /* the last request came while its slot moves */
+	bool landed; /* the greeting was refused, but the request behind it was not */
 };
 
 /* The name of the server in messages. */
@@ -89,5 +78,3 @@ enum io_result link_handle_error(struct link *link, const char *text, struct fai
 /* Both. A connection from before that turns out to be broken is replaced, once. */
 enum io_result link_call(struct link *link, struct call *call, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
-
-#endif

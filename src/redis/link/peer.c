@@ -22,8 +22,6 @@ void peer_open(struct peer *peer, const struct server *list, size_t which)
 	peer->link.server = &peer->server;
 }
 
-/* --- Connecting ----------------------------------------------------------------------------- */
-
 void peer_forget(struct peer *peer)
 {
 	link_drop(&peer->link);
@@ -100,6 +98,11 @@ bool peer_is_refused(const struct peer *peer)
 	       peer->link.handshake.refusal.code != EXIT_DONE;
 }
 
+bool peer_may_answer(const struct peer *peer)
+{
+	return !peer_is_down(peer) && !peer_is_refused(peer);
+}
+
 bool peer_shakes_hands(const struct peer *peer)
 {
 	const struct connection *connection = peer->link.connection;
@@ -116,8 +119,6 @@ bool peer_takes_requests(const struct peer *peer)
 		return false;
 	return peer->server.db == 0 || link->handshake.due == 0;
 }
-
-/* --- Out ------------------------------------------------------------------------------------ */
 
 void peer_flush(struct peer *peer)
 {
@@ -153,16 +154,10 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 
 bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count)
 {
-	size_t lengths[3];
-
 	if (!peer_takes_requests(peer))
 		return false;
-	for (size_t i = 0; i < count; i++)
-		lengths[i] = strlen(words[i]);
-	return sent(peer, what, connection_append(peer->link.connection, count, words, lengths));
+	return sent(peer, what, connection_append_words(peer->link.connection, count, words));
 }
-
-/* --- In ------------------------------------------------------------------------------------- */
 
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 {
@@ -194,8 +189,6 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 	}
 	return false;
 }
-
-/* --- All of them ---------------------------------------------------------------------------- */
 
 /* One of which nothing is awaited would be ready all the time once it has closed, or has said more
  * than it was asked. */

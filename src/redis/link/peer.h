@@ -3,8 +3,7 @@
  * what is under way on the same connection, so the server does it in that order, whenever it does;
  * replies are taken as they come. A peer belongs to one thread at a time.
  */
-#ifndef DLOCK_REDIS_LINK_PEER_H
-#define DLOCK_REDIS_LINK_PEER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +13,6 @@
 #include "redis/link/link.h"
 #include "redis/link/place.h"
 
-struct call;
 struct reply;
 
 #define PEERS_MOST 64 /* that peers_wait looks at; of more servers nobody makes a quorum */
@@ -26,6 +24,7 @@ enum peer_kind {
 	PEER_CONFIRM,
 	PEER_RENEW,
 	PEER_RELEASE,
+	PEER_LEAVE, /* a place in a queue */
 	PEER_FORCE,
 	PEER_LEASE,
 	PEER_MESSAGE
@@ -66,6 +65,9 @@ bool peer_takes_requests(const struct peer *peer);
 /* The greeting was refused, so nothing more is asked over this connection. */
 bool peer_is_refused(const struct peer *peer);
 
+/* Neither refused nor down. */
+bool peer_may_answer(const struct peer *peer);
+
 /* For poll(2), where there is a connection. */
 int peer_fd(const struct peer *peer);
 
@@ -96,5 +98,3 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply);
  * passed over. What has come is there to be taken (peer_take) even when time is up; patience as in
  * deadline_wait. */
 enum deadline_end peers_wait(struct peer *peers, size_t count, struct deadline *deadline);
-
-#endif

@@ -1,6 +1,5 @@
 /* Where a server is: a host and a port. */
-#ifndef DLOCK_REDIS_LINK_PLACE_H
-#define DLOCK_REDIS_LINK_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,5 +18,3 @@ bool place_read(struct place *place, const char *text);
 /* Writes HOST:PORT, with an address of IPv6 in brackets; what has no room is cut, as by
  * snprintf(3), and the length returned as by that. Pure. */
 int place_write(char *text, size_t size, const char *host, int port);
-
-#endif

@@ -2,8 +2,7 @@
  * Which server a session talks to: the one that its URL names; in a Cluster the node that a
  * redirect names (MOVED, ASK); behind Sentinels the master that they name. One of a session's own.
  */
-#ifndef DLOCK_REDIS_LINK_ROUTE_H
-#define DLOCK_REDIS_LINK_ROUTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ const char *route_name(const struct route *route, const struct server *server);
  * False: there is no such place. Pure. */
 bool route_place(const struct route *route, const struct server *server, const char *host,
 	int64_t port, struct place *place);
-
-#endif

@@ -1,6 +1,5 @@
 /* Asking Redis Sentinels which server is the master of a service now. */
-#ifndef DLOCK_REDIS_LINK_SENTINEL_H
-#define DLOCK_REDIS_LINK_SENTINEL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ struct server;
  */
 enum io_result sentinel_find(const struct server *server, size_t *first, struct place *master,
 	struct deadline deadline, struct failure *failure);
-
-#endif

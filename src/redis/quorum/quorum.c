@@ -1,3 +1,4 @@
+
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
@@ -5,9 +6,6 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "redis/script/script.h"
-
-/* --- Tokens --------------------------------------------------------------------------------- */
 
 void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token)
 {
@@ -34,22 +32,10 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
 }
 
-/* --- The rest ------------------------------------------------------------------------------- */
-
 bool quorum_refuse_many(const struct server *server, struct failure *failure)
 {
 	return failure_set(failure, EXIT_USAGE, "more than %d servers in the server URL '%s'",
 		PEERS_MOST, server->text);
-}
-
-int64_t quorum_ttl_ms(const struct quorum *quorum)
-{
-	const struct lock_request *request = &quorum->request;
-	int64_t left = request->at_least_ms;
-
-	if (quorum->granted_at != 0)
-		left -= (clock_now() - quorum->granted_at) / NANOS_PER_MS;
-	return left > request->ttl_ms ? left : request->ttl_ms;
 }
 
 void quorum_leave(struct lock *lock)

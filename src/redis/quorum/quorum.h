@@ -6,8 +6,7 @@
  * that majority (confirm.lua); a majority of confirmations is the grant. HACKING says why that is
  * right. An attempt that failed is taken back, and the next one has another token.
  */
-#ifndef DLOCK_REDIS_QUORUM_QUORUM_H
-#define DLOCK_REDIS_QUORUM_QUORUM_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -21,6 +20,10 @@
  * took. */
 #define QUORUM_SHARE       (50 * NANOS_PER_MS)
 #define QUORUM_SHARE_TIMES 4
+
+#define QUORUM_DIAL_PAUSE (50 * NANOS_PER_MS) /* between two tries to connect to a server */
+
+#define QUORUM_REPEAT(kind) (1u << (kind))
 
 enum vote_kind {
 	VOTE_NONE, /* not asked yet, or it cannot be reached */
@@ -106,11 +109,11 @@ struct quorum {
 	struct release_terms release_terms; /* of the release under way */
 	int watch, mend;                    /* owned; -1: none: see quorum_watch */
 	nanos mend_after;
-	/* Sends a request once more, in full; false: it is no longer wanted. */
-	bool (*repeat)(struct quorum *quorum, size_t which, enum peer_kind kind);
-	struct lock_answer scratch; /* large */
-	struct peer *peers;         /* owned; count of them, and of votes */
-	struct vote *votes;         /* owned */
+	unsigned repeats; /* QUORUM_REPEAT of each: sent once more, in full, if it has to be */
+	char who[OWNER_RECORD_SIZE]; /* the record that goes with a renewal */
+	struct lock_answer scratch;  /* large */
+	struct peer *peers;          /* owned; count of them, and of votes */
+	struct vote *votes;          /* owned */
 };
 
 /* More servers than can be spoken to at once. False. */
@@ -118,9 +121,6 @@ bool quorum_refuse_many(const struct server *server, struct failure *failure);
 
 /* Token and keys of the last attempt, whichever process began it. False: out of memory. */
 bool quorum_sync(struct quorum *quorum, struct failure *failure);
-
-/* How long a server is to keep the lock from now on, in ms. */
-int64_t quorum_ttl_ms(const struct quorum *quorum);
 
 /* Until when quorum_wait is to wait, where there is no place in the queues. */
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
@@ -131,4 +131,104 @@ void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *tok
 /* struct lock_service's: also before another attempt, after a child has used the connections. */
 void quorum_leave(struct lock *lock);
 
-#endif
+/* --- quorum_request.c --- */
+
+/* Sends a server a request, behind whatever is under way there. False: it was not sent. */
+bool quorum_send(struct quorum *quorum, size_t which, enum peer_kind kind, bool in_full);
+
+/* --- quorum_attempt.c --- */
+
+enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
+
+/* Another attempt, with no votes yet; its connections are begun. What is left of the last one is
+ * taken back. */
+bool quorum_begin(struct quorum *quorum, struct failure *failure);
+
+/* Asks whoever was not asked yet and can be. */
+void quorum_send_out(struct quorum *quorum);
+
+/* Those that may still promise the lock. */
+size_t quorum_count_open(const struct quorum *quorum);
+
+/* Tells all that were asked to forget this attempt, and waits a moment for those that promised. */
+void quorum_step_back(struct quorum *quorum);
+
+/* --- quorum_grant.c --- */
+
+void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer);
+
+/* --- quorum_replies.c --- */
+
+/* Takes all replies that have come; notes who can no longer be reached. */
+void quorum_collect(struct quorum *quorum);
+
+/* --- quorum_tally.c --- */
+
+size_t quorum_count(const struct quorum *quorum, enum vote_kind kind);
+size_t quorum_count_word(const struct quorum *quorum, enum vote_word word);
+
+/* How many servers it is true of. */
+size_t quorum_count_if(
+	const struct quorum *quorum, bool (*is)(const struct vote *vote, const struct peer *peer));
+
+/* Servers whose word on the renewal, or on force, may still come. */
+size_t quorum_count_pending(const struct quorum *quorum);
+
+/* Since when the lock is proved: what a majority has granted or extended since. */
+nanos quorum_proved_at(const struct quorum *quorum);
+
+/* Why there is no majority: too few can be reached, or too many refuse. */
+void quorum_explain(const struct quorum *quorum, struct failure *failure);
+
+/* Whether no majority can come together any more, because so many refuse for good. */
+bool quorum_is_refused(const struct quorum *quorum);
+
+/* What is wrong with the list of servers, or with the wait: no other attempt will mend that. NULL:
+ * nothing that is known by now. */
+struct failure *quorum_find_refusal(const struct quorum *quorum);
+
+/* The same where the answer came after the lock was granted: answer->flawed, once. */
+void quorum_report_flaw(const struct quorum *quorum, struct lock_answer *answer);
+
+/* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
+ * LOCK_LOST: nobody has it, another attempt may. */
+enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
+
+/* LOCK_BUSY, as far as the votes tell by whom. */
+void quorum_busy(struct quorum *quorum, struct lock_answer *answer);
+
+/* --- quorum_renew.c --- */
+
+void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+
+/* Begins to watch the connections there are, and ends it: see lock_watch_fd. */
+void quorum_watch(struct quorum *quorum);
+void quorum_unwatch(struct quorum *quorum);
+
+/* LOCK_LOST. */
+void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer);
+
+/* Takes in what has come since, without waiting. */
+void quorum_catch_up(struct quorum *quorum);
+
+/* Connects to a server that was not to be reached, but not all the time. */
+void quorum_dial(struct quorum *quorum, size_t which);
+
+/* --- quorum_release.c --- */
+
+void quorum_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer);
+
+/* --- quorum_wait.c --- */
+
+enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
+
+/* Before any other request. */
+void quorum_stop_listening(struct quorum *quorum);
+
+/* --- quorum_list.c --- */
+
+extern const struct lock_list_ops quorum_list_ops;

@@ -1,81 +1,18 @@
 /* An attempt at a lock on a quorum, up to where it is under way; and taking it back. */
-#include "redis/quorum/quorum_attempt.h"
+#include "redis/quorum/quorum.h"
 
 #include <string.h>
 
-#include "redis/quorum/quorum.h"
-#include "redis/quorum/quorum_release.h"
-#include "redis/quorum/quorum_replies.h"
-#include "redis/quorum/quorum_tally.h"
-#include "redis/quorum/quorum_wait.h"
-#include "redis/script/script.h"
-#include "redis/single/single.h"
-
-#define LEASE_MS     2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
-#define TENTATIVE_MS 5000 /* how long a promise lives that nobody confirms */
-
-/* --- An attempt ----------------------------------------------------------------------------- */
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static bool send_acquire(struct quorum *quorum, size_t which, bool in_full)
-{
-	const struct lock_request *request = &quorum->request;
-	struct call call;
-
-	call_begin(&call, &script_acquire, &quorum->keys, quorum->lock.token);
-	call_add(&call, quorum->mode);
-	call_add_number(&call, request->ttl_ms);
-	call_add_number(&call, request->queues ? LEASE_MS : 0);
-	call_add_number(&call, quorum->ticket);
-	call_add_number(&call, 0);
-	call_add_number(&call, 0);
-	call_add_number(&call, 0);
-	call_add(&call, quorum->text);
-	call_add_number(&call, request->cooldown_ms);
-	call_add(&call, quorum->once);
-	call_add(&call, request->outer ? request->outer : "");
-	call_add_number(&call, single_settle(request));
-	call_add_number(&call, (int64_t)quorum->count);
-	call_add(&call, quorum->waiter);
-	call_add_number(&call, least(request->ttl_ms, TENTATIVE_MS));
-	return peer_send(&quorum->peers[which], (struct peer_due){PEER_ACQUIRE, quorum->keyed},
-		&call, in_full);
-}
-
-bool quorum_send_confirm(struct quorum *quorum, size_t which, bool in_full)
-{
-	struct call call;
-
-	call_begin(&call, &script_confirm, &quorum->keys, quorum->lock.token);
-	call_add_number(&call, (int64_t)quorum->fence);
-	call_add_number(&call, quorum_ttl_ms(quorum));
-	call_add_number(&call, quorum->ticket);
-	call_add(&call, quorum->text);
-	call_add(&call, quorum->waiter);
-	return peer_send(&quorum->peers[which], (struct peer_due){PEER_CONFIRM, quorum->keyed},
-		&call, in_full);
-}
-
-/* Asks whoever was not asked yet and can be. */
 void quorum_send_out(struct quorum *quorum)
 {
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct vote *vote = &quorum->votes[i];
 
-		if (vote->kind != VOTE_NONE || !send_acquire(quorum, i, false))
+		if (vote->kind != VOTE_NONE || !quorum_send(quorum, i, PEER_ACQUIRE, false))
 			continue;
 		vote->kind = VOTE_ASKED;
 		vote->touched = true;
 	}
-}
-
-bool quorum_repeat_acquire(struct quorum *quorum, size_t which, enum peer_kind kind)
-{
-	return kind == PEER_ACQUIRE && send_acquire(quorum, which, true);
 }
 
 bool quorum_begin(struct quorum *quorum, struct failure *failure)
@@ -93,7 +30,7 @@ bool quorum_begin(struct quorum *quorum, struct failure *failure)
 	if (!quorum_sync(quorum, failure))
 		return false;
 	memset(quorum->votes, 0, quorum->count * sizeof(*quorum->votes));
-	quorum->repeat = quorum_repeat_acquire;
+	quorum->repeats = QUORUM_REPEAT(PEER_ACQUIRE);
 	quorum->asked = quorum->spent = true;
 	quorum->fence = 0;
 	quorum->around.token[0] = '\0';
@@ -104,23 +41,19 @@ bool quorum_begin(struct quorum *quorum, struct failure *failure)
 	return true;
 }
 
-static bool repeat_nothing(struct quorum *quorum, size_t which, enum peer_kind kind)
+static bool owes_release(const struct vote *vote, const struct peer *peer)
 {
-	(void)quorum;
-	(void)which;
-	(void)kind;
-	return false;
+	return vote->kind != VOTE_ASKED && vote->touched && peer->due_count > 0;
 }
 
 /* Written to all before any answer is awaited; and behind a request that is not answered yet, or
  * the lock would stay where that is granted late. */
 void quorum_step_back(struct quorum *quorum)
 {
-	static const struct release_terms plain;
-	nanos until = clock_now() + QUORUM_SHARE;
-	size_t pending = 1;
+	struct deadline limit = {.until = clock_now() + QUORUM_SHARE, .cancel_fd = -1};
 
-	quorum->repeat = repeat_nothing;
+	quorum->repeats = 0;
+	quorum->release_terms = (struct release_terms){0};
 	quorum->fence = 0;
 	quorum->around.token[0] = '\0';
 	for (size_t i = 0; i < quorum->count; i++) {
@@ -131,47 +64,28 @@ void quorum_step_back(struct quorum *quorum)
 		if (vote->touched && peer_is_untouched(peer))
 			peer_forget(peer); /* or else it would be asked yet */
 		else if (vote->touched) /* in full: what comes next does not wait for the answer */
-			quorum_send_release(quorum, i, &plain, true);
+			quorum_send(quorum, i, PEER_RELEASE, true);
 	}
-	while (pending > 0) {
-		pending = 0;
-		for (size_t i = 0; i < quorum->count; i++) {
-			const struct vote *vote = &quorum->votes[i];
-
-			pending += vote->kind != VOTE_ASKED && vote->touched &&
-				   quorum->peers[i].due_count > 0;
-		}
-		if (pending > 0 && peers_wait(quorum->peers, quorum->count,
-					   &(struct deadline){.until = until, .cancel_fd = -1}) !=
-					   DEADLINE_READY)
-			pending = 0;
+	while (quorum_count_if(quorum, owes_release) > 0 &&
+		peers_wait(quorum->peers, quorum->count, &limit) == DEADLINE_READY)
 		quorum_collect(quorum);
-	}
+	quorum_collect(quorum);
 	quorum->asked = false;
 }
 
-/* --- Asking --------------------------------------------------------------------------------- */
-
-/* Those that may still promise the lock. */
-size_t quorum_count_open(const struct quorum *quorum)
+static bool may_promise(const struct vote *vote, const struct peer *peer)
 {
-	size_t count = quorum_count(quorum, VOTE_ASKED);
-
-	for (size_t i = 0; i < quorum->count; i++)
-		count += quorum->votes[i].kind == VOTE_NONE && !peer_is_down(&quorum->peers[i]) &&
-			 !peer_is_refused(&quorum->peers[i]);
-	return count;
+	return vote->kind == VOTE_ASKED || (vote->kind == VOTE_NONE && peer_may_answer(peer));
 }
 
-/* Those to whom the request has gone. */
-static size_t count_sent(const struct quorum *quorum)
+size_t quorum_count_open(const struct quorum *quorum)
 {
-	size_t count = 0;
+	return quorum_count_if(quorum, may_promise);
+}
 
-	for (size_t i = 0; i < quorum->count; i++)
-		count += quorum->votes[i].kind != VOTE_NONE && quorum->votes[i].kind != VOTE_NO &&
-			 !peer_is_untouched(&quorum->peers[i]);
-	return count;
+static bool is_sent(const struct vote *vote, const struct peer *peer)
+{
+	return vote->kind != VOTE_NONE && vote->kind != VOTE_NO && !peer_is_untouched(peer);
 }
 
 /* Those that were asked, or will be once a connection stands. */
@@ -206,7 +120,7 @@ enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct 
 	while (result == LOCK_GRANTED) {
 		quorum_send_out(quorum);
 		quorum_collect(quorum);
-		if (count_sent(quorum) >= quorum->majority) {
+		if (quorum_count_if(quorum, is_sent) >= quorum->majority) {
 			quorum->child = true; /* as far as this process can know */
 			return LOCK_GRANTED;
 		}

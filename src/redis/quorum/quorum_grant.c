@@ -1,37 +1,18 @@
 /* An attempt at a lock on a quorum, from where it is under way: promises, confirmations, and the
  * next one. */
-#include "redis/quorum/quorum_grant.h"
+#include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <string.h>
 #include <time.h>
 
-#include "redis/quorum/quorum.h"
-#include "redis/quorum/quorum_attempt.h"
-#include "redis/quorum/quorum_renew.h"
-#include "redis/quorum/quorum_replies.h"
-#include "redis/quorum/quorum_tally.h"
+#include "base/number.h"
 #include "redis/script/replies.h"
-#include "redis/script/script.h"
-#include "redis/single/single.h"
 
 #define ATTEMPT_MOST (5 * NANOS_PER_SEC)
 #define PAUSE_LEAST  (5 * NANOS_PER_MS)
 #define PAUSE_MOST   NANOS_PER_SEC
 #define TRIES_MOST   10 /* in a row, while nobody has the lock */
-
-/* --- The answer ----------------------------------------------------------------------------- */
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static bool repeat_confirm(struct quorum *quorum, size_t which, enum peer_kind kind)
-{
-	return kind == PEER_CONFIRM ? quorum_send_confirm(quorum, which, true)
-				    : quorum_repeat_acquire(quorum, which, kind);
-}
 
 static bool is_decided(const struct quorum *quorum)
 {
@@ -51,7 +32,7 @@ static bool is_decided(const struct quorum *quorum)
 
 static nanos longest_attempt(const struct quorum *quorum)
 {
-	return least(ATTEMPT_MOST, quorum->request.ttl_ms * NANOS_PER_MS / 2);
+	return number_least(ATTEMPT_MOST, quorum->request.ttl_ms * NANOS_PER_MS / 2);
 }
 
 /* Until when the slower ones are waited for once the faster ones have answered. */
@@ -65,9 +46,9 @@ static struct deadline share_limit(const struct quorum *quorum, int tries, struc
 		if (QUORUM_SHARE_TIMES * took > share)
 			share = QUORUM_SHARE_TIMES * took;
 	}
-	share = least(longest_attempt(quorum), share << tries);
-	deadline.until = least(deadline.until, quorum->asked_at + share);
-	deadline.least = least(deadline.least, QUORUM_SHARE);
+	share = number_least(longest_attempt(quorum), share << tries);
+	deadline.until = number_least(deadline.until, quorum->asked_at + share);
+	deadline.least = number_least(deadline.least, QUORUM_SHARE);
 	return deadline;
 }
 
@@ -78,7 +59,7 @@ static struct deadline attempt_limit(
 {
 	if (quorum_count(quorum, VOTE_BUSY) > 0)
 		return share_limit(quorum, tries, deadline);
-	deadline.until = least(deadline.until, quorum->asked_at + longest_attempt(quorum));
+	deadline.until = number_least(deadline.until, quorum->asked_at + longest_attempt(quorum));
 	return deadline;
 }
 
@@ -116,16 +97,9 @@ static void collect_votes(struct quorum *quorum, int tries, struct deadline dead
 	quorum_collect(quorum);
 }
 
-/* Those that may still confirm. */
-static size_t count_unconfirmed(const struct quorum *quorum)
+static bool may_confirm(const struct vote *vote, const struct peer *peer)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < quorum->count; i++)
-		count += (quorum->votes[i].kind == VOTE_GRANTED ||
-				 quorum->votes[i].kind == VOTE_ASKED) &&
-			 quorum->peers[i].due_count > 0;
-	return count;
+	return (vote->kind == VOTE_GRANTED || vote->kind == VOTE_ASKED) && peer->due_count > 0;
 }
 
 /* No renewal will bring a detached lock to those that were too slow, and nobody stays with it to
@@ -142,7 +116,7 @@ static bool confirm(struct quorum *quorum, int tries, struct deadline deadline)
 {
 	nanos late = 0;
 
-	quorum->repeat = repeat_confirm;
+	quorum->repeats = QUORUM_REPEAT(PEER_ACQUIRE) | QUORUM_REPEAT(PEER_CONFIRM);
 	for (size_t i = 0; i < quorum->count; i++) {
 		const struct vote *vote = &quorum->votes[i];
 
@@ -153,14 +127,14 @@ static bool confirm(struct quorum *quorum, int tries, struct deadline deadline)
 		bool in_full = wants_all(quorum) && quorum->peers[i].due_count > 0;
 
 		if (quorum->votes[i].touched || quorum->request.queues)
-			quorum_send_confirm(quorum, i, in_full);
+			quorum_send(quorum, i, PEER_CONFIRM, in_full);
 	}
 	for (;;) {
 		size_t confirmed = quorum_count(quorum, VOTE_CONFIRMED);
 
 		if (confirmed >= quorum->majority)
 			return true;
-		if (confirmed + count_unconfirmed(quorum) < quorum->majority)
+		if (confirmed + quorum_count_if(quorum, may_confirm) < quorum->majority)
 			return false;
 		if (wait_for_some(quorum, tries, deadline, &late) != DEADLINE_READY)
 			break;

@@ -3,7 +3,7 @@
  * single server is. A lock is held by the owner that a majority names, counting those that are
  * silent; if a server says otherwise, that is told as well.
  */
-#include "redis/quorum/quorum_list.h"
+#include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <pthread.h>
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "lock/lock_list.h"
-#include "redis/quorum/quorum.h"
-#include "redis/single/list.h"
+#include "redis/single/single.h"
 
 #define SHARE_MOST  (2 * NANOS_PER_SEC) /* for a server that is silent */
 #define TEXT_SIZE   1024
@@ -44,8 +44,6 @@ struct listing {
 	struct entry *entries; /* owned */
 	size_t entry_count;
 };
-
-/* --- Asking --------------------------------------------------------------------------------- */
 
 static void *ask(void *argument)
 {
@@ -138,13 +136,6 @@ static const struct lock_view *find_holder(const struct entry *entries, size_t c
 	return best;
 }
 
-static int compare_ms(const void *a, const void *b)
-{
-	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-
-	return (one < other) - (one > other);
-}
-
 /* Until the majority is gone, by what those that answer say. */
 static int64_t find_ttl(const struct listing *listing, const struct entry *entries, size_t count,
 	const struct lock_view *holder)
@@ -157,8 +148,8 @@ static int64_t find_ttl(const struct listing *listing, const struct entry *entri
 	for (size_t i = 0; i < count; i++)
 		if (is_same_holder(entries[i].view, holder))
 			moments[found++] = entries[i].view->ttl_ms;
-	qsort(moments, found, sizeof(moments[0]), compare_ms);
-	return moments[(needed < found ? needed : found) - 1];
+	qsort(moments, found, sizeof(moments[0]), number_compare);
+	return moments[needed < found ? found - needed : 0];
 }
 
 /* A waiter, and his place among all that were told. */
@@ -312,8 +303,6 @@ static bool show_lock(const struct listing *listing, const struct entry *entries
 	free(waiters);
 	return true;
 }
-
-/* --- All of it ------------------------------------------------------------------------------ */
 
 static int compare_entries(const void *a, const void *b)
 {

@@ -1,67 +1,12 @@
 /* Giving a lock on a quorum back, and breaking it. */
-#include "redis/quorum/quorum_release.h"
+#include "redis/quorum/quorum.h"
 
 #include <string.h>
 
-#include "redis/quorum/quorum.h"
-#include "redis/quorum/quorum_renew.h"
-#include "redis/quorum/quorum_replies.h"
-#include "redis/quorum/quorum_tally.h"
-#include "redis/quorum/quorum_wait.h"
 #include "redis/script/replies.h"
-#include "redis/script/script.h"
 
 #define RELEASE_SHARE (10 * NANOS_PER_MS) /* as QUORUM_SHARE: the end of a run waits for it */
 #define FORCE_SHARE   (200 * NANOS_PER_MS)
-
-/* --- Release -------------------------------------------------------------------------------- */
-
-/* Of the attempt, or of the place in the queues. */
-static bool send_parting(struct quorum *quorum, size_t which, bool waiting,
-	const struct release_terms *release_terms, bool in_full)
-{
-	const struct lock_request *request = &quorum->request;
-	uint64_t fence = waiting ? 0 : quorum->fence;
-	const char *around = quorum->around.token;
-	bool inside = !waiting && *around != '\0';
-	struct call call;
-
-	if (!waiting && quorum_by_token(quorum)) {
-		call_begin(&call, &script_detached_release, &quorum->keys, quorum->lock.token);
-		call_add(&call, "");
-		return peer_send(&quorum->peers[which],
-			(struct peer_due){PEER_RELEASE, quorum->keyed}, &call, in_full);
-	}
-	call_begin(&call, &script_release, waiting ? &quorum->waiter_keys : &quorum->keys,
-		waiting ? quorum->waiter : quorum->lock.token);
-	call_add(&call, quorum->mode);
-	call_add_number(&call, inside ? 0 : release_terms->keep_ms);
-	call_add_number(&call, (int64_t)fence);
-	call_add_number(&call, (int64_t)fence);
-	call_add_number(&call, fence && !inside ? quorum->votes[which].since_us : 0);
-	call_add_number(&call, quorum->lost && !inside ? 1 : 0);
-	call_add_number(&call, release_terms->success ? 1 : 0);
-	call_add_number(&call, request->cooldown_ms);
-	call_add(&call, quorum->once);
-	call_add_number(&call, request->once_for_ms);
-	call_add_number(&call, 0);
-	if (!waiting)
-		call_add(&call, inside ? around : request->outer ? request->outer : "");
-	return peer_send(&quorum->peers[which],
-		(struct peer_due){PEER_RELEASE, waiting ? 0 : quorum->keyed}, &call, in_full);
-}
-
-bool quorum_send_release(struct quorum *quorum, size_t which,
-	const struct release_terms *release_terms, bool in_full)
-{
-	return send_parting(quorum, which, false, release_terms, in_full);
-}
-
-static bool repeat_release(struct quorum *quorum, size_t which, enum peer_kind kind)
-{
-	return kind == PEER_RELEASE &&
-	       quorum_send_release(quorum, which, &quorum->release_terms, true);
-}
 
 /* To whom it can be sent now. Nothing can have come of a request that is not sent yet, and must
  * not: so that is forgotten. Behind what is not answered the release goes in full, as nobody may be
@@ -81,11 +26,10 @@ static void send_releases(struct quorum *quorum)
 		if (peer_is_untouched(peer) && peer->due_count > 0)
 			peer_forget(peer);
 		quorum_dial(quorum, i);
-		if (vote->touched &&
-			!quorum_send_release(quorum, i, &quorum->release_terms, in_full))
+		if (vote->touched && !quorum_send(quorum, i, PEER_RELEASE, in_full))
 			continue;
 		if (quorum->enrolled)
-			send_parting(quorum, i, true, &(struct release_terms){0}, true);
+			quorum_send(quorum, i, PEER_LEAVE, true);
 		vote->release_sent = peer->due_count > 0;
 		vote->prompt = !in_full;
 		vote->sent_at = clock_now();
@@ -119,7 +63,7 @@ static bool is_over(struct quorum *quorum, struct lock_answer *answer)
 	size_t lost = quorum_count_word(quorum, WORD_NO);
 
 	answer->result = LOCK_RELEASED;
-	if (quorum->fence == 0 && !quorum_by_token(quorum))
+	if (quorum->fence == 0 && !single_by_token(&quorum->request))
 		return count_left(quorum) == 0 || released + gone + lost >= quorum->majority;
 	if (released >= quorum->majority)
 		return true;
@@ -131,19 +75,9 @@ static bool is_over(struct quorum *quorum, struct lock_answer *answer)
 	return released + gone >= quorum->majority;
 }
 
-static bool is_prompt_pending(const struct quorum *quorum, size_t which)
+static bool is_prompt_pending(const struct vote *vote, const struct peer *peer)
 {
-	const struct vote *vote = &quorum->votes[which];
-
-	return vote->prompt && vote->touched && quorum->peers[which].due_count > 0;
-}
-
-static bool is_any_pending(const struct quorum *quorum)
-{
-	for (size_t i = 0; i < quorum->count; i++)
-		if (is_prompt_pending(quorum, i))
-			return true;
-	return false;
+	return vote->prompt && vote->touched && peer->due_count > 0;
 }
 
 /* The majority has decided. Those that were prompt so far get a little longer: a server that does
@@ -151,15 +85,16 @@ static bool is_any_pending(const struct quorum *quorum)
  * will be there to hear of that; a release may be repeated. */
 static void read_the_rest(struct quorum *quorum, nanos began)
 {
-	nanos until = clock_now() + QUORUM_SHARE_TIMES * (clock_now() - began) + RELEASE_SHARE;
+	nanos now = clock_now();
+	struct deadline limit = {
+		.until = now + QUORUM_SHARE_TIMES * (now - began) + RELEASE_SHARE, .cancel_fd = -1};
 
-	while (is_any_pending(quorum) &&
-		peers_wait(quorum->peers, quorum->count,
-			&(struct deadline){.until = until, .cancel_fd = -1}) == DEADLINE_READY)
+	while (quorum_count_if(quorum, is_prompt_pending) > 0 &&
+		peers_wait(quorum->peers, quorum->count, &limit) == DEADLINE_READY)
 		quorum_collect(quorum);
 	for (size_t i = 0; i < quorum->count; i++)
-		if (is_prompt_pending(quorum, i))
-			quorum_send_release(quorum, i, &quorum->release_terms, true);
+		if (is_prompt_pending(&quorum->votes[i], &quorum->peers[i]))
+			quorum_send(quorum, i, PEER_RELEASE, true);
 }
 
 /* Nothing of this attempt is left, but where a server is silent: there it is on its way. */
@@ -176,16 +111,14 @@ static void forget(struct quorum *quorum)
 
 static void prepare(struct quorum *quorum, const struct release_terms *release_terms)
 {
-	static const struct release_terms plain;
-
 	quorum_unwatch(quorum);
 	quorum_stop_listening(quorum);
-	quorum->release_terms = release_terms ? *release_terms : plain;
+	quorum->release_terms = release_terms ? *release_terms : (struct release_terms){0};
 	quorum->scratch.inside_count = 0;
 	quorum->scratch.around = false;
 	if (!quorum->child)
 		quorum_catch_up(quorum);
-	quorum->repeat = repeat_release;
+	quorum->repeats = QUORUM_REPEAT(PEER_RELEASE);
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct vote *vote = &quorum->votes[i];
 
@@ -193,7 +126,8 @@ static void prepare(struct quorum *quorum, const struct release_terms *release_t
 		vote->release_sent = false;
 		vote->dialed_at = 0;
 		/* A child may have asked those that this process could not. */
-		vote->touched |= (quorum->child || quorum_by_token(quorum)) && quorum->asked;
+		vote->touched |=
+			(quorum->child || single_by_token(&quorum->request)) && quorum->asked;
 	}
 }
 
@@ -221,7 +155,7 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 		look_after(quorum);
 		if (is_over(quorum, answer))
 			break;
-		if (quorum_by_token(quorum) && quorum_is_refused(quorum)) {
+		if (single_by_token(&quorum->request) && quorum_is_refused(quorum)) {
 			answer->result = LOCK_FAILED;
 			quorum_explain(quorum, &answer->failure);
 			return;
@@ -244,22 +178,6 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 	forget(quorum);
 }
 
-/* --- Force ---------------------------------------------------------------------------------- */
-
-static bool send_force(struct quorum *quorum, size_t which, bool in_full)
-{
-	struct call call;
-
-	call_begin(&call, &script_force, &quorum->keys, quorum->lock.token);
-	return peer_send(&quorum->peers[which], (struct peer_due){PEER_FORCE, quorum->keyed}, &call,
-		in_full);
-}
-
-static bool repeat_force(struct quorum *quorum, size_t which, enum peer_kind kind)
-{
-	return kind == PEER_FORCE && send_force(quorum, which, true);
-}
-
 /* The one who had it on most of those that answer, perhaps of several. */
 static void report_broken(struct quorum *quorum,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
@@ -279,22 +197,17 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	size_t answered = 0;
 	enum deadline_end end = DEADLINE_READY;
 
-	quorum->repeat = repeat_force;
+	quorum->repeats = QUORUM_REPEAT(PEER_FORCE);
 	for (size_t i = 0; i < quorum->count; i++)
 		peer_connect(&quorum->peers[i]);
 	while (answered < quorum->count && end == DEADLINE_READY) {
 		struct deadline limit;
-		size_t pending = 0;
 
-		for (size_t i = 0; i < quorum->count; i++) {
-			struct vote *vote = &quorum->votes[i];
-
-			if (!vote->release_sent)
-				vote->release_sent = send_force(quorum, i, false);
-			pending += vote->word == WORD_NONE && !peer_is_down(&quorum->peers[i]) &&
-				   !peer_is_refused(&quorum->peers[i]);
-		}
-		if (pending == 0)
+		for (size_t i = 0; i < quorum->count; i++)
+			if (!quorum->votes[i].release_sent)
+				quorum->votes[i].release_sent =
+					quorum_send(quorum, i, PEER_FORCE, false);
+		if (quorum_count_pending(quorum) == 0)
 			break;
 		/* Those that are slow get what a majority leaves them. */
 		limit = answered >= quorum->majority ? deadline_within(deadline, FORCE_SHARE)

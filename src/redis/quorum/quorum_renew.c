@@ -1,43 +1,28 @@
 /* Having a lock on a quorum: extending it, and watching over its connections. */
-#include "redis/quorum/quorum_renew.h"
+#include "redis/quorum/quorum.h"
 
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "redis/quorum/quorum.h"
-#include "redis/quorum/quorum_replies.h"
-#include "redis/quorum/quorum_tally.h"
-#include "redis/script/replies.h"
-#include "redis/script/script.h"
-#include "redis/single/single.h"
-
 #define MEND_FIRST                                                                                 \
 	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
-
-/* Whether a token is all that is known: what was acquired detached, by another process. */
-bool quorum_by_token(const struct quorum *quorum)
-{
-	return quorum->request.detached && quorum->request.token;
-}
 
 void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer)
 {
 	answer->result = LOCK_LOST;
 	quorum->lost = true;
-	if (quorum_by_token(quorum))
+	if (single_by_token(&quorum->request))
 		failure_set(&answer->failure, EXIT_BUSY,
 			"not held with this token on a majority of the servers: it is wrong, has "
 			"expired, was given back, or is that of a holder that still runs");
 }
 
-/* Takes in what has come since, without waiting. */
 void quorum_catch_up(struct quorum *quorum)
 {
 	peers_wait(quorum->peers, quorum->count, &(struct deadline){.cancel_fd = -1});
 	quorum_collect(quorum);
 }
 
-/* One that was not to be reached is tried again, but not all the time. */
 void quorum_dial(struct quorum *quorum, size_t which)
 {
 	struct vote *vote = &quorum->votes[which];
@@ -49,8 +34,6 @@ void quorum_dial(struct quorum *quorum, size_t which)
 	vote->sent_at = 0; /* what was under way has gone with the connection */
 	peer_connect(&quorum->peers[which]);
 }
-
-/* --- Watching ------------------------------------------------------------------------------- */
 
 static nanos mend_after(struct quorum *quorum)
 {
@@ -105,58 +88,6 @@ void quorum_unwatch(struct quorum *quorum)
 	quorum->watch = quorum->mend = -1;
 }
 
-/* --- Renew ---------------------------------------------------------------------------------- */
-
-/* who: room for the record that goes with it. */
-static void begin_renewal(struct quorum *quorum, int64_t since_us, struct call *call,
-	char who[static OWNER_RECORD_SIZE])
-{
-	const struct around *around = &quorum->around;
-	bool inside = around->token[0] != '\0';
-
-	if (quorum_by_token(quorum)) {
-		call_begin(call, &script_detached_renew, &quorum->keys, quorum->lock.token);
-		call_add_number(call, quorum->request.ttl_ms);
-		return;
-	}
-	owner_record_write(who, quorum->mode, since_us, quorum->text);
-	call_begin(call, &script_renew, &quorum->keys, quorum->lock.token);
-	call_add(call, quorum->mode);
-	call_add_number(call, quorum_ttl_ms(quorum));
-	call_add_number(call, (int64_t)quorum->fence);
-	call_add_number(call, (int64_t)quorum->fence);
-	/* Once the one around ours has ended, the lock is shown as ours. */
-	call_add(call, inside && !around->ended ? around->who : who);
-	call_add_number(call, (int64_t)quorum->count);
-	call_add_number(call, quorum->keeping);
-	if (!inside)
-		return;
-	call_add(call, around->token);
-	call_add_number(call, around->ended);
-	call_add(call, who);
-}
-
-static bool send_renewal(struct quorum *quorum, size_t which, bool in_full)
-{
-	struct vote *vote = &quorum->votes[which];
-	char who[OWNER_RECORD_SIZE];
-	struct call call;
-	nanos now = clock_now();
-
-	begin_renewal(quorum, vote->since_us, &call, who);
-	if (!peer_send(&quorum->peers[which], (struct peer_due){PEER_RENEW, quorum->keyed}, &call,
-		    in_full))
-		return false;
-	vote->renewing = vote->touched = true;
-	vote->sent_at = now;
-	return true;
-}
-
-static bool repeat_renewal(struct quorum *quorum, size_t which, enum peer_kind kind)
-{
-	return kind == PEER_RENEW && send_renewal(quorum, which, true);
-}
-
 /* A renewal that is still under way counts from when it was sent; once it is answered there is
  * another. A server that is silent for long is left behind: its connection may be dead. One that is
  * connected to anew may have lost its scripts, and its answer be read at the next renewal only. */
@@ -173,7 +104,7 @@ static void send_renewals(struct quorum *quorum, nanos began)
 			peer_drop(peer);
 		quorum_dial(quorum, i);
 		if (!vote->renewing && vote->sent_at < began)
-			send_renewal(quorum, i, peer_is_untouched(peer));
+			quorum_send(quorum, i, PEER_RENEW, peer_is_untouched(peer));
 	}
 }
 
@@ -183,20 +114,6 @@ static size_t count_fresh(const struct quorum *quorum, nanos began)
 
 	for (size_t i = 0; i < quorum->count; i++)
 		count += quorum->votes[i].proved_at >= began;
-	return count;
-}
-
-/* Servers of which something may still come in this round. */
-static size_t count_pending(const struct quorum *quorum)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < quorum->count; i++) {
-		const struct peer *peer = &quorum->peers[i];
-
-		count += !peer_is_down(peer) && !peer_is_refused(peer) &&
-			 quorum->votes[i].word == WORD_NONE;
-	}
 	return count;
 }
 
@@ -224,7 +141,7 @@ static bool renew_round(struct quorum *quorum, nanos began, struct lock_answer *
 		quorum_report_loss(quorum, answer);
 		return true;
 	}
-	if (fresh + count_pending(quorum) >= quorum->majority)
+	if (fresh + quorum_count_pending(quorum) >= quorum->majority)
 		return false;
 	answer->result = LOCK_FAILED;
 	if (quorum_is_refused(quorum))
@@ -243,7 +160,7 @@ static void renew_the_rest(struct quorum *quorum, nanos began)
 	struct deadline limit = {
 		.until = now + QUORUM_SHARE_TIMES * (now - began) + QUORUM_SHARE, .cancel_fd = -1};
 
-	while (count_pending(quorum) > 0 &&
+	while (quorum_count_pending(quorum) > 0 &&
 		peers_wait(quorum->peers, quorum->count, &limit) == DEADLINE_READY) {
 		send_renewals(quorum, began);
 		quorum_collect(quorum);
@@ -258,7 +175,7 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 
 	quorum_unwatch(quorum);
 	quorum_catch_up(quorum);
-	quorum->repeat = repeat_renewal;
+	quorum->repeats = QUORUM_REPEAT(PEER_RENEW);
 	quorum->keeping = single_is_to_be_kept(&quorum->kept_at);
 	for (size_t i = 0; i < quorum->count; i++)
 		quorum->votes[i].word = WORD_NONE;
@@ -270,7 +187,7 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 		}
 		end = peers_wait(quorum->peers, quorum->count, &deadline);
 	}
-	if (quorum_by_token(quorum) && answer->result == LOCK_GRANTED)
+	if (single_by_token(&quorum->request) && answer->result == LOCK_GRANTED)
 		renew_the_rest(quorum, began);
 	quorum_watch(quorum);
 }

@@ -1,5 +1,5 @@
 /* What the servers of a quorum say. */
-#include "redis/quorum/quorum_replies.h"
+#include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <stdio.h>
@@ -7,12 +7,7 @@
 
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
-#include "redis/quorum/quorum.h"
 #include "redis/script/replies.h"
-#include "redis/script/script.h"
-#include "redis/single/single.h"
-
-/* --- Replies -------------------------------------------------------------------------------- */
 
 static void refuse(struct vote *vote, const struct failure *failure)
 {
@@ -226,7 +221,8 @@ static void handle_error(
 			"another NAME or --prefix",
 			quorum->keys.lock, peer->name);
 	vote->renewing = false;
-	if (is_to_be_repeated(peer, kind) && quorum->repeat(quorum, which, what->kind)) {
+	if (is_to_be_repeated(peer, kind) && (quorum->repeats & QUORUM_REPEAT(what->kind)) &&
+		quorum_send(quorum, which, what->kind, true)) {
 		quorum->cold = true;
 		return;
 	}

@@ -1,4 +1,5 @@
-#include "redis/quorum/quorum_service.h"
+
+#include "redis/quorum/quorum.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,17 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "redis/check/server_check.h"
-#include "redis/quorum/quorum.h"
-#include "redis/quorum/quorum_attempt.h"
-#include "redis/quorum/quorum_grant.h"
-#include "redis/quorum/quorum_list.h"
-#include "redis/quorum/quorum_release.h"
-#include "redis/quorum/quorum_renew.h"
-#include "redis/quorum/quorum_wait.h"
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"
-#include "redis/script/script.h"
 
 static void quorum_close(struct lock *lock)
 {
@@ -112,13 +104,6 @@ static const struct lock_lack lacks[] = {
 	{0},
 };
 
-static bool quorum_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
-{
-	return server_check(server, &redis_service, request, take, context, failure);
-}
-
 /* None is ever handed the lock: a waiter is woken, and tries. */
 static const struct lock_overlap quorum_overlap = {
 	.ask = quorum_ask,
@@ -144,7 +129,7 @@ const struct lock_service quorum_service = {
 	.wait = quorum_wait,
 	.watch_fd = quorum_watch_fd,
 	.force = quorum_force,
-	.check = quorum_check,
+	.check = redis_check,
 	.list = &quorum_list_ops,
 	.overlap = &quorum_overlap,
 };

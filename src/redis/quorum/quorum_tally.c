@@ -1,14 +1,12 @@
 /* What follows from what the servers of a quorum say. */
-#include "redis/quorum/quorum_tally.h"
+#include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "redis/quorum/quorum.h"
+#include "base/number.h"
 #include "redis/script/replies.h"
-
-/* --- Counting ------------------------------------------------------------------------------- */
 
 size_t quorum_count(const struct quorum *quorum, enum vote_kind kind)
 {
@@ -28,11 +26,24 @@ size_t quorum_count_word(const struct quorum *quorum, enum vote_word word)
 	return count;
 }
 
-static int compare_nanos(const void *a, const void *b)
+size_t quorum_count_if(
+	const struct quorum *quorum, bool (*is)(const struct vote *vote, const struct peer *peer))
 {
-	nanos one = *(const nanos *)a, other = *(const nanos *)b;
+	size_t count = 0;
 
-	return (one < other) - (one > other);
+	for (size_t i = 0; i < quorum->count; i++)
+		count += is(&quorum->votes[i], &quorum->peers[i]);
+	return count;
+}
+
+static bool is_pending(const struct vote *vote, const struct peer *peer)
+{
+	return vote->word == WORD_NONE && peer_may_answer(peer);
+}
+
+size_t quorum_count_pending(const struct quorum *quorum)
+{
+	return quorum_count_if(quorum, is_pending);
 }
 
 nanos quorum_proved_at(const struct quorum *quorum)
@@ -41,11 +52,9 @@ nanos quorum_proved_at(const struct quorum *quorum)
 
 	for (size_t i = 0; i < quorum->count; i++)
 		moments[i] = quorum->votes[i].proved_at;
-	qsort(moments, quorum->count, sizeof(moments[0]), compare_nanos);
-	return moments[quorum->majority - 1];
+	qsort(moments, quorum->count, sizeof(moments[0]), number_compare);
+	return moments[quorum->count - quorum->majority];
 }
-
-/* --- What follows --------------------------------------------------------------------------- */
 
 /* Why a server does not count; code EXIT_DONE: it does, or may. */
 static const struct failure *find_fault(const struct quorum *quorum, size_t which)
@@ -177,13 +186,6 @@ static size_t find_holder(const struct quorum *quorum, bool claimed, size_t *tim
 	return best;
 }
 
-static int compare_ms(const void *a, const void *b)
-{
-	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
-
-	return (one > other) - (one < other);
-}
-
 /* When enough of those that are busy come free by expiry; -1: never by themselves. */
 static int64_t free_in_ms(const struct quorum *quorum)
 {
@@ -198,7 +200,7 @@ static int64_t free_in_ms(const struct quorum *quorum)
 	}
 	if (count == 0)
 		return 0;
-	qsort(moments, count, sizeof(moments[0]), compare_ms);
+	qsort(moments, count, sizeof(moments[0]), number_compare);
 	missing = quorum->majority - quorum_count(quorum, VOTE_GRANTED);
 	if (missing > count)
 		missing = count;
@@ -223,7 +225,7 @@ static int64_t settling_ms(const struct quorum *quorum, int64_t *up_ms)
 	}
 	if (count == 0 || granted + count < quorum->majority)
 		return 0;
-	qsort(moments, count, sizeof(moments[0]), compare_ms);
+	qsort(moments, count, sizeof(moments[0]), number_compare);
 	return granted >= quorum->majority ? moments[0] : moments[quorum->majority - granted - 1];
 }
 

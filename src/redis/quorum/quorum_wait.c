@@ -3,7 +3,7 @@
  * in BLPOP on a list of our own. Whoever gives the lock back wakes the first in the queue of each
  * of them. Who is woken tries; nothing was handed to him, so the rest is settled by an attempt.
  */
-#include "redis/quorum/quorum_wait.h"
+#include "redis/quorum/quorum.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "redis/link/connection.h"
-#include "redis/quorum/quorum.h"
 
 #define LISTEN_MS     20000 /* at most, until the next attempt */
 #define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */

@@ -1,8 +1,7 @@
 /* The record who:TOKEN that says who holds or waits: "MODE|NUMBER|TEXT". MODE is x, s or pK while
  * waiting and NUMBER then the ticket; X, S, PK once claimed and NUMBER the moment of the grant;
  * both by the server's clock in us. TEXT is what owner_write wrote, and more of its kind. Pure. */
-#ifndef DLOCK_REDIS_SCRIPT_OWNER_RECORD_H
-#define DLOCK_REDIS_SCRIPT_OWNER_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,5 +39,3 @@ void owner_record_write(
 /* False: it is no such record (NULL is none). It may come from anybody who may write to the server.
  */
 bool owner_record_read(struct owner_record *record, const char *who);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the scripts answer, read into what lock.h has for it. */
-#ifndef DLOCK_REDIS_SCRIPT_REPLIES_H
-#define DLOCK_REDIS_SCRIPT_REPLIES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -64,5 +63,3 @@ void replies_read_take(const struct link *link, const struct reply *reply,
 /* False: it is none of the answers of detached.lua, by which nothing was changed. Else LOCK_LOST,
  * with the reason. */
 bool replies_read_denial(const struct reply *reply, struct lock_answer *answer);
-
-#endif

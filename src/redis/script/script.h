@@ -1,6 +1,5 @@
 /* The Lua scripts that do all of a lock's work in the server, and how they are called. */
-#ifndef DLOCK_REDIS_SCRIPT_SCRIPT_H
-#define DLOCK_REDIS_SCRIPT_SCRIPT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void call_wait(struct call *call, int replicas, int64_t ms);
 
 /* Puts it into the connection's buffer: by its hash, or in full. False: out of memory. */
 bool call_append(struct call *call, struct connection *connection, bool in_full);
-
-#endif

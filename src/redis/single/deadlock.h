@@ -5,8 +5,7 @@
  * The one in a circle that has come last asks the others twice for a proof that they live and still
  * wait; then it leaves. So nobody leaves for a waiter that is dead, and of a circle one only.
  */
-#ifndef DLOCK_REDIS_SINGLE_DEADLOCK_H
-#define DLOCK_REDIS_SINGLE_DEADLOCK_H
+#pragma once
 
 #include "base/clock.h"
 #include "base/failure.h"
@@ -27,5 +26,3 @@ nanos deadlock_due(const struct deadlock *deadlock);
 /* Looks; when the next look is due is in look_at. IO_OK, also where this server cannot tell;
  * IO_CLOSED: the connection is gone; IO_FAILED with EXIT_DEADLOCK. */
 enum io_result deadlock_look(struct single *single, struct failure *failure);
-
-#endif

@@ -1,5 +1,5 @@
 /* Breaking a lock, whatever holds it. */
-#include "redis/single/force.h"
+#include "redis/single/single.h"
 
 #include <string.h>
 
@@ -7,7 +7,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
-#include "redis/single/single.h"
 
 /* Each of those that held it, from its record. */
 static void report_holders(const struct reply *reply,

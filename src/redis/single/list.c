@@ -1,5 +1,5 @@
 /* Looking at locks: for `dlock status`. Changes nothing in the server. */
-#include "redis/single/list.h"
+#include "redis/single/single.h"
 
 #include <bsd/stdlib.h>
 #include <fnmatch.h>

@@ -1,5 +1,5 @@
 /* Giving back, and seeing to it that what was handed on was taken. */
-#include "redis/single/release.h"
+#include "redis/single/single.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
-#include "redis/single/single.h"
-#include "redis/single/wait.h"
 
 #define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
 
@@ -30,7 +28,7 @@ static void begin_release(
 	const char *around = single->around.token;
 	bool inside = *around != '\0';
 
-	if (single_by_token(single)) {
+	if (single_by_token(&single->request)) {
 		call_begin(call, &script_detached_release, &single->keys, single->lock.token);
 		call_add(call, "");
 		return;
@@ -69,7 +67,7 @@ static bool read_release(
 		replies_read_stay(reply, answer);
 		return true;
 	}
-	if (!single_by_token(single) || !replies_read_denial(reply, answer))
+	if (!single_by_token(&single->request) || !replies_read_denial(reply, answer))
 		return false;
 	/* On the connection before this one the same release may have landed. */
 	if (single->link.dials > 1 && word && strcmp(word, "ended") == 0) {
@@ -117,7 +115,7 @@ static enum io_result release_behind(struct single *single, struct call *call,
 		reply_free(reply);
 	}
 	link->waiting = link->owes = false;
-	link->handshakes = 0;
+	link->handshake.due = 0;
 	if (found)
 		return IO_OK;
 	link_drop(link);
@@ -225,7 +223,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 		if (io == IO_CANCELLED ||
 			(io == IO_FAILED && answer->failure.code != EXIT_UNREACHABLE))
 			return;
-		if (single_by_token(single) && single->link.dials == 0)
+		if (single_by_token(&single->request) && single->link.dials == 0)
 			return;
 		if (!single_pause(deadline, &answer->result))
 			return;

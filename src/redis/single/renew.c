@@ -1,5 +1,5 @@
 /* Extending the lock, or setting it again. */
-#include "redis/single/renew.h"
+#include "redis/single/single.h"
 
 #include <string.h>
 
@@ -7,7 +7,6 @@
 #include "redis/link/error_reply.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
-#include "redis/single/single.h"
 
 static enum lock_result read_renewal(
 	const struct single *single, const struct reply *reply, struct lock_answer *answer)
@@ -18,7 +17,7 @@ static enum lock_result read_renewal(
 	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
 	const char *word = reply_text(reply_at(reply, 0));
 
-	if (single_by_token(single) && replies_read_denial(reply, answer))
+	if (single_by_token(&single->request) && replies_read_denial(reply, answer))
 		return LOCK_LOST;
 	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcmp(word, words[i].word) == 0)
@@ -43,7 +42,7 @@ static void begin_renewal(
 	const struct around *around = &single->around;
 	bool inside = around->token[0] != '\0';
 
-	if (single_by_token(single)) {
+	if (single_by_token(&single->request)) {
 		call_begin(call, &script_detached_renew, &single->keys, single->lock.token);
 		call_add_number(call, single->request.ttl_ms);
 		return;
@@ -51,7 +50,7 @@ static void begin_renewal(
 	owner_record_write(who, single->mode, single->since_us, single->text);
 	call_begin(call, &script_renew, &single->keys, single->lock.token);
 	call_add(call, inside ? around->mode : single->mode);
-	call_add_number(call, single_ttl_ms(single));
+	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, (int64_t)single->fence);
 	call_add_number(call, (int64_t)single->generation);
 	/* Once that one has ended, the lock is shown as ours. */
@@ -74,7 +73,7 @@ static enum io_result extend(
 
 	call_begin_alone(&call, &script_extend, &single->keys,
 		inside ? single->around.token : single->lock.token);
-	call_add_number(&call, single_ttl_ms(single));
+	call_add_number(&call, single_ttl_ms(&single->request, single->granted_at));
 	call_add_number(&call, inside);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io != IO_OK)
@@ -108,7 +107,7 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 		reply_free(reply);
 	} else {
 		if (io == IO_AGAIN && single->link.moving && is_exclusive(single) &&
-			!single_by_token(single))
+			!single_by_token(&single->request))
 			io = extend(single, answer, deadline);
 		answer->result = single_result(io, deadline);
 		if (io != IO_OK)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "lock/token.h"
-#include "net/server.h"
 
 #define PAUSE_LEAST 50 /* ms between tries */
 #define PAUSE_MORE  200
@@ -38,8 +37,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result)
 	return clock_now() < deadline.until;
 }
 
-/* --- Tokens --------------------------------------------------------------------------------- */
-
 bool single_set_token(struct single *single, const char *token, struct failure *failure)
 {
 	strlcpy(single->lock.token, token, sizeof(single->lock.token));
@@ -60,15 +57,12 @@ bool single_new_token(struct single *single, struct failure *failure)
 	return single_set_token(single, token, failure);
 }
 
-/* --- Acquire -------------------------------------------------------------------------------- */
-
-int64_t single_ttl_ms(const struct single *single)
+int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at)
 {
-	const struct lock_request *request = &single->request;
 	int64_t left = request->at_least_ms;
 
-	if (single->granted_at != 0)
-		left -= (clock_now() - single->granted_at) / NANOS_PER_MS;
+	if (granted_at != 0)
+		left -= (clock_now() - granted_at) / NANOS_PER_MS;
 	return left > request->ttl_ms ? left : request->ttl_ms;
 }
 
@@ -89,9 +83,7 @@ bool single_is_to_be_kept(nanos *kept_at)
 	return true;
 }
 
-/* --- The rest ------------------------------------------------------------------------------- */
-
-bool single_by_token(const struct single *single)
+bool single_by_token(const struct lock_request *request)
 {
-	return single->request.detached && single->request.token;
+	return request->detached && request->token;
 }

@@ -2,8 +2,7 @@
  * waits, renew.c extends it, release.c gives it back and hands it on, force.c breaks it,
  * wait_replicas.c waits for replicas, deadlock.c finds waits that never end, list.c looks at locks.
  */
-#ifndef DLOCK_REDIS_SINGLE_SINGLE_H
-#define DLOCK_REDIS_SINGLE_SINGLE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,8 +14,6 @@
 #include "redis/link/link.h"
 #include "redis/script/owner_record.h"
 #include "redis/script/replies.h"
-
-struct reply;
 
 /* A server that was silent for so long in one try is gone, or the way to it. */
 #define SINGLE_TRY     (5 * NANOS_PER_SEC)
@@ -102,11 +99,11 @@ int64_t single_settle(const struct lock_request *request);
 /* Whether the server is to be told, with a renewal, that it must not forget the lock. */
 bool single_is_to_be_kept(nanos *kept_at);
 
-/* How long the server is to keep the lock from now on. */
-int64_t single_ttl_ms(const struct single *single);
+/* How long the server is to keep the lock from now on, in ms. granted_at 0: it was not yet. */
+int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at);
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
-bool single_by_token(const struct single *single);
+bool single_by_token(const struct lock_request *request);
 
 /* False: out of memory. */
 bool single_set_token(struct single *single, const char *token, struct failure *failure);
@@ -114,4 +111,39 @@ bool single_set_token(struct single *single, const char *token, struct failure *
 /* The same with a fresh one. */
 bool single_new_token(struct single *single, struct failure *failure);
 
-#endif
+/* What the two tables of redis_service.c name; single_is_busy: as acquire.lua says it. */
+enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
+void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+bool single_is_busy(const struct lock *lock);
+void single_adopt_answer(struct lock *lock, const struct lock_answer *answer);
+enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
+void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void single_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+bool single_release_send(
+	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
+void single_release_finish(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+const char *single_handed(const struct lock *lock);
+enum lock_result single_verify(struct lock *lock, struct deadline deadline);
+void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer);
+extern const struct lock_list_ops single_list_ops;
+
+/* Takes over a LOCK_BUSY answer. */
+void wait_adopt_answer(struct single *single, const struct lock_answer *answer);
+
+/* Stops listening, before any other request. */
+void wait_stop(struct single *single);
+
+/* How long the last known holder may still come back, in ms, for the next request. */
+int64_t wait_hold_off(struct single *single);
+
+/* Adds to a request to acquire what request.replicas asks for. */
+void wait_replicas_ask(const struct single *single, struct call *call, struct deadline deadline);
+
+/* After the answer to it: waits for the replicas. A grant that too few of them have is given back:
+ * LOCK_UNREPLICATED. */
+void wait_replicas_handle(
+	struct single *single, struct deadline deadline, struct lock_answer *answer);

@@ -1,16 +1,11 @@
-#include "redis/single/take.h"
+#include "redis/single/single.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
-#include "redis/single/release.h"
-#include "redis/single/single.h"
-#include "redis/single/wait.h"
-#include "redis/single/wait_replicas.h"
 
 #define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
@@ -21,7 +16,7 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 
 	call_begin(call, &script_acquire, &single->keys, single->lock.token);
 	call_add(call, single->mode);
-	call_add_number(call, single_ttl_ms(single));
+	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, request->queues ? LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);
@@ -66,7 +61,7 @@ static void take_back(struct single *single, struct deadline deadline)
 {
 	static struct lock_answer unheard; /* large, and seldom needed */
 
-	single->link.refusal.code = EXIT_DONE;
+	single->link.handshake.refusal.code = EXIT_DONE;
 	single_release(&single->lock, NULL, deadline, &unheard);
 	link_drop(&single->link);
 }
@@ -175,7 +170,7 @@ void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 	if (single->request.replicas > 0 && answer->result != LOCK_GRANTED)
 		clean = answer->result == LOCK_BUSY && single->request.queues;
 	link->waiting = link->owes = false;
-	link->handshakes = 0;
+	link->handshake.due = 0;
 	/* Even if only by the child, as with TLS: a node found by a redirect is not in doubt. */
 	link->heard = link->heard || clean;
 	if (!clean || (link->connection && connection_is_stale(link->connection)))

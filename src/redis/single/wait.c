@@ -4,7 +4,7 @@
  * server a tenth of a script's. Whatever a look finds that is not as it was, the answer is to
  * ask again with the old ticket.
  */
-#include "redis/single/wait.h"
+#include "redis/single/single.h"
 
 #include <bsd/string.h>
 #include <inttypes.h>
@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "net/server.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/single/deadlock.h"
-#include "redis/single/single.h"
 
 #define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
 #define LISTEN_MS     20000 /* at most, between two looks */
@@ -42,13 +42,6 @@ static int64_t ms_until(nanos moment)
 
 	return left <= 0 ? 0 : (left - 1) / NANOS_PER_MS + 1;
 }
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* --- What is known -------------------------------------------------------------------------- */
 
 static void record_expiry(struct wait_state *waiting, int64_t left_ms)
 {
@@ -109,8 +102,6 @@ void wait_stop(struct single *single)
 	single->waiting.moved = false;
 }
 
-/* --- Commands ------------------------------------------------------------------------------- */
-
 static bool append(struct single *single, size_t count, const char *first, const char *second,
 	const char *third)
 {
@@ -138,11 +129,11 @@ static int64_t listen_ms(const struct wait_state *waiting)
 	int64_t left = ms_until(waiting->look_at);
 
 	if (waiting->told_ms >= 0)
-		return least(waiting->told_ms, LISTEN_MS);
+		return number_least(waiting->told_ms, LISTEN_MS);
 	if (waiting->rank == 0)
-		return least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
+		return number_least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
 	/* The holder may be dead, and all that are ahead as well. */
-	return least(left + waiting->rank * RANK_MS, LISTEN_MS + clock_jitter(LISTEN_MORE));
+	return number_least(left + waiting->rank * RANK_MS, LISTEN_MS + clock_jitter(LISTEN_MORE));
 }
 
 /* First behind a foreign client: looks every second, so as little as will do, until its lock was to
@@ -190,7 +181,8 @@ static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
 	struct wait_state *waiting = &single->waiting;
-	int64_t ms = least(least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
+	int64_t ms = number_least(
+		number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
 		ms_until(deadline.until));
 	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
 	char timeout[32], expiry[32];
@@ -211,8 +203,6 @@ static enum io_result listen(
 	       append(single, 3, "BLPOP", single->keys.wake, timeout);
 	return flush(single, done, WAIT_LEASE, deadline, failure);
 }
-
-/* --- Replies -------------------------------------------------------------------------------- */
 
 /* What comes next after a reply; IO_CLOSED: drop the connection and ask again. */
 static enum io_result handle_lease(struct single *single, const struct reply *reply)

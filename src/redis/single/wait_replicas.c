@@ -1,11 +1,9 @@
 /* --wait-replicas: WAIT goes with the request to acquire, in one write, so it costs no round trip
  * but the replicas' own. */
-#include "redis/single/wait_replicas.h"
+#include "redis/single/single.h"
 
 #include "base/number.h"
 #include "redis/script/script.h"
-#include "redis/single/release.h"
-#include "redis/single/single.h"
 
 #define GIVE_BACK (500 * NANOS_PER_MS) /* limit */
 
