@@ -27,10 +27,11 @@ struct listing {
 	void *context;
 };
 
-/* --- One lock ----------------------------------------------------------------------------------- */
+/* --- One lock -----------------------------------------------------------------------------------
+ */
 
-/* Whether any process has an flock on the file, dlock or not, without asking for it: that would be in
- * the way of others. */
+/* Whether any process has an flock on the file, dlock or not, without asking for it: that would be
+ * in the way of others. */
 static bool is_flocked(const struct folder *folder, const char *file)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -163,7 +164,8 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 	return good;
 }
 
-/* --- All of them -------------------------------------------------------------------------------- */
+/* --- All of them --------------------------------------------------------------------------------
+ */
 
 /* A record stands for its lock; a lock's file without one was made by others. */
 static bool show_entry(struct listing *l, const char *entry, struct failure *failure)
@@ -218,7 +220,8 @@ static void *list_open(
 
 const struct lock_list_ops file_list_ops = {list_open, look, free};
 
-/* --- dlock check -------------------------------------------------------------------------------- */
+/* --- dlock check --------------------------------------------------------------------------------
+ */
 
 static struct lock_finding look_at_folder(
 	const struct server *server, struct folder *folder, struct failure *failure)
@@ -256,8 +259,9 @@ bool file_check(const struct server *server, const struct lock_request *request,
 	take(&finding, context);
 	if (finding.verdict == LOCK_UNFIT)
 		return true;
-	finding = (struct lock_finding){
-		.server = server->text, .subject = "lock", .found = "taken, handed over and given back"};
+	finding = (struct lock_finding){.server = server->text,
+		.subject = "lock",
+		.found = "taken, handed over and given back"};
 	if (!trial_run(server, request, "dlock-check", 5 * NANOS_PER_SEC, &step, failure)) {
 		finding.verdict = LOCK_UNFIT;
 		finding.code = failure->code;

@@ -1,9 +1,10 @@
 /*
  * One lock of a `file:` service, as one party has it or wants it.
  *
- * Who holds it is the kernel's to say: flock(2) on the lock's file, by an open file description that
- * front and keeper share, and nobody else. So `flock` excludes us and is excluded, and the lock is
- * free when both are gone. The record says the rest: whose turn it is, and what no process holds.
+ * Who holds it is the kernel's to say: flock(2) on the lock's file, by an open file description
+ * that front and keeper share, and nobody else. So `flock` excludes us and is excluded, and the
+ * lock is free when both are gone. The record says the rest: whose turn it is, and what no process
+ * holds.
  */
 #ifndef DLOCK_FILE_FILE_LOCK_H
 #define DLOCK_FILE_FILE_LOCK_H
@@ -18,11 +19,11 @@ struct file_lock {
 	const struct server *server; /* borrowed */
 	struct folder folder;
 	char key[KEY_SIZE], file[FILE_NAME_SIZE];
-	int fd;        /* owned; of the lock's file; -1: not open */
-	bool flocked;  /* it has the flock */
+	int fd;       /* owned; of the lock's file; -1: not open */
+	bool flocked; /* it has the flock */
 	bool loss_told;
 	uint64_t fence; /* of our grant */
-	int ended_fd;  /* owned; readable when the lock was broken; -1: not asked for */
+	int ended_fd;   /* owned; readable when the lock was broken; -1: not asked for */
 	struct record record;
 	struct file_wait wait;
 };

@@ -14,13 +14,13 @@
 #include "base/failure.h"
 
 #define PAGE     4096
-#define HEAD     512              /* bytes of a copy of the head */
-#define KEY_AT   1024             /* in the file: the key, */
-#define SLOTS_AT 2048             /* the slots, */
-#define TEXTS_AT (132 * PAGE)     /* and what belongs to each */
-#define TEXT     2048             /* bytes of that */
+#define HEAD     512                /* bytes of a copy of the head */
+#define KEY_AT   1024               /* in the file: the key, */
+#define SLOTS_AT 2048               /* the slots, */
+#define TEXTS_AT (132 * PAGE)       /* and what belongs to each */
+#define TEXT     2048               /* bytes of that */
 #define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
-#define SPINS    200              /* before a pause: the mutex is held for microseconds */
+#define SPINS    200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
 #define LOOK     (100 * NANOS_PER_MS) /* what one that only looks has patience for */
 
@@ -68,8 +68,7 @@ bool record_open(struct record *record, const struct folder *folder, const char 
 
 	strcpy(name + 1, file);
 	record->key = key;
-	record->fd = folder_open_file(
-		folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
+	record->fd = folder_open_file(folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
 	return record->fd >= 0;
 }
 
@@ -195,8 +194,8 @@ static bool make_room(struct record *record, size_t count, struct failure *failu
 	return true;
 }
 
-/* Of the two copies the later one that is whole. The second is written first: a file without the first
- * is new, even if a write to the second was cut off. */
+/* Of the two copies the later one that is whole. The second is written first: a file without the
+ * first is new, even if a write to the second was cut off. */
 static bool read_head(struct record *record, const char page[static PAGE], struct failure *failure)
 {
 	bool blank = false;
@@ -309,8 +308,7 @@ bool record_write_head(struct record *record, struct failure *failure)
 {
 	struct record_head *head = &record->head;
 
-	if (head->turn == 0 &&
-		!put(record, record->key, strlen(record->key) + 1, KEY_AT, failure))
+	if (head->turn == 0 && !put(record, record->key, strlen(record->key) + 1, KEY_AT, failure))
 		return false;
 	head->turn++;
 	head->check = head_check(head);
@@ -360,7 +358,8 @@ bool record_claim(struct record *record, enum record_byte byte, struct failure *
 		record->head.count = count;
 		return true;
 	}
-	return failure_set(failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
+	return failure_set(
+		failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
 }
 
 /* --- Parties ---------------------------------------------------------------------------------- */
@@ -410,11 +409,12 @@ bool record_is_broken(const struct record *record)
 
 /* One entry of the file .NAME+once. */
 struct once {
-	char id[48]; /* of its digest: entries of 64 bytes cross no page */
+	char id[48];         /* of its digest: entries of 64 bytes cross no page */
 	int64_t when, until; /* us */
 };
 
-static int open_once(const struct folder *folder, const char *file, bool make, struct failure *failure)
+static int open_once(
+	const struct folder *folder, const char *file, bool make, struct failure *failure)
 {
 	char name[NAME_MAX + 1];
 
@@ -427,7 +427,8 @@ static off_t find_once(int fd, const char *id, struct once *found)
 {
 	off_t place = -1, at = 0;
 
-	for (; pread(fd, found, sizeof(*found), at) == sizeof(*found); at += (off_t)sizeof(*found)) {
+	for (; pread(fd, found, sizeof(*found), at) == sizeof(*found);
+		at += (off_t)sizeof(*found)) {
 		bool over = found->until <= record_now();
 
 		if (!over && memcmp(found->id, id, sizeof(found->id)) == 0)

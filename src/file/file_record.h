@@ -53,7 +53,8 @@ struct record_head {
 	uint64_t check;
 	uint64_t turn; /* how often it was written */
 	uint64_t fence;
-	int64_t ticket, success; /* the last that was given out; when COMMAND last ended well (us) */
+	int64_t ticket,
+		success; /* the last that was given out; when COMMAND last ended well (us) */
 	int64_t granted, contended, timeouts, lost, waited_us, held_us;
 	uint64_t count; /* of slots that were ever in use */
 };
@@ -108,7 +109,8 @@ void record_read_text(const struct record *record, int slot, struct slot_text *t
 /* Finds a free slot for us and locks that byte of it: record->own. False with failure. */
 bool record_claim(struct record *record, enum record_byte byte, struct failure *failure);
 
-/* Locks a byte of our slot. Gives that of the queue back, or both, and wakes those that wait for it. */
+/* Locks a byte of our slot. Gives that of the queue back, or both, and wakes those that wait for
+ * it. */
 bool record_grip(const struct record *record, enum record_byte byte);
 void record_drop(const struct record *record, bool both);
 

@@ -6,8 +6,8 @@
 
 #include "file/file_lock.h"
 
-#define CLAIM           NANOS_PER_SEC           /* for the first to take what is free */
-#define LOOK_AFTER      (5 * NANOS_PER_MS)      /* an expiry, so that it is surely past */
+#define CLAIM      NANOS_PER_SEC      /* for the first to take what is free */
+#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
 /* What the record says to one that wants the lock. */
 struct survey {
@@ -22,7 +22,8 @@ static int64_t order_of(const struct slot *waiter)
 	return record_order(waiter->ticket, waiter->priority);
 }
 
-/* --- What is in the way ------------------------------------------------------------------------- */
+/* --- What is in the way -------------------------------------------------------------------------
+ */
 
 static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)
 {
@@ -127,7 +128,8 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 	} while (record_write_slot(record, survey->ahead, &unheard));
 }
 
-/* --- The answers -------------------------------------------------------------------------------- */
+/* --- The answers --------------------------------------------------------------------------------
+ */
 
 static void fail(struct lock_answer *answer)
 {
@@ -138,8 +140,8 @@ static bool write_own(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 
-	if (record_write_text(record, f->lock.token, &f->request.self, f->request.held,
-		    &answer->failure) &&
+	if (record_write_text(
+		    record, f->lock.token, &f->request.self, f->request.held, &answer->failure) &&
 		record_write_head(record, &answer->failure) &&
 		record_write_slot(record, record->own, &answer->failure))
 		return true;
@@ -228,7 +230,8 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 {
 	const struct lock_request *request = &f->request;
 	int64_t now = record_now(), when = f->record.head.success;
-	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for. */
+	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for.
+	 */
 	int64_t ago = now > when ? now - when : when - now;
 
 	if (request->cooldown_ms == 0 || when == 0 || ago >= request->cooldown_ms * 1000)
@@ -241,7 +244,8 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Inside another holder ---------------------------------------------------------------------- */
+/* --- Inside another holder ----------------------------------------------------------------------
+ */
 
 static bool has_token(const char *tokens, const char *token)
 {
@@ -345,7 +349,8 @@ static bool answer_within(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Busy --------------------------------------------------------------------------------------- */
+/* --- Busy ---------------------------------------------------------------------------------------
+ */
 
 static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answer)
 {
@@ -369,7 +374,8 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 }
 
 /* Says who has it: a holder, or the first of those that wait; else it is none of ours. */
-static void name_holder(struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
+static void name_holder(
+	struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
 {
 	int slot = survey->holder;
 	struct slot_text text;
@@ -392,8 +398,8 @@ static void name_holder(struct file_lock *f, const struct survey *survey, struct
 		answer->free_in_ms = (until - clock_now()) / NANOS_PER_MS;
 }
 
-static void answer_busy(
-	struct file_lock *f, const struct survey *survey, int64_t ticket, struct lock_answer *answer)
+static void answer_busy(struct file_lock *f, const struct survey *survey, int64_t ticket,
+	struct lock_answer *answer)
 {
 	bool first = f->record.own < 0;
 
@@ -427,8 +433,9 @@ static bool try_flock(struct file_lock *f)
 	return f->flocked;
 }
 
-/* The first may have been stopped (Ctrl-Z). If the second gets the flock, it gives that up again, and
- * the first a while to take it; then it goes ahead. The first is at its place again once it asks. */
+/* The first may have been stopped (Ctrl-Z). If the second gets the flock, it gives that up again,
+ * and the first a while to take it; then it goes ahead. The first is at its place again once it
+ * asks. */
 static bool is_passed_over(struct file_lock *f, int ahead)
 {
 	struct file_wait *wait = &f->wait;
@@ -473,7 +480,8 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
-	int64_t now = record_now(), ticket = now > record->head.ticket ? now : record->head.ticket + 1;
+	int64_t now = record_now(),
+		ticket = now > record->head.ticket ? now : record->head.ticket + 1;
 	int64_t order = record_order(ticket, request->priority);
 	struct survey survey;
 	bool back = false;
