@@ -1,5 +1,4 @@
-#include "file/file_list.h"
-
+/* What there is to see in the folder: for `dlock status` and `dlock check`. */
 #include <bsd/string.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "file/file_record.h"
+#include "file/file_lock.h"
 #include "lock/lock_check.h"
 #include "lock/trial.h"
 #include "net/server.h"
@@ -40,7 +39,7 @@ static bool is_flocked(const struct folder *folder, const char *file)
 	bool found = false;
 
 	if (!locks || fstatat(folder->fd, file, &status, AT_SYMLINK_NOFOLLOW) != 0)
-		status.st_ino = 0;
+		status = (struct stat){0};
 	snprintf(wanted, sizeof(wanted), " %02x:%02x:%" PRIuMAX " ", major(status.st_dev),
 		minor(status.st_dev), (uintmax_t)status.st_ino);
 	while (!found && status.st_ino != 0 && fgets(line, sizeof(line), locks))
@@ -111,7 +110,8 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view->waiters = owners + head->count;
 	view_slots(record, owners, owners + head->count, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
-	if (view->foreign || view->holder_count + view->waiter_count > 0 || l->query.idle_too)
+	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
+		(l->query.idle_too && head->turn > 0))
 		l->show(view, l->context);
 	free(owners);
 	return true;
@@ -196,7 +196,7 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	folder = fdopendir(openat(l->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (!folder)
 		good = failure_set(failure, EXIT_REFUSED, "cannot read %s: %m", l->folder.path);
-	while (good && (entry = readdir(folder)) != NULL)
+	while (folder && good && (entry = readdir(folder)) != NULL)
 		good = show_entry(l, entry->d_name, failure);
 	if (folder)
 		closedir(folder);
@@ -243,8 +243,20 @@ static struct lock_finding look_at_folder(
 		finding.found = "everybody may remove locks from it";
 		finding.advice = "chmod +t";
 	}
-	close(folder->fd);
 	return finding;
+}
+
+/* Nobody else has that name. */
+static void remove_trial(const struct folder *folder, const char *trial)
+{
+	static const char *const forms[] = {"%s", ".%s", ".%s+ended", ".%s+bell"};
+	char file[NAME_MAX + 1];
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		/* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral) */
+		snprintf(file, sizeof(file), forms[i], trial);
+		unlinkat(folder->fd, file, 0);
+	}
 }
 
 bool file_check(const struct server *server, const struct lock_request *request,
@@ -254,7 +266,7 @@ bool file_check(const struct server *server, const struct lock_request *request,
 	struct folder folder;
 	struct lock_finding finding = look_at_folder(server, &folder, failure);
 	const char *step;
-	char text[sizeof(failure->text) + 64];
+	char text[sizeof(failure->text) + 64], name[64], key[KEY_SIZE], file[FILE_NAME_SIZE];
 
 	take(&finding, context);
 	if (finding.verdict == LOCK_UNFIT)
@@ -262,12 +274,17 @@ bool file_check(const struct server *server, const struct lock_request *request,
 	finding = (struct lock_finding){.server = server->text,
 		.subject = "lock",
 		.found = "taken, handed over and given back"};
-	if (!trial_run(server, request, "dlock-check", 5 * NANOS_PER_SEC, &step, failure)) {
+	snprintf(name, sizeof(name), "dlock-check-%d-%" PRId64, (int)getpid(), record_now());
+	if (!trial_run(server, request, name, 5 * NANOS_PER_SEC, &step, failure)) {
 		finding.verdict = LOCK_UNFIT;
 		finding.code = failure->code;
 		finding.found = text;
 		snprintf(text, sizeof(text), "a lock could not be %s: %s", step, failure->text);
 	}
+	folder_key(request->prefix, name, key);
+	folder_name(key, file);
+	remove_trial(&folder, file);
+	close(folder.fd);
 	take(&finding, context);
 	return true;
 }

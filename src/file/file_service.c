@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "file/file_list.h"
 #include "file/file_lock.h"
 #include "lock/token.h"
 

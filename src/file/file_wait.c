@@ -1,5 +1,4 @@
-#include "file/file_wait.h"
-
+/* Threads that wait for what is in the way: see file_lock.h. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
