@@ -84,7 +84,6 @@ static void add_waits(struct circle *circle, const struct record *record, const 
 static void read_folder(struct circle *circle, char own[static TOKENS])
 {
 	const struct file_lock *f = circle->f;
-	static const struct owner nobody;
 	struct deadline now = {.until = 0, .cancel_fd = -1};
 	const struct dirent *entry;
 	struct failure unheard;
@@ -97,7 +96,7 @@ static void read_folder(struct circle *circle, char own[static TOKENS])
 			strlen(entry->d_name) > FILE_NAME_SIZE || strcmp(entry->d_name, ".") == 0 ||
 			strcmp(entry->d_name, "..") == 0)
 			continue;
-		record_begin(&record, &nobody);
+		record_begin(&record, f->record.boot);
 		record.reading = true;
 		if (record_open(&record, &f->folder, entry->d_name + 1, "", false, &unheard) &&
 			record_enter(&record, now, &unheard) == LOCK_GRANTED) {

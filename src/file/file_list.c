@@ -22,6 +22,7 @@ struct listing {
 	struct lock_query query;
 	struct folder folder;
 	struct deadline deadline;
+	uint64_t boot;
 	void (*show)(const struct lock_view *view, void *context);
 	void *context;
 };
@@ -138,13 +139,12 @@ static const char *name_of(const struct lock_query *query, const char *key)
 /* What may not be read, or is no lock, is passed over, unless it was asked for by its name. */
 static bool show_file(struct listing *l, const char *file, bool recorded, struct failure *failure)
 {
-	static const struct owner nobody;
 	char key[KEY_SIZE], path[PATH_MAX];
 	struct lock_view view = {.key = path, .ttl_ms = -1};
 	struct record record;
 	bool known = folder_read_name(file, key), good = true;
 
-	record_begin(&record, &nobody);
+	record_begin(&record, l->boot);
 	record.reading = true;
 	if (recorded && record_open(&record, &l->folder, file, file, false, failure)) {
 		known = record_read_key(&record, key) || known;
@@ -215,6 +215,7 @@ static void *list_open(
 	}
 	l->server = server;
 	l->query = *query;
+	l->boot = record_boot(&(struct owner){0});
 	return l;
 }
 

@@ -49,16 +49,20 @@ int64_t record_now(void)
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-void record_begin(struct record *record, const struct owner *self)
+uint64_t record_boot(const struct owner *self)
 {
 	struct owner own;
 
-	*record = (struct record){.fd = -1, .own = -1};
 	if (self->boot[0] == '\0') {
 		owner_self(&own, "");
 		self = &own;
 	}
-	record->boot = digest(1, self->boot, strlen(self->boot)) | 1;
+	return digest(1, self->boot, strlen(self->boot)) | 1;
+}
+
+void record_begin(struct record *record, uint64_t boot)
+{
+	*record = (struct record){.fd = -1, .own = -1, .boot = boot};
 }
 
 bool record_open(struct record *record, const struct folder *folder, const char *file,
@@ -101,16 +105,12 @@ bool record_lives(const struct record *record, int slot, enum record_byte byte)
 	       lock.l_type != F_UNLCK;
 }
 
-static bool grip(const struct record *record, int slot, enum record_byte byte)
+static bool grip(const struct record *record, int slot, bool waits)
 {
-	struct flock lock = bytes_of(slot, byte, 1, F_WRLCK);
+	struct flock lock =
+		bytes_of(slot, waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 2 : 1, F_WRLCK);
 
 	return fcntl(record->fd, F_OFD_SETLK, &lock) == 0;
-}
-
-bool record_grip(const struct record *record, enum record_byte byte)
-{
-	return grip(record, record->own, byte);
 }
 
 void record_drop(const struct record *record, bool both)
@@ -336,10 +336,14 @@ bool record_write_text(const struct record *record, const char *token, const str
 
 static bool is_free(const struct record *record, int slot)
 {
-	return record->slots[slot].state == SLOT_FREE || record->slots[slot].boot != record->boot;
+	const struct slot *s = &record->slots[slot];
+
+	/* A folder for all is open to what anybody writes. */
+	return s->state == SLOT_FREE || s->boot != record->boot || s->mode < LOCK_EXCLUSIVE ||
+	       s->mode > LOCK_PERMITS;
 }
 
-bool record_claim(struct record *record, enum record_byte byte, struct failure *failure)
+bool record_claim(struct record *record, bool waits, struct failure *failure)
 {
 	size_t count = record->head.count;
 
@@ -348,7 +352,7 @@ bool record_claim(struct record *record, enum record_byte byte, struct failure *
 	record->head.count = count;
 	for (int i = 0; i < RECORD_MOST; i++) {
 		/* The byte of a free one may be in use for a moment still. */
-		if (((size_t)i < count && !is_free(record, i)) || !grip(record, i, byte))
+		if (((size_t)i < count && !is_free(record, i)) || !grip(record, i, waits))
 			continue;
 		record->own = i;
 		if (!make_room(record, (size_t)i + 1, failure))
@@ -403,6 +407,16 @@ bool record_is_broken(const struct record *record)
 	off_t at = SLOTS_AT + record->own * (off_t)sizeof(slot);
 
 	return pread(record->fd, &slot, sizeof(slot), at) == sizeof(slot) && slot.broken;
+}
+
+void record_free_dead(struct record *record, int slot)
+{
+	struct failure unheard;
+
+	if (is_free(record, slot) || record_waits(record, slot))
+		return;
+	record->slots[slot].state = SLOT_FREE;
+	record_write_slot(record, slot, &unheard);
 }
 
 /* --- Successes under an ID -------------------------------------------------------------------- */

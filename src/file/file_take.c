@@ -38,20 +38,17 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
 }
 
-/* Until when that holder keeps us out; 0: it does not. */
-static nanos is_in_the_way(struct file_lock *f, int i, int *sharers)
+/* Whether a holder keeps us out. */
+static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 {
 	const struct slot *holder = &f->record.slots[i];
 	const struct lock_request *request = &f->request;
-	nanos until = i == f->record.own ? 0 : record_holds_until(&f->record, i);
 
-	if (until == 0 || record_is_inside(&f->record, i))
-		return 0;
+	if (record_is_inside(&f->record, i))
+		return false;
 	if (holder->broken || request->mode == LOCK_EXCLUSIVE || holder->mode != (int)request->mode)
-		return until;
-	if (request->mode == LOCK_PERMITS && ++*sharers >= request->permits)
-		return until;
-	return 0;
+		return true;
+	return request->mode == LOCK_PERMITS && ++*sharers >= request->permits;
 }
 
 /* How it is waited for. One that the kernel would let us share the lock with is waited for by its
@@ -74,28 +71,29 @@ static void wait_for_holder(struct file_lock *f, int i, nanos until)
 
 static void survey_holders(struct file_lock *f, struct survey *survey)
 {
-	const struct record *record = &f->record;
+	struct record *record = &f->record;
 	int sharers = 0;
 
 	survey->holder = -1;
-	for (size_t i = 0; i < record->head.count; i++) {
-		nanos until = is_in_the_way(f, (int)i, &sharers);
+	for (int i = 0; i < (int)record->head.count; i++) {
+		nanos until = i == record->own ? 0 : record_holds_until(record, i);
 
-		if (until == 0)
+		if (until == 0 && i != record->own)
+			record_free_dead(record, i);
+		if (until == 0 || !is_in_the_way(f, i, &sharers))
 			continue;
-		survey->holder = (int)i;
-		wait_for_holder(f, (int)i, until);
+		survey->holder = i;
+		wait_for_holder(f, i, until);
 	}
 	/* Of permits any may come free first. */
 	if (f->request.mode != LOCK_PERMITS || sharers < f->request.permits)
 		return;
-	for (size_t i = 0; i < record->head.count; i++)
-		if (record->slots[i].mode == LOCK_PERMITS && (int)i != survey->holder) {
-			nanos until = record_holds_until(record, (int)i);
+	for (int i = 0; i < (int)record->head.count; i++) {
+		nanos until = i == survey->holder ? 0 : record_holds_until(record, i);
 
-			if (until != 0)
-				wait_for_holder(f, (int)i, until);
-		}
+		if (until != 0 && record->slots[i].mode == LOCK_PERMITS)
+			wait_for_holder(f, i, until);
+	}
 }
 
 /* Those that have died are passed over, and their slots free. */
@@ -172,8 +170,7 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 
 	if (record->own >= 0) {
 		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
-		record_grip(record, BYTE_HOLDER);
-	} else if (!record_claim(record, BYTE_HOLDER, &answer->failure)) {
+	} else if (!record_claim(record, false, &answer->failure)) {
 		fail(answer);
 		return NULL;
 	}
@@ -358,7 +355,7 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 
 	if (record->own >= 0)
 		return true;
-	if (!record_claim(record, BYTE_QUEUE, &answer->failure)) {
+	if (!record_claim(record, true, &answer->failure)) {
 		fail(answer);
 		return false;
 	}
