@@ -9,10 +9,12 @@
 #include "base/number.h"
 #include "redis/script/replies.h"
 
-#define ATTEMPT_MOST (5 * NANOS_PER_SEC)
-#define PAUSE_LEAST  (5 * NANOS_PER_MS)
-#define PAUSE_MOST   NANOS_PER_SEC
-#define TRIES_MOST   10 /* in a row, while nobody has the lock */
+/* A detached lock is taken once and for long: slower servers get as much time as in a third try. */
+#define DETACHED_TRIES 2
+#define ATTEMPT_MOST   (5 * NANOS_PER_SEC)
+#define PAUSE_LEAST    (5 * NANOS_PER_MS)
+#define PAUSE_MOST     NANOS_PER_SEC
+#define TRIES_MOST     10 /* in a row, while nobody has the lock */
 
 static bool is_decided(const struct quorum *quorum)
 {
@@ -52,12 +54,20 @@ static struct deadline share_limit(const struct quorum *quorum, int tries, struc
 	return deadline;
 }
 
-/* The slow and the dead get as much time as there is where nobody competes; else what an attempt
- * holds of the lock while it waits for them is in the way of others. */
+/* Whether another may be kept waiting: by what this attempt holds of the lock, or by its answer,
+ * once a majority has been heard of. */
+static bool is_in_the_way(const struct quorum *quorum)
+{
+	size_t granted = quorum_count(quorum, VOTE_GRANTED), busy = quorum_count(quorum, VOTE_BUSY);
+
+	return busy > 0 && (granted > 0 || busy >= quorum->majority);
+}
+
+/* The slow and the dead get as much time as there is if the attempt is in no one's way. */
 static struct deadline attempt_limit(
 	const struct quorum *quorum, int tries, struct deadline deadline)
 {
-	if (quorum_count(quorum, VOTE_BUSY) > 0)
+	if (is_in_the_way(quorum))
 		return share_limit(quorum, tries, deadline);
 	deadline.until = number_least(deadline.until, quorum->asked_at + longest_attempt(quorum));
 	return deadline;
@@ -244,7 +254,7 @@ static bool is_flawless(struct quorum *quorum, struct deadline deadline)
 	nanos span = clock_now() - quorum->asked_at;
 
 	if (wants_all(quorum))
-		span += QUORUM_SHARE;
+		span += QUORUM_SHARE << (quorum->request.detached ? DETACHED_TRIES : 0);
 	read_late(quorum, deadline_within(deadline, span));
 	return !quorum_find_refusal(quorum);
 }
@@ -256,7 +266,7 @@ static void attempt(
 
 	collect_votes(quorum, tries, deadline);
 	if (quorum->request.detached)
-		read_late(quorum, share_limit(quorum, 0, deadline));
+		read_late(quorum, share_limit(quorum, DETACHED_TRIES, deadline));
 	promised = quorum_count(quorum, VOTE_GRANTED) >= quorum->majority &&
 		   quorum_count(quorum, VOTE_ALREADY) == 0;
 	if (promised && !confirm(quorum, tries, deadline))
@@ -299,7 +309,7 @@ void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 			return;
 		/* The more queues it stands in, the more servers may be lost in the wait. */
 		if (answer->result == LOCK_BUSY && quorum->request.queues)
-			read_late(quorum, share_limit(quorum, 0, deadline));
+			read_late(quorum, share_limit(quorum, DETACHED_TRIES, deadline));
 		quorum_step_back(quorum);
 		quorum->enrolled = quorum->request.queues;
 		if (answer->result != LOCK_LOST)
