@@ -1,8 +1,8 @@
 /*
- * Waiters that hold other locks of the folder say so in their slots (request.held). One that has waited
- * for a while looks at all of them: whether what it waits for is held by one that waits, and so on, for
- * what it holds itself. The last that came of such a circle gives up, so each looks once all are there:
- * whoever completes a circle looks after it.
+ * Waiters that hold other locks of the folder say so in their slots (request.held). One that has
+ * waited for a while looks at all of them: whether what it waits for is held by one that waits, and
+ * so on, for what it holds itself. The last that came of such a circle gives up, so each looks once
+ * all are there: whoever completes a circle looks after it.
  */
 #include <bsd/string.h>
 #include <dirent.h>
@@ -84,7 +84,6 @@ static void add_waits(struct circle *circle, const struct record *record, const 
 static void read_folder(struct circle *circle, char own[static TOKENS])
 {
 	const struct file_lock *f = circle->f;
-	static const struct owner nobody;
 	struct deadline now = {.until = 0, .cancel_fd = -1};
 	const struct dirent *entry;
 	struct failure unheard;
@@ -97,7 +96,7 @@ static void read_folder(struct circle *circle, char own[static TOKENS])
 			strlen(entry->d_name) > FILE_NAME_SIZE || strcmp(entry->d_name, ".") == 0 ||
 			strcmp(entry->d_name, "..") == 0)
 			continue;
-		record_begin(&record, &nobody);
+		record_begin(&record, f->record.boot);
 		record.reading = true;
 		if (record_open(&record, &f->folder, entry->d_name + 1, "", false, &unheard) &&
 			record_enter(&record, now, &unheard) == LOCK_GRANTED) {
@@ -117,7 +116,8 @@ static bool holds(const char *held, const char *token)
 {
 	size_t length = strcspn(token, "\n");
 
-	for (const char *line = held; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+	for (const char *line = held; *line != '\0';
+		line += strcspn(line, "\n"), line += *line == '\n')
 		if (strncmp(line, token, length) == 0 && line[length] == ' ')
 			return true;
 	return false;
@@ -169,7 +169,8 @@ static bool describe(const struct circle *circle, struct failure *failure)
 		text);
 }
 
-/* The circle that we are in and came last of, as a number that only this one has; 0: there is none. */
+/* The circle that we are in and came last of, as a number that only this one has; 0: there is none.
+ */
 static int64_t find_circle(struct circle *circle, int64_t ticket)
 {
 	char own[TOKENS] = "";

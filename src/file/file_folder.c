@@ -15,9 +15,9 @@
 #include "net/server.h"
 
 #define PREFIX     "lock:" /* the option's preset: `flock DIR/NAME` is to be all that is needed */
-#define NAME_WHOLE 200 /* bytes of a file's name that is not cut */
-#define NAME_KEPT  160 /* of one that is; then '~' and the digest */
-#define DIGEST     32  /* digits of it */
+#define NAME_WHOLE 200     /* bytes of a file's name that is not cut */
+#define NAME_KEPT  160     /* of one that is; then '~' and the digest */
+#define DIGEST     32      /* digits of it */
 #define PLAIN      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 /* --- The folder ------------------------------------------------------------------------------ */
@@ -109,7 +109,8 @@ bool folder_open(
 	if (folder->fd < 0)
 		return failure_set(failure, EXIT_CONFIG, "no lock folder %s: %m", folder->path);
 	if (fstat(folder->fd, &status) == 0 && is_local(folder->fd)) {
-		folder->files = status.st_mode & (S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH);
+		folder->files = status.st_mode &
+				(S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH);
 		return true;
 	}
 	close(folder->fd);

@@ -31,15 +31,15 @@ bool folder_open(
 /* What names a lock in its folder: the prefix, unless it is the usual one, and the name. Pure. */
 void folder_key(const char *prefix, const char *name, char key[static KEY_SIZE]);
 
-/* The file that stands for a lock, by its whole key: what `flock` is given. One that is too long for
- * a file is cut, and ends with its digest. Pure. */
+/* The file that stands for a lock, by its whole key: what `flock` is given. One that is too long
+ * for a file is cut, and ends with its digest. Pure. */
 void folder_name(const char *key, char file[static FILE_NAME_SIZE]);
 
 /* The key that a file is for; false: it was cut, and only the record knows. Pure. */
 bool folder_read_name(const char *file, char key[static KEY_SIZE]);
 
-/* Opens a plain file with one name; if it is missing, and `make`, for whom the folder is for. -1 with
- * failure: EXIT_PROTOCOL if something else is in its place, EXIT_REFUSED, EXIT_SYSTEM. */
+/* Opens a plain file with one name; if it is missing, and `make`, for whom the folder is for. -1
+ * with failure: EXIT_PROTOCOL if something else is in its place, EXIT_REFUSED, EXIT_SYSTEM. */
 int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
 	struct failure *failure);
 

@@ -1,5 +1,4 @@
-#include "file/file_list.h"
-
+/* What there is to see in the folder: for `dlock status` and `dlock check`. */
 #include <bsd/string.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "file/file_record.h"
+#include "file/file_lock.h"
 #include "lock/lock_check.h"
 #include "lock/trial.h"
 #include "net/server.h"
@@ -23,14 +22,16 @@ struct listing {
 	struct lock_query query;
 	struct folder folder;
 	struct deadline deadline;
+	uint64_t boot;
 	void (*show)(const struct lock_view *view, void *context);
 	void *context;
 };
 
-/* --- One lock ----------------------------------------------------------------------------------- */
+/* --- One lock -----------------------------------------------------------------------------------
+ */
 
-/* Whether any process has an flock on the file, dlock or not, without asking for it: that would be in
- * the way of others. */
+/* Whether any process has an flock on the file, dlock or not, without asking for it: that would be
+ * in the way of others. */
 static bool is_flocked(const struct folder *folder, const char *file)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -39,7 +40,7 @@ static bool is_flocked(const struct folder *folder, const char *file)
 	bool found = false;
 
 	if (!locks || fstatat(folder->fd, file, &status, AT_SYMLINK_NOFOLLOW) != 0)
-		status.st_ino = 0;
+		status = (struct stat){0};
 	snprintf(wanted, sizeof(wanted), " %02x:%02x:%" PRIuMAX " ", major(status.st_dev),
 		minor(status.st_dev), (uintmax_t)status.st_ino);
 	while (!found && status.st_ino != 0 && fgets(line, sizeof(line), locks))
@@ -110,7 +111,8 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view->waiters = owners + head->count;
 	view_slots(record, owners, owners + head->count, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
-	if (view->foreign || view->holder_count + view->waiter_count > 0 || l->query.idle_too)
+	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
+		(l->query.idle_too && head->turn > 0))
 		l->show(view, l->context);
 	free(owners);
 	return true;
@@ -137,13 +139,12 @@ static const char *name_of(const struct lock_query *query, const char *key)
 /* What may not be read, or is no lock, is passed over, unless it was asked for by its name. */
 static bool show_file(struct listing *l, const char *file, bool recorded, struct failure *failure)
 {
-	static const struct owner nobody;
 	char key[KEY_SIZE], path[PATH_MAX];
 	struct lock_view view = {.key = path, .ttl_ms = -1};
 	struct record record;
 	bool known = folder_read_name(file, key), good = true;
 
-	record_begin(&record, &nobody);
+	record_begin(&record, l->boot);
 	record.reading = true;
 	if (recorded && record_open(&record, &l->folder, file, file, false, failure)) {
 		known = record_read_key(&record, key) || known;
@@ -163,7 +164,8 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 	return good;
 }
 
-/* --- All of them -------------------------------------------------------------------------------- */
+/* --- All of them --------------------------------------------------------------------------------
+ */
 
 /* A record stands for its lock; a lock's file without one was made by others. */
 static bool show_entry(struct listing *l, const char *entry, struct failure *failure)
@@ -194,7 +196,7 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	folder = fdopendir(openat(l->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (!folder)
 		good = failure_set(failure, EXIT_REFUSED, "cannot read %s: %m", l->folder.path);
-	while (good && (entry = readdir(folder)) != NULL)
+	while (folder && good && (entry = readdir(folder)) != NULL)
 		good = show_entry(l, entry->d_name, failure);
 	if (folder)
 		closedir(folder);
@@ -213,12 +215,14 @@ static void *list_open(
 	}
 	l->server = server;
 	l->query = *query;
+	l->boot = record_boot(&(struct owner){0});
 	return l;
 }
 
 const struct lock_list_ops file_list_ops = {list_open, look, free};
 
-/* --- dlock check -------------------------------------------------------------------------------- */
+/* --- dlock check --------------------------------------------------------------------------------
+ */
 
 static struct lock_finding look_at_folder(
 	const struct server *server, struct folder *folder, struct failure *failure)
@@ -240,8 +244,20 @@ static struct lock_finding look_at_folder(
 		finding.found = "everybody may remove locks from it";
 		finding.advice = "chmod +t";
 	}
-	close(folder->fd);
 	return finding;
+}
+
+/* Nobody else has that name. */
+static void remove_trial(const struct folder *folder, const char *trial)
+{
+	static const char *const forms[] = {"%s", ".%s", ".%s+ended", ".%s+bell"};
+	char file[NAME_MAX + 1];
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		/* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral) */
+		snprintf(file, sizeof(file), forms[i], trial);
+		unlinkat(folder->fd, file, 0);
+	}
 }
 
 bool file_check(const struct server *server, const struct lock_request *request,
@@ -251,19 +267,25 @@ bool file_check(const struct server *server, const struct lock_request *request,
 	struct folder folder;
 	struct lock_finding finding = look_at_folder(server, &folder, failure);
 	const char *step;
-	char text[sizeof(failure->text) + 64];
+	char text[sizeof(failure->text) + 64], name[64], key[KEY_SIZE], file[FILE_NAME_SIZE];
 
 	take(&finding, context);
 	if (finding.verdict == LOCK_UNFIT)
 		return true;
-	finding = (struct lock_finding){
-		.server = server->text, .subject = "lock", .found = "taken, handed over and given back"};
-	if (!trial_run(server, request, "dlock-check", 5 * NANOS_PER_SEC, &step, failure)) {
+	finding = (struct lock_finding){.server = server->text,
+		.subject = "lock",
+		.found = "taken, handed over and given back"};
+	snprintf(name, sizeof(name), "dlock-check-%d-%" PRId64, (int)getpid(), record_now());
+	if (!trial_run(server, request, name, 5 * NANOS_PER_SEC, &step, failure)) {
 		finding.verdict = LOCK_UNFIT;
 		finding.code = failure->code;
 		finding.found = text;
 		snprintf(text, sizeof(text), "a lock could not be %s: %s", step, failure->text);
 	}
+	folder_key(request->prefix, name, key);
+	folder_name(key, file);
+	remove_trial(&folder, file);
+	close(folder.fd);
 	take(&finding, context);
 	return true;
 }

@@ -34,8 +34,8 @@ static bool open_all(struct file_lock *f, struct failure *failure)
 		return false;
 	if (f->fd < 0)
 		f->fd = folder_open_file(&f->folder, f->file, O_RDONLY, true, failure);
-	return f->fd >= 0 && (f->record.fd >= 0 ||
-			      record_open(&f->record, &f->folder, f->file, f->key, true, failure));
+	return f->fd >= 0 && (f->record.fd >= 0 || record_open(&f->record, &f->folder, f->file,
+							   f->key, true, failure));
 }
 
 enum lock_result file_enter(
@@ -71,7 +71,8 @@ static bool is_by_token(const struct file_lock *f)
 	return f->request.detached && f->request.token;
 }
 
-/* --- Renewing ----------------------------------------------------------------------------------- */
+/* --- Renewing -----------------------------------------------------------------------------------
+ */
 
 /* The slot that our token is for; -1 with failure: there is none, and why. */
 static int find_detached(const struct file_lock *f, struct failure *failure)
@@ -173,7 +174,8 @@ void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	record_leave(&f->record);
 }
 
-/* --- Giving back -------------------------------------------------------------------------------- */
+/* --- Giving back --------------------------------------------------------------------------------
+ */
 
 /* The pids of those inside our lock; how many. */
 static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_answer *answer)
@@ -231,12 +233,13 @@ static bool note_success(struct file_lock *f, struct failure *failure)
 	const struct lock_request *request = &f->request;
 
 	f->record.head.success = record_now();
-	return !request->once || record_note_once(&f->folder, f->file, request->once,
-					 request->once_for_ms, failure);
+	return !request->once ||
+	       record_note_once(&f->folder, f->file, request->once, request->once_for_ms, failure);
 }
 
 /* What is ours ends, or stays for a while. True: it stays with those inside. */
-static bool end_own(struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
+static bool end_own(
+	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	struct slot *own = file_own(f);
@@ -253,8 +256,9 @@ static bool end_own(struct file_lock *f, const struct release_terms *terms, stru
 		noted = note_success(f, &answer->failure);
 	if (own->state == SLOT_HOLDING && own->around == 0 && now > own->since)
 		record->head.held_us += now - own->since;
-	answer->inside_count =
-		own->state == SLOT_HOLDING && own->around == 0 ? list_inside(f, own->fence, answer) : 0;
+	answer->inside_count = own->state == SLOT_HOLDING && own->around == 0
+				       ? list_inside(f, own->fence, answer)
+				       : 0;
 	kept = answer->inside_count > 0 && !own->broken;
 	own->least = own->around == 0 && !own->broken ? least : 0;
 	own->state = kept || own->least > 0 ? SLOT_OVER : SLOT_FREE;
@@ -322,8 +326,8 @@ static void release_detached(struct file_lock *f, struct lock_answer *answer)
 	folder_ring(&f->folder, f->file, "bell");
 }
 
-/* If the record cannot be had, the kernel lets others have the lock all the same once the process has
- * dropped it. */
+/* If the record cannot be had, the kernel lets others have the lock all the same once the process
+ * has dropped it. */
 void file_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
@@ -348,7 +352,8 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 		token_make(&f->request.self, f->lock.token);
 }
 
-/* --- Breaking ----------------------------------------------------------------------------------- */
+/* --- Breaking -----------------------------------------------------------------------------------
+ */
 
 static void tell_of(const struct file_lock *f, int slot,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)

@@ -1,16 +1,59 @@
 /*
  * One lock of a `file:` service, as one party has it or wants it.
  *
- * Who holds it is the kernel's to say: flock(2) on the lock's file, by an open file description that
- * front and keeper share, and nobody else. So `flock` excludes us and is excluded, and the lock is
- * free when both are gone. The record says the rest: whose turn it is, and what no process holds.
+ * Who holds it is the kernel's to say: flock(2) on the lock's file, by an open file description
+ * that front and keeper share, and nobody else. So `flock` excludes us and is excluded, and the
+ * lock is free when both are gone. The record says the rest: whose turn it is, and what no process
+ * holds.
  */
 #ifndef DLOCK_FILE_FILE_LOCK_H
 #define DLOCK_FILE_FILE_LOCK_H
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/clock.h"
 #include "file/file_record.h"
-#include "file/file_wait.h"
 #include "lock/service.h"
+
+struct file_lock;
+
+/*
+ * Waiting without asking: threads that block in the kernel, in flock(2) or for a byte of the
+ * record, until the process that is in the way has ended or given up what it had. Nobody has to
+ * send a message, so nobody can die before it is sent.
+ */
+
+/* Of more permits than that only so many are watched, and all looked at now and then. */
+#define OBSTACLES 64
+
+/* What is in the way. */
+struct obstacle {
+	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL } kind;
+	int slot;
+	enum record_byte byte;
+	/* while it is watched: */
+	struct file_lock *lock;
+	pthread_t thread;
+	bool got; /* the flock */
+	atomic_bool over;
+};
+
+struct file_wait {
+	struct obstacle obstacles[OBSTACLES];
+	int count, threads;
+	nanos look_at; /* when something in the way is over by itself */
+	int wakeup_fd; /* owned, while there are threads */
+	int bell_fd;
+	atomic_bool stop;
+	struct sigaction before;
+	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: none may */
+	nanos claim_until;  /* how long we leave it that */
+	nanos circle_at;    /* when to look for a circle; 0: not begun */
+	int64_t circle;     /* the one that was seen; 0: none */
+};
 
 struct file_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
@@ -18,11 +61,11 @@ struct file_lock {
 	const struct server *server; /* borrowed */
 	struct folder folder;
 	char key[KEY_SIZE], file[FILE_NAME_SIZE];
-	int fd;        /* owned; of the lock's file; -1: not open */
-	bool flocked;  /* it has the flock */
+	int fd;       /* owned; of the lock's file; -1: not open */
+	bool flocked; /* it has the flock */
 	bool loss_told;
 	uint64_t fence; /* of our grant */
-	int ended_fd;  /* owned; readable when the lock was broken; -1: not asked for */
+	int ended_fd;   /* owned; readable when the lock was broken; -1: not asked for */
 	struct record record;
 	struct file_wait wait;
 };
@@ -37,6 +80,16 @@ enum lock_result file_enter(
 	struct file_lock *f, struct deadline deadline, struct lock_answer *answer);
 void file_close_all(struct file_lock *f);
 
+/* Ends the threads. True: one of them has the flock. */
+bool file_wait_stop(struct file_wait *wait);
+
+/* Whether waiting for the lock would never end: this one waits for a holder that waits, and so on,
+ * for one of request.held; and came last of them. False with failure EXIT_DEADLOCK. */
+bool file_deadlock_look(struct file_lock *f, struct failure *failure);
+
+/* A wait begins, or goes on. */
+void file_deadlock_begin(struct file_lock *f);
+
 /* struct lock_service's. */
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
@@ -45,5 +98,10 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
 void file_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
+
+bool file_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);
+extern const struct lock_list_ops file_list_ops;
 
 #endif

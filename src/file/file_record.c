@@ -14,13 +14,13 @@
 #include "base/failure.h"
 
 #define PAGE     4096
-#define HEAD     512              /* bytes of a copy of the head */
-#define KEY_AT   1024             /* in the file: the key, */
-#define SLOTS_AT 2048             /* the slots, */
-#define TEXTS_AT (132 * PAGE)     /* and what belongs to each */
-#define TEXT     2048             /* bytes of that */
+#define HEAD     512                /* bytes of a copy of the head */
+#define KEY_AT   1024               /* in the file: the key, */
+#define SLOTS_AT 2048               /* the slots, */
+#define TEXTS_AT (132 * PAGE)       /* and what belongs to each */
+#define TEXT     2048               /* bytes of that */
 #define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
-#define SPINS    200              /* before a pause: the mutex is held for microseconds */
+#define SPINS    200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
 #define LOOK     (100 * NANOS_PER_MS) /* what one that only looks has patience for */
 
@@ -49,16 +49,20 @@ int64_t record_now(void)
 	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-void record_begin(struct record *record, const struct owner *self)
+uint64_t record_boot(const struct owner *self)
 {
 	struct owner own;
 
-	*record = (struct record){.fd = -1, .own = -1};
 	if (self->boot[0] == '\0') {
 		owner_self(&own, "");
 		self = &own;
 	}
-	record->boot = digest(1, self->boot, strlen(self->boot)) | 1;
+	return digest(1, self->boot, strlen(self->boot)) | 1;
+}
+
+void record_begin(struct record *record, uint64_t boot)
+{
+	*record = (struct record){.fd = -1, .own = -1, .boot = boot};
 }
 
 bool record_open(struct record *record, const struct folder *folder, const char *file,
@@ -68,8 +72,7 @@ bool record_open(struct record *record, const struct folder *folder, const char 
 
 	strcpy(name + 1, file);
 	record->key = key;
-	record->fd = folder_open_file(
-		folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
+	record->fd = folder_open_file(folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
 	return record->fd >= 0;
 }
 
@@ -102,16 +105,12 @@ bool record_lives(const struct record *record, int slot, enum record_byte byte)
 	       lock.l_type != F_UNLCK;
 }
 
-static bool grip(const struct record *record, int slot, enum record_byte byte)
+static bool grip(const struct record *record, int slot, bool waits)
 {
-	struct flock lock = bytes_of(slot, byte, 1, F_WRLCK);
+	struct flock lock =
+		bytes_of(slot, waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 2 : 1, F_WRLCK);
 
 	return fcntl(record->fd, F_OFD_SETLK, &lock) == 0;
-}
-
-bool record_grip(const struct record *record, enum record_byte byte)
-{
-	return grip(record, record->own, byte);
 }
 
 void record_drop(const struct record *record, bool both)
@@ -195,8 +194,8 @@ static bool make_room(struct record *record, size_t count, struct failure *failu
 	return true;
 }
 
-/* Of the two copies the later one that is whole. The second is written first: a file without the first
- * is new, even if a write to the second was cut off. */
+/* Of the two copies the later one that is whole. The second is written first: a file without the
+ * first is new, even if a write to the second was cut off. */
 static bool read_head(struct record *record, const char page[static PAGE], struct failure *failure)
 {
 	bool blank = false;
@@ -309,8 +308,7 @@ bool record_write_head(struct record *record, struct failure *failure)
 {
 	struct record_head *head = &record->head;
 
-	if (head->turn == 0 &&
-		!put(record, record->key, strlen(record->key) + 1, KEY_AT, failure))
+	if (head->turn == 0 && !put(record, record->key, strlen(record->key) + 1, KEY_AT, failure))
 		return false;
 	head->turn++;
 	head->check = head_check(head);
@@ -338,10 +336,14 @@ bool record_write_text(const struct record *record, const char *token, const str
 
 static bool is_free(const struct record *record, int slot)
 {
-	return record->slots[slot].state == SLOT_FREE || record->slots[slot].boot != record->boot;
+	const struct slot *s = &record->slots[slot];
+
+	/* A folder for all is open to what anybody writes. */
+	return s->state == SLOT_FREE || s->boot != record->boot || s->mode < LOCK_EXCLUSIVE ||
+	       s->mode > LOCK_PERMITS;
 }
 
-bool record_claim(struct record *record, enum record_byte byte, struct failure *failure)
+bool record_claim(struct record *record, bool waits, struct failure *failure)
 {
 	size_t count = record->head.count;
 
@@ -350,7 +352,7 @@ bool record_claim(struct record *record, enum record_byte byte, struct failure *
 	record->head.count = count;
 	for (int i = 0; i < RECORD_MOST; i++) {
 		/* The byte of a free one may be in use for a moment still. */
-		if (((size_t)i < count && !is_free(record, i)) || !grip(record, i, byte))
+		if (((size_t)i < count && !is_free(record, i)) || !grip(record, i, waits))
 			continue;
 		record->own = i;
 		if (!make_room(record, (size_t)i + 1, failure))
@@ -360,7 +362,8 @@ bool record_claim(struct record *record, enum record_byte byte, struct failure *
 		record->head.count = count;
 		return true;
 	}
-	return failure_set(failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
+	return failure_set(
+		failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
 }
 
 /* --- Parties ---------------------------------------------------------------------------------- */
@@ -406,15 +409,26 @@ bool record_is_broken(const struct record *record)
 	return pread(record->fd, &slot, sizeof(slot), at) == sizeof(slot) && slot.broken;
 }
 
+void record_free_dead(struct record *record, int slot)
+{
+	struct failure unheard;
+
+	if (is_free(record, slot) || record_waits(record, slot))
+		return;
+	record->slots[slot].state = SLOT_FREE;
+	record_write_slot(record, slot, &unheard);
+}
+
 /* --- Successes under an ID -------------------------------------------------------------------- */
 
 /* One entry of the file .NAME+once. */
 struct once {
-	char id[48]; /* of its digest: entries of 64 bytes cross no page */
+	char id[48];         /* of its digest: entries of 64 bytes cross no page */
 	int64_t when, until; /* us */
 };
 
-static int open_once(const struct folder *folder, const char *file, bool make, struct failure *failure)
+static int open_once(
+	const struct folder *folder, const char *file, bool make, struct failure *failure)
 {
 	char name[NAME_MAX + 1];
 
@@ -427,7 +441,8 @@ static off_t find_once(int fd, const char *id, struct once *found)
 {
 	off_t place = -1, at = 0;
 
-	for (; pread(fd, found, sizeof(*found), at) == sizeof(*found); at += (off_t)sizeof(*found)) {
+	for (; pread(fd, found, sizeof(*found), at) == sizeof(*found);
+		at += (off_t)sizeof(*found)) {
 		bool over = found->until <= record_now();
 
 		if (!over && memcmp(found->id, id, sizeof(found->id)) == 0)

@@ -53,7 +53,8 @@ struct record_head {
 	uint64_t check;
 	uint64_t turn; /* how often it was written */
 	uint64_t fence;
-	int64_t ticket, success; /* the last that was given out; when COMMAND last ended well (us) */
+	int64_t ticket,
+		success; /* the last that was given out; when COMMAND last ended well (us) */
 	int64_t granted, contended, timeouts, lost, waited_us, held_us;
 	uint64_t count; /* of slots that were ever in use */
 };
@@ -79,8 +80,11 @@ struct record {
 
 enum record_byte { BYTE_QUEUE, BYTE_HOLDER };
 
-/* fd -1: none is open. */
-void record_begin(struct record *record, const struct owner *self);
+/* What names the boot that an owner lives in; ours, if that one does not say. */
+uint64_t record_boot(const struct owner *self);
+
+/* None is open. */
+void record_begin(struct record *record, uint64_t boot);
 
 /* Opens the lock's record; writing: makes it, for that key. False with failure. */
 bool record_open(struct record *record, const struct folder *folder, const char *file,
@@ -105,11 +109,11 @@ bool record_write_text(const struct record *record, const char *token, const str
 /* What cannot be read is empty. */
 void record_read_text(const struct record *record, int slot, struct slot_text *text);
 
-/* Finds a free slot for us and locks that byte of it: record->own. False with failure. */
-bool record_claim(struct record *record, enum record_byte byte, struct failure *failure);
+/* Finds a free slot for us, record->own, and locks its byte, or both if it is to wait. False with
+ * failure. */
+bool record_claim(struct record *record, bool waits, struct failure *failure);
 
-/* Locks a byte of our slot. Gives that of the queue back, or both, and wakes those that wait for it. */
-bool record_grip(const struct record *record, enum record_byte byte);
+/* Gives the byte of the queue back, or both, and wakes those that wait for it. */
 void record_drop(const struct record *record, bool both);
 
 /* Whether the slot's process lives: the byte is locked. Our own: true. */
@@ -121,6 +125,9 @@ bool record_await(int fd, int slot, enum record_byte byte);
 /* Until when a slot keeps the lock, as its holder's: NANOS_NEVER: as long as a process lives; 0: it
  * does not. */
 nanos record_holds_until(const struct record *record, int slot);
+
+/* Frees the slot of a holder that keeps the lock no longer. */
+void record_free_dead(struct record *record, int slot);
 
 /* Whether it is a waiter's. Its place: what comes first is less (us). */
 bool record_waits(const struct record *record, int slot);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "file/file_list.h"
 #include "file/file_lock.h"
 #include "lock/token.h"
 
@@ -22,7 +21,7 @@ static struct lock *file_open(
 	f->request = *request;
 	f->server = server;
 	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd = -1;
-	record_begin(&f->record, &request->self);
+	record_begin(&f->record, record_boot(&request->self));
 	folder_key(request->prefix, request->name, f->key);
 	folder_name(f->key, f->file);
 	if (request->token)

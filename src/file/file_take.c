@@ -6,8 +6,8 @@
 
 #include "file/file_lock.h"
 
-#define CLAIM           NANOS_PER_SEC           /* for the first to take what is free */
-#define LOOK_AFTER      (5 * NANOS_PER_MS)      /* an expiry, so that it is surely past */
+#define CLAIM      NANOS_PER_SEC      /* for the first to take what is free */
+#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
 /* What the record says to one that wants the lock. */
 struct survey {
@@ -22,7 +22,8 @@ static int64_t order_of(const struct slot *waiter)
 	return record_order(waiter->ticket, waiter->priority);
 }
 
-/* --- What is in the way ------------------------------------------------------------------------- */
+/* --- What is in the way -------------------------------------------------------------------------
+ */
 
 static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)
 {
@@ -37,20 +38,17 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
 }
 
-/* Until when that holder keeps us out; 0: it does not. */
-static nanos is_in_the_way(struct file_lock *f, int i, int *sharers)
+/* Whether a holder keeps us out. */
+static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 {
 	const struct slot *holder = &f->record.slots[i];
 	const struct lock_request *request = &f->request;
-	nanos until = i == f->record.own ? 0 : record_holds_until(&f->record, i);
 
-	if (until == 0 || record_is_inside(&f->record, i))
-		return 0;
+	if (record_is_inside(&f->record, i))
+		return false;
 	if (holder->broken || request->mode == LOCK_EXCLUSIVE || holder->mode != (int)request->mode)
-		return until;
-	if (request->mode == LOCK_PERMITS && ++*sharers >= request->permits)
-		return until;
-	return 0;
+		return true;
+	return request->mode == LOCK_PERMITS && ++*sharers >= request->permits;
 }
 
 /* How it is waited for. One that the kernel would let us share the lock with is waited for by its
@@ -73,28 +71,29 @@ static void wait_for_holder(struct file_lock *f, int i, nanos until)
 
 static void survey_holders(struct file_lock *f, struct survey *survey)
 {
-	const struct record *record = &f->record;
+	struct record *record = &f->record;
 	int sharers = 0;
 
 	survey->holder = -1;
-	for (size_t i = 0; i < record->head.count; i++) {
-		nanos until = is_in_the_way(f, (int)i, &sharers);
+	for (int i = 0; i < (int)record->head.count; i++) {
+		nanos until = i == record->own ? 0 : record_holds_until(record, i);
 
-		if (until == 0)
+		if (until == 0 && i != record->own)
+			record_free_dead(record, i);
+		if (until == 0 || !is_in_the_way(f, i, &sharers))
 			continue;
-		survey->holder = (int)i;
-		wait_for_holder(f, (int)i, until);
+		survey->holder = i;
+		wait_for_holder(f, i, until);
 	}
 	/* Of permits any may come free first. */
 	if (f->request.mode != LOCK_PERMITS || sharers < f->request.permits)
 		return;
-	for (size_t i = 0; i < record->head.count; i++)
-		if (record->slots[i].mode == LOCK_PERMITS && (int)i != survey->holder) {
-			nanos until = record_holds_until(record, (int)i);
+	for (int i = 0; i < (int)record->head.count; i++) {
+		nanos until = i == survey->holder ? 0 : record_holds_until(record, i);
 
-			if (until != 0)
-				wait_for_holder(f, (int)i, until);
-		}
+		if (until != 0 && record->slots[i].mode == LOCK_PERMITS)
+			wait_for_holder(f, i, until);
+	}
 }
 
 /* Those that have died are passed over, and their slots free. */
@@ -127,7 +126,8 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 	} while (record_write_slot(record, survey->ahead, &unheard));
 }
 
-/* --- The answers -------------------------------------------------------------------------------- */
+/* --- The answers --------------------------------------------------------------------------------
+ */
 
 static void fail(struct lock_answer *answer)
 {
@@ -138,8 +138,8 @@ static bool write_own(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 
-	if (record_write_text(record, f->lock.token, &f->request.self, f->request.held,
-		    &answer->failure) &&
+	if (record_write_text(
+		    record, f->lock.token, &f->request.self, f->request.held, &answer->failure) &&
 		record_write_head(record, &answer->failure) &&
 		record_write_slot(record, record->own, &answer->failure))
 		return true;
@@ -170,8 +170,7 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 
 	if (record->own >= 0) {
 		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
-		record_grip(record, BYTE_HOLDER);
-	} else if (!record_claim(record, BYTE_HOLDER, &answer->failure)) {
+	} else if (!record_claim(record, false, &answer->failure)) {
 		fail(answer);
 		return NULL;
 	}
@@ -228,7 +227,8 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 {
 	const struct lock_request *request = &f->request;
 	int64_t now = record_now(), when = f->record.head.success;
-	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for. */
+	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for.
+	 */
 	int64_t ago = now > when ? now - when : when - now;
 
 	if (request->cooldown_ms == 0 || when == 0 || ago >= request->cooldown_ms * 1000)
@@ -241,7 +241,8 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Inside another holder ---------------------------------------------------------------------- */
+/* --- Inside another holder ----------------------------------------------------------------------
+ */
 
 static bool has_token(const char *tokens, const char *token)
 {
@@ -345,7 +346,8 @@ static bool answer_within(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Busy --------------------------------------------------------------------------------------- */
+/* --- Busy ---------------------------------------------------------------------------------------
+ */
 
 static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answer)
 {
@@ -353,7 +355,7 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 
 	if (record->own >= 0)
 		return true;
-	if (!record_claim(record, BYTE_QUEUE, &answer->failure)) {
+	if (!record_claim(record, true, &answer->failure)) {
 		fail(answer);
 		return false;
 	}
@@ -369,7 +371,8 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 }
 
 /* Says who has it: a holder, or the first of those that wait; else it is none of ours. */
-static void name_holder(struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
+static void name_holder(
+	struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
 {
 	int slot = survey->holder;
 	struct slot_text text;
@@ -392,8 +395,8 @@ static void name_holder(struct file_lock *f, const struct survey *survey, struct
 		answer->free_in_ms = (until - clock_now()) / NANOS_PER_MS;
 }
 
-static void answer_busy(
-	struct file_lock *f, const struct survey *survey, int64_t ticket, struct lock_answer *answer)
+static void answer_busy(struct file_lock *f, const struct survey *survey, int64_t ticket,
+	struct lock_answer *answer)
 {
 	bool first = f->record.own < 0;
 
@@ -427,8 +430,9 @@ static bool try_flock(struct file_lock *f)
 	return f->flocked;
 }
 
-/* The first may have been stopped (Ctrl-Z). If the second gets the flock, it gives that up again, and
- * the first a while to take it; then it goes ahead. The first is at its place again once it asks. */
+/* The first may have been stopped (Ctrl-Z). If the second gets the flock, it gives that up again,
+ * and the first a while to take it; then it goes ahead. The first is at its place again once it
+ * asks. */
 static bool is_passed_over(struct file_lock *f, int ahead)
 {
 	struct file_wait *wait = &f->wait;
@@ -473,7 +477,8 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
-	int64_t now = record_now(), ticket = now > record->head.ticket ? now : record->head.ticket + 1;
+	int64_t now = record_now(),
+		ticket = now > record->head.ticket ? now : record->head.ticket + 1;
 	int64_t order = record_order(ticket, request->priority);
 	struct survey survey;
 	bool back = false;
