@@ -22,11 +22,7 @@
 static bool take_list(
 	struct lock_list *views, const struct options *options, struct failure *failure)
 {
-	struct deadline deadline = {
-		.until = clock_after(options->started, STATUS_PATIENCE),
-		.cancel_fd = -1,
-		.least = DEADLINE_LEAST,
-	};
+	struct deadline deadline = deadline_alone(clock_after(options->started, STATUS_PATIENCE));
 	struct lock_query query = {
 		options->prefix, options->operands, options->operand_count, options->openmetrics};
 	struct lock_lister *lister = lock_list_open(options->server, &query, failure);

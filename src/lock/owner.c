@@ -1,7 +1,6 @@
 #include "lock/owner.h"
 
 #include <bsd/string.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>

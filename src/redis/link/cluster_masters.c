@@ -1,6 +1,5 @@
 #include "redis/link/cluster_masters.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "redis/link/peer.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "net/resolve.h"

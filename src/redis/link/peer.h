@@ -5,9 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/deadline.h"
 #include "net/server.h"
 #include "redis/link/link.h"

@@ -3,7 +3,6 @@
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/number.h"

@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/clock.h"
 #include "base/failure.h"
 #include "lock/service.h"
