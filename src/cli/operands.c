@@ -275,10 +275,9 @@ bool operands_take_status(struct options *options, struct failure *failure)
 	if (options->interval > 0 && !options->watch)
 		return failure_set(
 			failure, EXIT_USAGE, "--interval says how often --watch looks: give both");
-	for (size_t i = 0; i < options->operand_count; i++) {
+	for (size_t i = 0; i < options->operand_count; i++)
 		if (!operands_is_glob(options->operands[i]) &&
 			!check_name(options->operands[i], failure))
 			return false;
-	}
 	return true;
 }

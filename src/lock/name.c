@@ -38,10 +38,9 @@ static bool begins_with_companion_word(const char *text)
 
 bool name_is_companion(const char *name)
 {
-	for (const char *tag = strstr(name, "}:"); tag != NULL; tag = strstr(tag + 2, "}:")) {
+	for (const char *tag = strstr(name, "}:"); tag != NULL; tag = strstr(tag + 2, "}:"))
 		if (begins_with_companion_word(tag + 2))
 			return true;
-	}
 	return false;
 }
 

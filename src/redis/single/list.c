@@ -343,10 +343,9 @@ static bool handle_failure(const struct listing *listing, const char *name)
 {
 	if (listing->failure->code != EXIT_PROTOCOL)
 		return false;
-	for (size_t i = 0; i < listing->query->pattern_count; i++) {
+	for (size_t i = 0; i < listing->query->pattern_count; i++)
 		if (strcmp(listing->query->patterns[i], name) == 0)
 			return false;
-	}
 	return true;
 }
 
