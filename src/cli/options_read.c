@@ -20,13 +20,9 @@
 #include "cli/tls_program.h"
 #include "net/server.h"
 
-#define SYSCONFDIR  "/etc"
-#define SYSTEM_FILE SYSCONFDIR "/dlock.conf"
+#define SYSTEM_FILE "/etc/dlock.conf"
 #define GRACE_MOST  (10 * NANOS_PER_SEC)
 #define PLACE_SIZE  256 /* "FILE:LINE: "; a longer one is cut */
-
-#ifndef SYSCONFDIR
-#endif
 
 /* Where a value comes from: a later one beats an earlier one. */
 enum origin { FROM_PRESET, FROM_FILE, FROM_ENVIRONMENT, FROM_ARGUMENTS };
