@@ -81,3 +81,8 @@ const char *name_prefix_fault(const char *prefix)
 	}
 	return characters_fault(prefix);
 }
+
+bool name_is_glob(const char *text)
+{
+	return strpbrk(text, "*?[") != NULL;
+}

@@ -85,9 +85,6 @@ struct single {
 /* How a step ended, for callers of lock.h. Out of patience is a failure where it was not theirs. */
 enum lock_result single_result(enum io_result io, struct deadline deadline);
 
-/* The answer's result and failure. */
-void single_end(struct lock_answer *answer, enum lock_result result);
-
 /* Lets a moment pass before the next try; false when patience ended in it. */
 bool single_pause(struct deadline deadline, enum lock_result *result);
 
