@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "base/failure.h"
+#include "file/file_service.h"
 #include "lock/service.h"
 #include "net/server.h"
 #include "net/tls.h"
 #include "redis/redis_service.h"
 
 static const struct lock_service *const services[] = {
+	&file_service,
 	&redis_service,
 	&quorum_service,
 };

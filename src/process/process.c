@@ -59,7 +59,7 @@ bool process_has_ended(int pidfd)
 {
 	struct pollfd end = {.fd = pidfd, .events = POLLIN};
 
-	return poll(&end, 1, 0) > 0;
+	return pidfd >= 0 && poll(&end, 1, 0) > 0;
 }
 
 /* Linux 4.1: the pids of this process from the namespace that is mounted down to its own. */

@@ -345,7 +345,8 @@ static void wait_for_news(struct keeper_loop *s)
 		{.fd = s->timer, .events = POLLIN},
 		{.fd = s->lost_fd, .events = POLLIN},
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
-		{.fd = s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
+		/* Then its thread does. */
+		{.fd = s->renewal && s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
 			.events = POLLIN},
 	};
 	uint64_t times;
@@ -357,7 +358,7 @@ static void wait_for_news(struct keeper_loop *s)
 	clock_timer_clear(s->timer);
 	(void)!read(s->lost_fd, &times, sizeof(times));
 	if (fds[CONNECTION].revents)
-		s->renewal_due = 0; /* it dropped: renew on another at once */
+		s->renewal_due = 0; /* it dropped, or the lock was ended: renew at once */
 }
 
 void keeper_loop_run(struct keeper_loop *s)

@@ -25,6 +25,7 @@ struct renewal {
 	int timer;     /* owned */
 	bool threaded; /* the thread runs; else the three above are -1 */
 	pthread_t thread;
+	bool lost;                          /* nothing is left to renew */
 	bool failing;                       /* a warning was given since the last success */
 	struct release_terms release_terms; /* written before finish_fd, read after it */
 	nanos release_until;
@@ -37,7 +38,7 @@ static bool wait_for_finish(struct renewal *r, nanos due)
 	struct pollfd fds[] = {
 		{.fd = r->finish_fd, .events = POLLIN},
 		{.fd = r->timer, .events = POLLIN},
-		{.fd = due == NANOS_NEVER ? -1 : lock_watch_fd(r->lock), .events = POLLIN},
+		{.fd = r->lost ? -1 : lock_watch_fd(r->lock), .events = POLLIN},
 	};
 
 	(void)poll(fds, 3, clock_timer_set(r->timer, due));
@@ -88,6 +89,7 @@ nanos renewal_try(struct renewal *r, nanos until)
 		record_success(r, answer);
 		return clock_after(answer->asked_at, every);
 	case LOCK_LOST:
+		r->lost = true;
 		atomic_store(&r->lease->lost, true);
 		wakeup_send(r->wakeup_fd);
 		return NANOS_NEVER;

@@ -205,7 +205,10 @@ void use_look(const struct server *server, char *const *names, size_t name_count
 	struct lock_query query = {"lock:", names, name_count, false};
 	struct lock_lister *lookout = lock_list_open(server, &query, &failure);
 
-	MUST(lookout != NULL);
+	if (!lookout) {
+		check_failure(&failure); /* more servers than a quorum may have */
+		return;
+	}
 	for (int round = 0; round < 2; round++) {
 		struct lock_list views = {0};
 

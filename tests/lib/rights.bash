@@ -16,12 +16,13 @@ needs() {
 	done
 }
 
-# left_out REASON: ends the test here; tests/all says so at the end. Where CI is set it fails.
+# left_out REASON [PART]: ends the test here, or goes on without PART of it; tests/all says so at the end.
+# Where CI is set it fails.
 left_out() {
-	local test="tests/${BATS_TEST_FILENAME#*/tests/}: $BATS_TEST_DESCRIPTION"
-	[[ -z ${CI:-} ]] || fail "with CI set no test may be left out: $test: $1" || return 1
-	[[ -z ${LEFT_OUT:-} ]] || echo "left out: $test: $1" >>"$LEFT_OUT"
-	skip "$1"
+	local what="tests/${BATS_TEST_FILENAME#*/tests/}: $BATS_TEST_DESCRIPTION${2:+: $2}"
+	[[ -z ${CI:-} ]] || fail "with CI set nothing may be left out: $what: $1" || return 1
+	[[ -z ${LEFT_OUT:-} ]] || echo "left out: $what: $1" >>"$LEFT_OUT"
+	[[ -n ${2:-} ]] || skip "$1"
 }
 
 # As an ordinary user is root in a user namespace of its own.

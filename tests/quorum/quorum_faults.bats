@@ -26,7 +26,7 @@ each_pair() {
 	while read -r i j; do
 		$1 "$i" "$j"
 		try dlock -n x touch second
-		assert_equal "$status" 1 "-n, without $i and $j"
+		assert_equal "$status" 1 "-n, without $i and $j, after $took ms: $err"
 		stays $((2000 * TEST_PATIENCE)) is_alive "$a_command" # a renewal and a half
 		$2 "$i" "$j"
 		wait_until is_whole

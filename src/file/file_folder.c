@@ -1,0 +1,270 @@
+#include "file/file_folder.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sha2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "net/server.h"
+
+#define PREFIX     "lock:" /* the option's preset: `flock DIR/NAME` is to be all that is needed */
+#define NAME_WHOLE 200 /* bytes of a file's name that is not cut */
+#define NAME_KEPT  160 /* of one that is; then '~' and the digest */
+#define DIGEST     32  /* digits of it */
+#define PLAIN      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+/* --- The folder ------------------------------------------------------------------------------ */
+
+bool folder_read_url(struct server_reading *reading)
+{
+	const char *rest = strchr(reading->text, ':') + 1;
+	char *path;
+	bool done;
+
+	if (strncmp(rest, "//", 2) == 0)
+		rest += 2;
+	if (strchr(rest, '?'))
+		return server_fault(reading, "a parameter");
+	/* A job's own folder is not that of the shell in which it was tried. */
+	if (*rest != '/' && (*rest != '\0' || rest[-1] == '/'))
+		return server_fault(reading, "no absolute path (file:///DIR, or file: alone)");
+	reading->server->text = strdup(reading->text);
+	path = strdup(rest);
+	if (reading->server->text && path)
+		done = server_keep(reading, path, &reading->server->path);
+	else
+		done = failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	free(path);
+	return done;
+}
+
+static bool find_path(struct folder *folder, const struct server *server, struct failure *failure)
+{
+	const char *own = getenv("XDG_RUNTIME_DIR");
+	int length;
+
+	if (server->path)
+		length = snprintf(folder->path, sizeof(folder->path), "%s", server->path);
+	else if (geteuid() == 0)
+		length = snprintf(folder->path, sizeof(folder->path), "/run/dlock");
+	else if (own && *own == '/')
+		length = snprintf(folder->path, sizeof(folder->path), "%s/dlock", own);
+	else
+		return failure_set(failure, EXIT_CONFIG,
+			"file: is $XDG_RUNTIME_DIR/dlock, and XDG_RUNTIME_DIR is not set: name a "
+			"folder (file:///DIR)");
+	if ((size_t)length < sizeof(folder->path))
+		return true;
+	return failure_set(failure, EXIT_CONFIG, "the path of the lock folder is too long");
+}
+
+/* Two hosts would not see each other's locks, or see them late. */
+static bool is_local(int fd)
+{
+	static const unsigned long shared[] = {
+		0x6969,     /* NFS */
+		0x517b,     /* SMB */
+		0xfe534d42, /* SMB 2 */
+		0xff534d42, /* CIFS */
+		0x01021997, /* 9p */
+		0x65735546, /* FUSE */
+		0x5346414f, /* AFS */
+		0x00c36400, /* Ceph */
+		0x0bd00bd0, /* Lustre */
+		0x01161970, /* GFS2 */
+		0x7461636f, /* OCFS2 */
+	};
+	struct statfs system;
+
+	if (fstatfs(fd, &system) != 0)
+		return true;
+	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
+		if ((unsigned long)system.f_type == shared[i])
+			return false;
+	return true;
+}
+
+bool folder_open(
+	struct folder *folder, const struct server *server, bool make, struct failure *failure)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+	struct stat status;
+
+	folder->fd = -1;
+	folder->missing = false;
+	if (!find_path(folder, server, failure))
+		return false;
+	folder->fd = open(folder->path, flags);
+	if (folder->fd < 0 && errno == ENOENT && make &&
+		(mkdir(folder->path, S_IRWXU) == 0 || errno == EEXIST))
+		folder->fd = open(folder->path, flags);
+	folder->missing = folder->fd < 0 && errno == ENOENT;
+	if (folder->fd < 0)
+		return failure_set(failure, EXIT_CONFIG, "no lock folder %s: %m", folder->path);
+	if (fstat(folder->fd, &status) == 0 && is_local(folder->fd)) {
+		folder->files = status.st_mode & (S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH);
+		return true;
+	}
+	close(folder->fd);
+	folder->fd = -1;
+	return failure_set(failure, EXIT_CONFIG,
+		"the lock folder %s is on a file system that other hosts may share: two hosts "
+		"would not see each other's locks",
+		folder->path);
+}
+
+/* --- Names ------------------------------------------------------------------------------------ */
+
+static const char digits[] = "0123456789ABCDEF";
+
+static char *encode(char *at, const char *text, bool first)
+{
+	for (; *text != '\0'; text++, first = false) {
+		if (strchr(PLAIN, *text) && !(first && *text == '.')) {
+			*at++ = *text;
+			continue;
+		}
+		*at++ = '%';
+		*at++ = digits[(unsigned char)*text >> 4];
+		*at++ = digits[*text & 15];
+	}
+	*at = '\0';
+	return at;
+}
+
+void folder_key(const char *prefix, const char *name, char key[static KEY_SIZE])
+{
+	bool usual = !prefix || strcmp(prefix, PREFIX) == 0;
+
+	snprintf(key, KEY_SIZE, "%s%s", usual ? "" : prefix, name);
+}
+
+void folder_name(const char *key, char file[static FILE_NAME_SIZE])
+{
+	char whole[3 * KEY_SIZE], digest[SHA256_DIGEST_STRING_LENGTH];
+	size_t length = (size_t)(encode(whole, key, true) - whole);
+
+	if (length <= NAME_WHOLE) {
+		strcpy(file, whole);
+		return;
+	}
+	SHA256Data((const uint8_t *)whole, length, digest);
+	sprintf(file, "%.*s~%.*s", NAME_KEPT, whole, DIGEST, digest);
+}
+
+bool folder_read_name(const char *file, char key[static KEY_SIZE])
+{
+	strlcpy(key, file, KEY_SIZE);
+	return !strchr(file, '~') && url_decode(key);
+}
+
+/* --- Files ------------------------------------------------------------------------------------ */
+
+static int fail(const struct folder *folder, const char *file, struct failure *failure)
+{
+	enum exit_code code = errno == EACCES || errno == EPERM ? EXIT_REFUSED : EXIT_SYSTEM;
+
+	failure_set(failure, code, "cannot open %s/%s: %m", folder->path, file);
+	return -1;
+}
+
+static int fail_odd(const struct folder *folder, const char *file, struct failure *failure)
+{
+	failure_set(failure, EXIT_PROTOCOL, "%s/%s is no plain file with one name: not touched",
+		folder->path, file);
+	return -1;
+}
+
+/* Whoever may use the folder may use what is in it. */
+static int make_file(const struct folder *folder, const char *file, int flags)
+{
+	mode_t mask = umask(0);
+	int fd = openat(folder->fd, file, flags | O_CREAT | O_EXCL, folder->files);
+
+	umask(mask);
+	return fd;
+}
+
+int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
+	struct failure *failure)
+{
+	struct stat status;
+	int fd;
+
+	flags |= O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	do {
+		/* First without O_CREAT: that is refused for the file of another user in a sticky
+		 * folder, to root as well (fs.protected_regular, Linux 4.19). */
+		fd = openat(folder->fd, file, flags);
+		if (fd < 0 && errno == ENOENT && make)
+			fd = make_file(folder, file, flags);
+	} while (fd < 0 && errno == EEXIST);
+	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == ENODEV))
+		return fail_odd(folder, file, failure);
+	if (fd < 0)
+		return fail(folder, file, failure);
+	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink <= 1)
+		return fd;
+	close(fd);
+	return fail_odd(folder, file, failure);
+}
+
+bool folder_has_lost(int fd)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && status.st_nlink == 0;
+}
+
+static void name_pipe(const char *file, const char *purpose, char name[static NAME_MAX + 1])
+{
+	snprintf(name, NAME_MAX + 1, ".%s+%s", file, purpose);
+}
+
+static int open_pipe(const struct folder *folder, const char *name, int flags)
+{
+	int fd = openat(folder->fd, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat status;
+
+	if (fd < 0 || (fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode)))
+		return fd;
+	close(fd);
+	errno = EEXIST;
+	return -1;
+}
+
+int folder_listen(const struct folder *folder, const char *file, const char *purpose)
+{
+	char name[NAME_MAX + 1];
+	mode_t mask;
+	int fd;
+
+	name_pipe(file, purpose, name);
+	fd = open_pipe(folder, name, O_RDWR);
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	mask = umask(0);
+	(void)!mkfifoat(folder->fd, name, folder->files);
+	umask(mask);
+	return open_pipe(folder, name, O_RDWR);
+}
+
+void folder_ring(const struct folder *folder, const char *file, const char *purpose)
+{
+	char name[NAME_MAX + 1];
+	int fd;
+
+	name_pipe(file, purpose, name);
+	fd = open_pipe(folder, name, O_WRONLY);
+	if (fd < 0)
+		return; /* nobody listens */
+	(void)!write(fd, "", 1);
+	close(fd);
+}

@@ -1,0 +1,269 @@
+#include "file/file_list.h"
+
+#include <bsd/string.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "file/file_record.h"
+#include "lock/lock_check.h"
+#include "lock/trial.h"
+#include "net/server.h"
+
+struct listing {
+	const struct server *server;
+	struct lock_query query;
+	struct folder folder;
+	struct deadline deadline;
+	void (*show)(const struct lock_view *view, void *context);
+	void *context;
+};
+
+/* --- One lock ----------------------------------------------------------------------------------- */
+
+/* Whether any process has an flock on the file, dlock or not, without asking for it: that would be in
+ * the way of others. */
+static bool is_flocked(const struct folder *folder, const char *file)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[160], wanted[64];
+	struct stat status;
+	bool found = false;
+
+	if (!locks || fstatat(folder->fd, file, &status, AT_SYMLINK_NOFOLLOW) != 0)
+		status.st_ino = 0;
+	snprintf(wanted, sizeof(wanted), " %02x:%02x:%" PRIuMAX " ", major(status.st_dev),
+		minor(status.st_dev), (uintmax_t)status.st_ino);
+	while (!found && status.st_ino != 0 && fgets(line, sizeof(line), locks))
+		found = strstr(line, ": FLOCK ") && strstr(line, wanted);
+	if (locks)
+		fclose(locks);
+	return found;
+}
+
+static struct lock_view_owner view_owner(const struct record *record, int i, nanos until)
+{
+	const struct slot *slot = &record->slots[i];
+	int64_t since = slot->state == SLOT_WAITING ? slot->ticket : slot->since;
+	int64_t now = record_now();
+	struct slot_text text;
+
+	record_read_text(record, i, &text);
+	return (struct lock_view_owner){.owner = text.owner,
+		.mode = (enum lock_mode)slot->mode,
+		.priority = slot->priority,
+		.ms = now > since ? (now - since) / 1000 : 0,
+		.ttl_ms = until == NANOS_NEVER ? -1 : (until - clock_now()) / NANOS_PER_MS,
+		.since_us = since,
+		.detached = slot->detached};
+}
+
+static int compare_waiters(const void *a, const void *b)
+{
+	const struct lock_view_owner *one = a, *other = b;
+	int64_t order = record_order(one->since_us, one->priority) -
+			record_order(other->since_us, other->priority);
+
+	return order < 0 ? -1 : order > 0;
+}
+
+/* Fills in holders and waiters; each list has room for all slots. */
+static void view_slots(const struct record *record, struct lock_view_owner *holders,
+	struct lock_view_owner *waiters, struct lock_view *view)
+{
+	for (size_t i = 0; i < record->head.count; i++) {
+		nanos until = record_holds_until(record, (int)i);
+
+		if (record_waits(record, (int)i) && record_lives(record, (int)i, BYTE_QUEUE))
+			waiters[view->waiter_count++] = view_owner(record, (int)i, NANOS_NEVER);
+		if (until == 0 || record_is_inside(record, (int)i))
+			continue;
+		holders[view->holder_count] = view_owner(record, (int)i, until);
+		view->mode = holders[view->holder_count].mode;
+		if (view->holder_count == 0 || holders[view->holder_count].ttl_ms < 0)
+			view->ttl_ms = holders[view->holder_count].ttl_ms;
+		view->holder_count++;
+	}
+	qsort(waiters, view->waiter_count, sizeof(*waiters), compare_waiters);
+}
+
+static bool show_record(struct listing *l, const struct record *record, const char *file,
+	struct lock_view *view, struct failure *failure)
+{
+	const struct record_head *head = &record->head;
+	struct lock_view_owner *owners = calloc(2 * head->count + 1, sizeof(*owners));
+
+	if (!owners)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	view->fence = head->fence;
+	view->counters = (struct lock_counters){head->granted, head->contended, head->timeouts,
+		head->lost, head->waited_us, head->held_us};
+	view->holders = owners;
+	view->waiters = owners + head->count;
+	view_slots(record, owners, owners + head->count, view);
+	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
+	if (view->foreign || view->holder_count + view->waiter_count > 0 || l->query.idle_too)
+		l->show(view, l->context);
+	free(owners);
+	return true;
+}
+
+static bool is_wanted(const struct lock_query *query, const char *name)
+{
+	for (size_t i = 0; i < query->pattern_count; i++)
+		if (fnmatch(query->patterns[i], name, FNM_NOESCAPE) == 0 ||
+			strcmp(query->patterns[i], name) == 0)
+			return true;
+	return query->pattern_count == 0;
+}
+
+/* The NAME that a key has under the prefix asked for; NULL: it is under another one. */
+static const char *name_of(const struct lock_query *query, const char *key)
+{
+	char prefix[KEY_SIZE];
+
+	folder_key(query->prefix, "", prefix);
+	return strncmp(key, prefix, strlen(prefix)) == 0 ? key + strlen(prefix) : NULL;
+}
+
+/* What may not be read, or is no lock, is passed over, unless it was asked for by its name. */
+static bool show_file(struct listing *l, const char *file, bool recorded, struct failure *failure)
+{
+	static const struct owner nobody;
+	char key[KEY_SIZE], path[PATH_MAX];
+	struct lock_view view = {.key = path, .ttl_ms = -1};
+	struct record record;
+	bool known = folder_read_name(file, key), good = true;
+
+	record_begin(&record, &nobody);
+	record.reading = true;
+	if (recorded && record_open(&record, &l->folder, file, file, false, failure)) {
+		known = record_read_key(&record, key) || known;
+		good = record_enter(&record, l->deadline, failure) == LOCK_GRANTED;
+		if (good)
+			record_leave(&record);
+	}
+	view.name = known ? name_of(&l->query, key) : NULL;
+	snprintf(path, sizeof(path), "%s/%s", l->folder.path, file);
+	if (!view.name || !is_wanted(&l->query, view.name))
+		good = true;
+	else if (good)
+		good = show_record(l, &record, file, &view, failure);
+	else
+		good = l->query.pattern_count == 0;
+	record_close(&record);
+	return good;
+}
+
+/* --- All of them -------------------------------------------------------------------------------- */
+
+/* A record stands for its lock; a lock's file without one was made by others. */
+static bool show_entry(struct listing *l, const char *entry, struct failure *failure)
+{
+	char name[NAME_MAX + 2] = ".";
+
+	if (entry[0] == '.')
+		return strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0 || strchr(entry, '+') ||
+		       strlen(entry) > FILE_NAME_SIZE || show_file(l, entry + 1, true, failure);
+	strlcpy(name + 1, entry, sizeof(name) - 1);
+	return faccessat(l->folder.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+	       strlen(entry) >= FILE_NAME_SIZE || show_file(l, entry, false, failure);
+}
+
+static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
+{
+	struct listing *l = state;
+	const struct dirent *entry;
+	bool good = true;
+	DIR *folder;
+
+	l->show = show;
+	l->context = context;
+	l->deadline = deadline;
+	if (!folder_open(&l->folder, l->server, false, failure))
+		return l->folder.missing;
+	folder = fdopendir(openat(l->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (!folder)
+		good = failure_set(failure, EXIT_REFUSED, "cannot read %s: %m", l->folder.path);
+	while (good && (entry = readdir(folder)) != NULL)
+		good = show_entry(l, entry->d_name, failure);
+	if (folder)
+		closedir(folder);
+	close(l->folder.fd);
+	return good;
+}
+
+static void *list_open(
+	const struct server *server, const struct lock_query *query, struct failure *failure)
+{
+	struct listing *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	l->server = server;
+	l->query = *query;
+	return l;
+}
+
+const struct lock_list_ops file_list_ops = {list_open, look, free};
+
+/* --- dlock check -------------------------------------------------------------------------------- */
+
+static struct lock_finding look_at_folder(
+	const struct server *server, struct folder *folder, struct failure *failure)
+{
+	struct lock_finding finding = {.server = server->text, .subject = "folder"};
+	struct stat status;
+
+	if (!folder_open(folder, server, true, failure)) {
+		finding.verdict = LOCK_UNFIT;
+		finding.code = failure->code;
+		finding.found = failure->text;
+		return finding;
+	}
+	finding.found = folder->path;
+	if (fstat(folder->fd, &status) == 0 && (status.st_mode & S_IWOTH) &&
+		!(status.st_mode & S_ISVTX)) {
+		finding.verdict = LOCK_DOUBTFUL;
+		finding.code = EXIT_BUSY;
+		finding.found = "everybody may remove locks from it";
+		finding.advice = "chmod +t";
+	}
+	close(folder->fd);
+	return finding;
+}
+
+bool file_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	struct folder folder;
+	struct lock_finding finding = look_at_folder(server, &folder, failure);
+	const char *step;
+	char text[sizeof(failure->text) + 64];
+
+	take(&finding, context);
+	if (finding.verdict == LOCK_UNFIT)
+		return true;
+	finding = (struct lock_finding){
+		.server = server->text, .subject = "lock", .found = "taken, handed over and given back"};
+	if (!trial_run(server, request, "dlock-check", 5 * NANOS_PER_SEC, &step, failure)) {
+		finding.verdict = LOCK_UNFIT;
+		finding.code = failure->code;
+		finding.found = text;
+		snprintf(text, sizeof(text), "a lock could not be %s: %s", step, failure->text);
+	}
+	take(&finding, context);
+	return true;
+}

@@ -1,0 +1,482 @@
+#include "file/file_record.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sha2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+
+#define PAGE     4096
+#define HEAD     512              /* bytes of a copy of the head */
+#define KEY_AT   1024             /* in the file: the key, */
+#define SLOTS_AT 2048             /* the slots, */
+#define TEXTS_AT (132 * PAGE)     /* and what belongs to each */
+#define TEXT     2048             /* bytes of that */
+#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
+#define SPINS    200              /* before a pause: the mutex is held for microseconds */
+#define PAUSE    NANOS_PER_MS
+#define LOOK     (100 * NANOS_PER_MS) /* what one that only looks has patience for */
+
+#define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
+
+_Static_assert(sizeof(struct slot) == 128, "a slot crosses a page");
+_Static_assert(SLOTS_AT + RECORD_MOST * sizeof(struct slot) <= TEXTS_AT, "slots reach into texts");
+
+static uint64_t digest(uint64_t sum, const void *bytes, size_t length)
+{
+	for (const unsigned char *at = bytes; length > 0; length--)
+		sum = (sum ^ *at++) * UINT64_C(1099511628211); /* FNV-1a */
+	return sum;
+}
+
+static uint64_t head_check(const struct record_head *head)
+{
+	return digest(UINT64_C(0xd10cf11e), &head->turn, sizeof(*head) - sizeof(head->check));
+}
+
+int64_t record_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+void record_begin(struct record *record, const struct owner *self)
+{
+	struct owner own;
+
+	*record = (struct record){.fd = -1, .own = -1};
+	if (self->boot[0] == '\0') {
+		owner_self(&own, "");
+		self = &own;
+	}
+	record->boot = digest(1, self->boot, strlen(self->boot)) | 1;
+}
+
+bool record_open(struct record *record, const struct folder *folder, const char *file,
+	const char *key, bool writing, struct failure *failure)
+{
+	char name[FILE_NAME_SIZE + 1] = ".";
+
+	strcpy(name + 1, file);
+	record->key = key;
+	record->fd = folder_open_file(
+		folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
+	return record->fd >= 0;
+}
+
+void record_close(struct record *record)
+{
+	if (record->fd >= 0)
+		close(record->fd);
+	free(record->slots);
+	record->slots = NULL;
+	record->room = 0;
+	record->fd = record->own = -1;
+}
+
+/* --- Bytes ------------------------------------------------------------------------------------ */
+
+static struct flock bytes_of(int slot, int first, int count, short type)
+{
+	return (struct flock){.l_type = type,
+		.l_whence = SEEK_SET,
+		.l_start = BYTES_AT + 1 + 2 * slot + first,
+		.l_len = count};
+}
+
+bool record_lives(const struct record *record, int slot, enum record_byte byte)
+{
+	/* Those that merely wait for the byte want it for reading too, so they are no conflict. */
+	struct flock lock = bytes_of(slot, byte, 1, F_RDLCK);
+
+	return slot == record->own || fcntl(record->fd, F_OFD_GETLK, &lock) != 0 ||
+	       lock.l_type != F_UNLCK;
+}
+
+static bool grip(const struct record *record, int slot, enum record_byte byte)
+{
+	struct flock lock = bytes_of(slot, byte, 1, F_WRLCK);
+
+	return fcntl(record->fd, F_OFD_SETLK, &lock) == 0;
+}
+
+bool record_grip(const struct record *record, enum record_byte byte)
+{
+	return grip(record, record->own, byte);
+}
+
+void record_drop(const struct record *record, bool both)
+{
+	struct flock lock = bytes_of(record->own, BYTE_QUEUE, both ? 2 : 1, F_UNLCK);
+
+	fcntl(record->fd, F_OFD_SETLK, &lock);
+}
+
+bool record_await(int fd, int slot, enum record_byte byte)
+{
+	struct flock lock = bytes_of(slot, byte, 1, F_RDLCK);
+
+	if (fcntl(fd, F_OFD_SETLKW, &lock) != 0)
+		return false;
+	lock.l_type = F_UNLCK;
+	fcntl(fd, F_OFD_SETLK, &lock);
+	return true;
+}
+
+/* --- The mutex -------------------------------------------------------------------------------- */
+
+/* Says which process has had the mutex for all that time. */
+static void blame(const struct record *record, struct flock *lock, struct failure *failure)
+{
+	if (fcntl(record->fd, F_GETLK, lock) == 0 && lock->l_type != F_UNLCK && lock->l_pid > 0)
+		failure_set(failure, EXIT_UNREACHABLE,
+			"process %d stands still while it changes the lock's record",
+			(int)lock->l_pid);
+	else
+		failure_set(failure, EXIT_UNREACHABLE,
+			"a process stands still while it changes the lock's record");
+}
+
+/* A lock of the process, not of the open file: the front has that as well, and would keep the mutex
+ * of a keeper that is killed. */
+static enum lock_result take_mutex(
+	const struct record *record, struct deadline deadline, struct failure *failure)
+{
+	struct flock lock = {.l_type = record->reading ? F_RDLCK : F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = BYTES_AT,
+		.l_len = 1};
+	struct deadline look = deadline_within(deadline, LOOK);
+
+	for (int i = 0; fcntl(record->fd, F_SETLK, &lock) != 0; i++) {
+		if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+			failure_set(failure, EXIT_SYSTEM, "cannot lock the lock's record: %m");
+			return LOCK_FAILED;
+		}
+		if (i < SPINS) {
+			sched_yield();
+			continue;
+		}
+		if (!deadline_pause(deadline, PAUSE))
+			return LOCK_CANCELLED;
+		if (record->reading && deadline_is_over(&look))
+			return LOCK_GRANTED;
+		if (deadline_is_over(&deadline)) {
+			blame(record, &lock, failure);
+			return LOCK_TIMEOUT;
+		}
+	}
+	return LOCK_GRANTED;
+}
+
+/* --- Reading ---------------------------------------------------------------------------------- */
+
+static bool make_room(struct record *record, size_t count, struct failure *failure)
+{
+	struct slot *slots;
+
+	if (count <= record->room)
+		return true;
+	count = count < 8 ? 8 : count + count / 4;
+	slots = reallocarray(record->slots, count, sizeof(*slots));
+	if (!slots)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	record->slots = slots;
+	record->room = count;
+	return true;
+}
+
+/* Of the two copies the later one that is whole. The second is written first: a file without the first
+ * is new, even if a write to the second was cut off. */
+static bool read_head(struct record *record, const char page[static PAGE], struct failure *failure)
+{
+	bool blank = false;
+
+	record->head = (struct record_head){0};
+	for (int i = 0; i < 2; i++) {
+		struct record_head head;
+
+		memcpy(&head, page + i * HEAD, sizeof(head));
+		blank = blank || (i == 0 && head.check == 0 && head.turn == 0);
+		if (head.check == head_check(&head) && head.turn > record->head.turn &&
+			head.count <= RECORD_MOST)
+			record->head = head;
+	}
+	if (record->head.turn > 0 || blank)
+		return true;
+	return failure_set(failure, EXIT_PROTOCOL,
+		"the file .%s beside the lock's is no record of dlock", record->key);
+}
+
+static bool read_record(struct record *record, struct failure *failure)
+{
+	char page[PAGE] = {0};
+	size_t first = (PAGE - SLOTS_AT) / sizeof(struct slot), count;
+	ssize_t got = pread(record->fd, page, PAGE, 0);
+
+	if (got < 0)
+		return failure_set(failure, EXIT_SYSTEM, "cannot read the lock's record: %m");
+	if (!read_head(record, page, failure))
+		return false;
+	count = record->head.count;
+	if (!make_room(record, count + 1, failure))
+		return false;
+	memcpy(record->slots, page + SLOTS_AT,
+		(count < first ? count : first) * sizeof(struct slot));
+	if (count <= first)
+		return true;
+	count = (count - first) * sizeof(struct slot);
+	got = pread(record->fd, record->slots + first, count, PAGE);
+	if (got == (ssize_t)count)
+		return true;
+	return failure_set(failure, EXIT_SYSTEM, "cannot read the lock's record: %m");
+}
+
+enum lock_result record_enter(
+	struct record *record, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result;
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &record->mask);
+	result = take_mutex(record, deadline, failure);
+	if (result == LOCK_GRANTED && read_record(record, failure))
+		return result;
+	record_leave(record);
+	return result == LOCK_GRANTED ? LOCK_FAILED : result;
+}
+
+void record_leave(struct record *record)
+{
+	struct flock lock = {
+		.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = BYTES_AT, .l_len = 1};
+
+	fcntl(record->fd, F_SETLK, &lock);
+	pthread_sigmask(SIG_SETMASK, &record->mask, NULL);
+}
+
+bool record_read_key(const struct record *record, char key[static KEY_SIZE])
+{
+	ssize_t got = pread(record->fd, key, KEY_SIZE - 1, KEY_AT);
+
+	key[got > 0 ? got : 0] = '\0';
+	return *key != '\0';
+}
+
+void record_read_text(const struct record *record, int slot, struct slot_text *text)
+{
+	char bytes[TEXT + 1] = {0}, *at = bytes;
+	char *const end = bytes + TEXT;
+
+	*text = (struct slot_text){0};
+	if (pread(record->fd, bytes, TEXT, TEXTS_AT + (off_t)slot * TEXT) <= 0)
+		return;
+	strlcpy(text->token, at, sizeof(text->token));
+	at += strlen(at) + 1;
+	if (at >= end)
+		return;
+	owner_read(&text->owner, at);
+	at += strlen(at) + 1;
+	if (at < end)
+		strlcpy(text->held, at, sizeof(text->held));
+}
+
+/* --- Writing ---------------------------------------------------------------------------------- */
+
+static bool put(const struct record *record, const void *bytes, size_t length, off_t at,
+	struct failure *failure)
+{
+	ssize_t done = pwrite(record->fd, bytes, length, at);
+
+	if (done == (ssize_t)length)
+		return true;
+	if (done >= 0)
+		errno = ENOSPC;
+	return failure_set(failure, EXIT_SYSTEM, "cannot write the lock's record: %m");
+}
+
+bool record_write_head(struct record *record, struct failure *failure)
+{
+	struct record_head *head = &record->head;
+
+	if (head->turn == 0 &&
+		!put(record, record->key, strlen(record->key) + 1, KEY_AT, failure))
+		return false;
+	head->turn++;
+	head->check = head_check(head);
+	return put(record, head, sizeof(*head), (off_t)(head->turn % 2) * HEAD, failure);
+}
+
+bool record_write_slot(struct record *record, int slot, struct failure *failure)
+{
+	return put(record, &record->slots[slot], sizeof(struct slot),
+		SLOTS_AT + slot * (off_t)sizeof(struct slot), failure);
+}
+
+bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
+	const char *held, struct failure *failure)
+{
+	char bytes[TEXT] = "", line[OWNER_TEXT];
+	size_t length = strlcpy(bytes, token, LOCK_TOKEN_SIZE) + 1;
+
+	length += strlcpy(bytes + length, owner_write(owner, line), OWNER_TEXT) + 1;
+	/* What does not fit is left out: a circle through it is not found. */
+	strlcpy(bytes + length, held ? held : "", RECORD_HELD);
+	length += strlen(bytes + length) + 1;
+	return put(record, bytes, length, TEXTS_AT + (off_t)record->own * TEXT, failure);
+}
+
+static bool is_free(const struct record *record, int slot)
+{
+	return record->slots[slot].state == SLOT_FREE || record->slots[slot].boot != record->boot;
+}
+
+bool record_claim(struct record *record, enum record_byte byte, struct failure *failure)
+{
+	size_t count = record->head.count;
+
+	while (count > 0 && is_free(record, (int)count - 1))
+		count--;
+	record->head.count = count;
+	for (int i = 0; i < RECORD_MOST; i++) {
+		/* The byte of a free one may be in use for a moment still. */
+		if (((size_t)i < count && !is_free(record, i)) || !grip(record, i, byte))
+			continue;
+		record->own = i;
+		if (!make_room(record, (size_t)i + 1, failure))
+			return false;
+		for (; count <= (size_t)i; count++)
+			record->slots[count] = (struct slot){0};
+		record->head.count = count;
+		return true;
+	}
+	return failure_set(failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
+}
+
+/* --- Parties ---------------------------------------------------------------------------------- */
+
+nanos record_holds_until(const struct record *record, int slot)
+{
+	const struct slot *s = &record->slots[slot];
+	nanos until = s->detached ? s->until : s->least;
+
+	if (is_free(record, slot) || s->state == SLOT_WAITING)
+		return 0;
+	if (!s->detached && record_lives(record, slot, BYTE_HOLDER))
+		return NANOS_NEVER;
+	return until > clock_now() ? until : 0;
+}
+
+bool record_waits(const struct record *record, int slot)
+{
+	return record->slots[slot].state == SLOT_WAITING && !is_free(record, slot);
+}
+
+int64_t record_order(int64_t ticket, int priority)
+{
+	return ticket - priority * US_PER_PRIORITY;
+}
+
+bool record_is_inside(const struct record *record, int slot)
+{
+	const struct slot *slots = record->slots;
+
+	for (size_t i = 0; slots[slot].around != 0 && i < record->head.count; i++)
+		if (slots[i].fence == slots[slot].around && slots[i].around == 0 &&
+			record_holds_until(record, (int)i) != 0)
+			return true;
+	return false;
+}
+
+bool record_is_broken(const struct record *record)
+{
+	struct slot slot;
+	off_t at = SLOTS_AT + record->own * (off_t)sizeof(slot);
+
+	return pread(record->fd, &slot, sizeof(slot), at) == sizeof(slot) && slot.broken;
+}
+
+/* --- Successes under an ID -------------------------------------------------------------------- */
+
+/* One entry of the file .NAME+once. */
+struct once {
+	char id[48]; /* of its digest: entries of 64 bytes cross no page */
+	int64_t when, until; /* us */
+};
+
+static int open_once(const struct folder *folder, const char *file, bool make, struct failure *failure)
+{
+	char name[NAME_MAX + 1];
+
+	snprintf(name, sizeof(name), ".%s+once", file);
+	return folder_open_file(folder, name, O_RDWR, make, failure);
+}
+
+/* Where the ID stands, else where it may be written: an entry that is over, or the end. */
+static off_t find_once(int fd, const char *id, struct once *found)
+{
+	off_t place = -1, at = 0;
+
+	for (; pread(fd, found, sizeof(*found), at) == sizeof(*found); at += (off_t)sizeof(*found)) {
+		bool over = found->until <= record_now();
+
+		if (!over && memcmp(found->id, id, sizeof(found->id)) == 0)
+			return at;
+		if (over && place < 0)
+			place = at;
+	}
+	*found = (struct once){0};
+	return place < 0 ? at : place;
+}
+
+static void digest_once(const char *once, char id[static SHA256_DIGEST_STRING_LENGTH])
+{
+	SHA256Data((const uint8_t *)once, strlen(once), id);
+}
+
+int64_t record_find_once(const struct folder *folder, const char *file, const char *once)
+{
+	char id[SHA256_DIGEST_STRING_LENGTH];
+	struct once found = {0};
+	struct failure unheard;
+	int fd = open_once(folder, file, false, &unheard);
+
+	if (fd < 0)
+		return 0;
+	digest_once(once, id);
+	find_once(fd, id, &found);
+	close(fd);
+	return found.when;
+}
+
+bool record_note_once(const struct folder *folder, const char *file, const char *once,
+	int64_t keep_ms, struct failure *failure)
+{
+	char id[SHA256_DIGEST_STRING_LENGTH];
+	struct once entry;
+	int fd = open_once(folder, file, true, failure);
+	off_t at;
+	bool done;
+
+	if (fd < 0)
+		return false;
+	digest_once(once, id);
+	at = find_once(fd, id, &entry);
+	entry.when = record_now();
+	entry.until = entry.when + keep_ms * 1000;
+	memcpy(entry.id, id, sizeof(entry.id));
+	done = pwrite(fd, &entry, sizeof(entry), at) == sizeof(entry) ||
+	       failure_set(failure, EXIT_SYSTEM, "cannot note the success: %m");
+	close(fd);
+	return done;
+}

@@ -1,0 +1,144 @@
+/*
+ * What is on record of a lock, in a file beside its own (.NAME): who holds it, who waits, the
+ * counter of fencing tokens. Changed under a mutex that is held for microseconds.
+ *
+ * A process may be killed at any write, and what it left is read right: the head has two copies, of
+ * which the one with the right checksum counts; a slot is written by one write(2) inside one page,
+ * which a signal cannot divide, and last of what belongs to it.
+ *
+ * A slot stands for a process that lives as long as its byte is locked by F_OFD_SETLK. Such a lock
+ * is shared by fork(2), so it ends when front and keeper are both gone; and the kernel wakes those
+ * that wait for it.
+ */
+#ifndef DLOCK_FILE_FILE_RECORD_H
+#define DLOCK_FILE_FILE_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "file/file_folder.h"
+#include "lock/lock.h"
+
+#define RECORD_MOST 4096 /* slots */
+#define RECORD_HELD 1328 /* bytes of the tokens that a waiter holds */
+
+enum slot_state {
+	SLOT_FREE,
+	SLOT_WAITING,
+	SLOT_HOLDING,
+	SLOT_OVER, /* given back, but kept: --at-least, or somebody inside */
+};
+
+/* 128 bytes, so that none crosses a page. */
+struct slot {
+	uint64_t boot; /* a digest of the boot in which it was written; in another one it is free */
+	int32_t state, mode, permits, priority;
+	uint64_t fence;  /* a holder's */
+	uint64_t around; /* of a holder inside another: the fence of that one; else 0 */
+	int64_t ticket;  /* a waiter's place: when it came (us), unlike any other's */
+	int64_t since;   /* a holder's grant (us) */
+	int64_t ttl_ms;  /* of a detached holder */
+	nanos until;     /* when a detached holder expires */
+	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
+	uint8_t detached, broken, hold;
+	uint8_t passed; /* a waiter that did not take its turn: others go ahead until it asks */
+	uint8_t rest[44];
+};
+
+struct record_head {
+	uint64_t check;
+	uint64_t turn; /* how often it was written */
+	uint64_t fence;
+	int64_t ticket, success; /* the last that was given out; when COMMAND last ended well (us) */
+	int64_t granted, contended, timeouts, lost, waited_us, held_us;
+	uint64_t count; /* of slots that were ever in use */
+};
+
+/* Who a slot stands for. */
+struct slot_text {
+	char token[LOCK_TOKEN_SIZE];
+	struct owner owner;
+	char held[RECORD_HELD]; /* lines "TOKEN NAME": request.held */
+};
+
+struct record {
+	int fd;       /* owned */
+	int own;      /* our slot; -1: none */
+	bool reading; /* it is only looked at: at worst without the mutex */
+	const char *key;
+	uint64_t boot;
+	sigset_t mask;
+	struct record_head head;
+	struct slot *slots; /* owned; head.count of them, valid inside the mutex */
+	size_t room;
+};
+
+enum record_byte { BYTE_QUEUE, BYTE_HOLDER };
+
+/* fd -1: none is open. */
+void record_begin(struct record *record, const struct owner *self);
+
+/* Opens the lock's record; writing: makes it, for that key. False with failure. */
+bool record_open(struct record *record, const struct folder *folder, const char *file,
+	const char *key, bool writing, struct failure *failure);
+void record_close(struct record *record);
+
+/* The whole key that the record is for; false: it does not say. */
+bool record_read_key(const struct record *record, char key[static KEY_SIZE]);
+
+/* Takes the mutex and reads: LOCK_GRANTED; LOCK_TIMEOUT, with the process that has it for so long;
+ * LOCK_CANCELLED; LOCK_FAILED. All signals are blocked until record_leave. */
+enum lock_result record_enter(
+	struct record *record, struct deadline deadline, struct failure *failure);
+void record_leave(struct record *record);
+
+/* Inside the mutex. False with failure. */
+bool record_write_head(struct record *record, struct failure *failure);
+bool record_write_slot(struct record *record, int slot, struct failure *failure);
+bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
+	const char *held, struct failure *failure); /* of our own slot */
+
+/* What cannot be read is empty. */
+void record_read_text(const struct record *record, int slot, struct slot_text *text);
+
+/* Finds a free slot for us and locks that byte of it: record->own. False with failure. */
+bool record_claim(struct record *record, enum record_byte byte, struct failure *failure);
+
+/* Locks a byte of our slot. Gives that of the queue back, or both, and wakes those that wait for it. */
+bool record_grip(const struct record *record, enum record_byte byte);
+void record_drop(const struct record *record, bool both);
+
+/* Whether the slot's process lives: the byte is locked. Our own: true. */
+bool record_lives(const struct record *record, int slot, enum record_byte byte);
+
+/* Blocks until the byte is free. False with errno: EINTR. */
+bool record_await(int fd, int slot, enum record_byte byte);
+
+/* Until when a slot keeps the lock, as its holder's: NANOS_NEVER: as long as a process lives; 0: it
+ * does not. */
+nanos record_holds_until(const struct record *record, int slot);
+
+/* Whether it is a waiter's. Its place: what comes first is less (us). */
+bool record_waits(const struct record *record, int slot);
+int64_t record_order(int64_t ticket, int priority);
+
+/* Whether it is that of a holder inside another, which keeps the lock as well. */
+bool record_is_inside(const struct record *record, int slot);
+
+/* Whether our slot was broken, as it stands now. Outside the mutex. */
+bool record_is_broken(const struct record *record);
+
+/* By wall clock, in us. */
+int64_t record_now(void);
+
+/* When there was a success under that ID (us); 0: none is on record. note: writes one down, to be
+ * kept for that long. Inside the mutex; false with failure. */
+int64_t record_find_once(const struct folder *folder, const char *file, const char *once);
+bool record_note_once(const struct folder *folder, const char *file, const char *once,
+	int64_t keep_ms, struct failure *failure);
+
+#endif

@@ -1,0 +1,522 @@
+/* Taking the lock: whether it is ours to have is decided here, inside the record's mutex. */
+#include <bsd/string.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "file/file_lock.h"
+
+#define CLAIM           NANOS_PER_SEC           /* for the first to take what is free */
+#define LOOK_AFTER      (5 * NANOS_PER_MS)      /* an expiry, so that it is surely past */
+
+/* What the record says to one that wants the lock. */
+struct survey {
+	int ahead;  /* the waiter right before us; -1: there is none */
+	int rank;   /* how many are before us */
+	int behind; /* how many are after us */
+	int holder; /* one that is in the way; -1 */
+};
+
+static int64_t order_of(const struct slot *waiter)
+{
+	return record_order(waiter->ticket, waiter->priority);
+}
+
+/* --- What is in the way ------------------------------------------------------------------------- */
+
+static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)
+{
+	struct file_wait *wait = &f->wait;
+
+	if (kind != OBSTACLE_BYTE)
+		for (int i = 0; i < wait->count; i++)
+			if ((int)wait->obstacles[i].kind == kind)
+				return;
+	if (wait->count < OBSTACLES)
+		wait->obstacles[wait->count++] =
+			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
+}
+
+/* Until when that holder keeps us out; 0: it does not. */
+static nanos is_in_the_way(struct file_lock *f, int i, int *sharers)
+{
+	const struct slot *holder = &f->record.slots[i];
+	const struct lock_request *request = &f->request;
+	nanos until = i == f->record.own ? 0 : record_holds_until(&f->record, i);
+
+	if (until == 0 || record_is_inside(&f->record, i))
+		return 0;
+	if (holder->broken || request->mode == LOCK_EXCLUSIVE || holder->mode != (int)request->mode)
+		return until;
+	if (request->mode == LOCK_PERMITS && ++*sharers >= request->permits)
+		return until;
+	return 0;
+}
+
+/* How it is waited for. One that the kernel would let us share the lock with is waited for by its
+ * byte; so is one whose lock's file was replaced. */
+static void wait_for_holder(struct file_lock *f, int i, nanos until)
+{
+	const struct slot *holder = &f->record.slots[i];
+	bool excludes = f->request.mode == LOCK_EXCLUSIVE || holder->mode == LOCK_EXCLUSIVE;
+
+	if (until != NANOS_NEVER) {
+		add_obstacle(f, OBSTACLE_BELL, -1, 0);
+		if (until + LOOK_AFTER < f->wait.look_at)
+			f->wait.look_at = until + LOOK_AFTER;
+	} else if (excludes && !holder->broken && holder->around == 0 && !f->flocked) {
+		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
+	} else {
+		add_obstacle(f, OBSTACLE_BYTE, i, BYTE_HOLDER);
+	}
+}
+
+static void survey_holders(struct file_lock *f, struct survey *survey)
+{
+	const struct record *record = &f->record;
+	int sharers = 0;
+
+	survey->holder = -1;
+	for (size_t i = 0; i < record->head.count; i++) {
+		nanos until = is_in_the_way(f, (int)i, &sharers);
+
+		if (until == 0)
+			continue;
+		survey->holder = (int)i;
+		wait_for_holder(f, (int)i, until);
+	}
+	/* Of permits any may come free first. */
+	if (f->request.mode != LOCK_PERMITS || sharers < f->request.permits)
+		return;
+	for (size_t i = 0; i < record->head.count; i++)
+		if (record->slots[i].mode == LOCK_PERMITS && (int)i != survey->holder) {
+			nanos until = record_holds_until(record, (int)i);
+
+			if (until != 0)
+				wait_for_holder(f, (int)i, until);
+		}
+}
+
+/* Those that have died are passed over, and their slots free. */
+static void survey_waiters(struct file_lock *f, int64_t order, struct survey *survey)
+{
+	struct record *record = &f->record;
+	struct failure unheard;
+
+	do {
+		survey->ahead = -1;
+		survey->rank = survey->behind = 0;
+		for (size_t i = 0; i < record->head.count; i++) {
+			const struct slot *slot = &record->slots[i];
+
+			if (!record_waits(record, (int)i) || (int)i == record->own ||
+				(slot->passed && record_lives(record, (int)i, BYTE_QUEUE)))
+				continue;
+			if (order_of(slot) > order) {
+				survey->behind++;
+				continue;
+			}
+			survey->rank++;
+			if (survey->ahead < 0 ||
+				order_of(slot) > order_of(&record->slots[survey->ahead]))
+				survey->ahead = (int)i;
+		}
+		if (survey->ahead < 0 || record_lives(record, survey->ahead, BYTE_QUEUE))
+			return;
+		record->slots[survey->ahead].state = SLOT_FREE;
+	} while (record_write_slot(record, survey->ahead, &unheard));
+}
+
+/* --- The answers -------------------------------------------------------------------------------- */
+
+static void fail(struct lock_answer *answer)
+{
+	answer->result = LOCK_FAILED;
+}
+
+static bool write_own(struct file_lock *f, struct lock_answer *answer)
+{
+	struct record *record = &f->record;
+
+	if (record_write_text(record, f->lock.token, &f->request.self, f->request.held,
+		    &answer->failure) &&
+		record_write_head(record, &answer->failure) &&
+		record_write_slot(record, record->own, &answer->failure))
+		return true;
+	file_forget(f);
+	fail(answer);
+	return false;
+}
+
+/* Gives back what a waiter has: its place, and what its threads got. */
+static void step_aside(struct file_lock *f)
+{
+	struct failure unheard;
+
+	file_unlock(f);
+	if (f->record.own < 0)
+		return;
+	file_own(f)->state = SLOT_FREE;
+	record_write_slot(&f->record, f->record.own, &unheard);
+	file_forget(f);
+}
+
+/* A slot of our own as a holder's, in which only what differs is still to be written. */
+static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answer)
+{
+	struct record *record = &f->record;
+	const struct lock_request *request = &f->request;
+	int64_t now = record_now();
+
+	if (record->own >= 0) {
+		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
+		record_grip(record, BYTE_HOLDER);
+	} else if (!record_claim(record, BYTE_HOLDER, &answer->failure)) {
+		fail(answer);
+		return NULL;
+	}
+	*file_own(f) = (struct slot){.boot = record->boot,
+		.state = SLOT_HOLDING,
+		.mode = request->mode,
+		.permits = request->permits,
+		.since = now,
+		.least = request->at_least_ms > 0
+				 ? clock_now() + request->at_least_ms * NANOS_PER_MS
+				 : 0,
+		.hold = request->hold};
+	return file_own(f);
+}
+
+static void grant(struct file_lock *f, struct lock_answer *answer)
+{
+	struct record *record = &f->record;
+	const struct lock_request *request = &f->request;
+	bool waited = record->own >= 0;
+	struct slot *own = begin_holding(f, answer);
+
+	if (!own)
+		return;
+	if (record->head.fence < (uint64_t)own->since)
+		record->head.fence = (uint64_t)own->since - 1;
+	own->fence = ++record->head.fence;
+	record->head.granted++;
+	answer->ttl_ms = LOCK_NO_TTL;
+	if (request->detached) {
+		own->detached = true;
+		own->ttl_ms = answer->ttl_ms = request->ttl_ms > request->at_least_ms
+						       ? request->ttl_ms
+						       : request->at_least_ms;
+		own->until = clock_now() + own->ttl_ms * NANOS_PER_MS;
+		own->ttl_ms = request->ttl_ms;
+	}
+	if (!write_own(f, answer)) {
+		file_unlock(f);
+		return;
+	}
+	answer->result = LOCK_GRANTED;
+	answer->fence = f->fence = own->fence;
+	answer->granted_at = clock_now();
+	if (request->detached) {
+		record_drop(record, true); /* no process holds it from here on */
+		file_unlock(f);
+	} else if (waited) {
+		record_drop(record, false);
+	}
+}
+
+static bool answer_already(struct file_lock *f, struct lock_answer *answer)
+{
+	const struct lock_request *request = &f->request;
+	int64_t now = record_now(), when = f->record.head.success;
+	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for. */
+	int64_t ago = now > when ? now - when : when - now;
+
+	if (request->cooldown_ms == 0 || when == 0 || ago >= request->cooldown_ms * 1000)
+		when = request->once ? record_find_once(&f->folder, f->file, request->once) : 0;
+	if (when == 0)
+		return false;
+	step_aside(f);
+	answer->result = LOCK_ALREADY;
+	answer->done_ms = now > when ? (now - when) / 1000 : 0;
+	return true;
+}
+
+/* --- Inside another holder ---------------------------------------------------------------------- */
+
+static bool has_token(const char *tokens, const char *token)
+{
+	size_t length = strlen(token);
+
+	for (const char *at = tokens; length > 0 && (at = strstr(at, token)) != NULL; at++)
+		if ((at == tokens || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+			return true;
+	return false;
+}
+
+static bool is_inside(const struct record *record, int slot, const struct slot *around)
+{
+	return record->slots[slot].around == around->fence &&
+	       record_holds_until(record, slot) == NANOS_NEVER;
+}
+
+/* Whether a `dlock hold` for the same process holds it, or is inside that one. */
+static bool is_covered(const struct file_lock *f, int slot)
+{
+	const struct record *record = &f->record;
+	const struct owner *self = &f->request.self;
+	struct slot_text text;
+
+	for (size_t i = 0; f->request.hold && i < record->head.count; i++) {
+		if (!record->slots[i].hold ||
+			((int)i != slot && !is_inside(record, (int)i, &record->slots[slot])))
+			continue;
+		record_read_text(record, (int)i, &text);
+		if (owner_is_near(&text.owner, self) && text.owner.pid == self->pid &&
+			text.owner.start == self->start)
+			return true;
+	}
+	return false;
+}
+
+/* The holder among those that the caller runs under; -1. One that has given the lock back is none,
+ * but for those that still hold it inside. */
+static int find_outer(const struct file_lock *f, struct slot_text *text)
+{
+	const struct record *record = &f->record;
+
+	for (size_t i = 0; f->request.outer && i < record->head.count; i++) {
+		const struct slot *slot = &record->slots[i];
+		bool lives = slot->state == SLOT_HOLDING;
+
+		if (slot->detached || slot->around != 0 || record_holds_until(record, (int)i) == 0)
+			continue;
+		for (size_t j = 0; !lives && j < record->head.count; j++)
+			lives = is_inside(record, (int)j, slot);
+		record_read_text(record, (int)i, text);
+		if (lives && has_token(f->request.outer, text->token) &&
+			strcmp(text->owner.host, f->request.self.host) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static void join(struct file_lock *f, int outer, struct lock_answer *answer)
+{
+	struct slot around = f->record.slots[outer];
+	struct slot *own;
+
+	answer->covered = is_covered(f, outer);
+	answer->ttl_ms = LOCK_NO_TTL;
+	answer->fence = around.fence;
+	answer->whole = around.mode == LOCK_EXCLUSIVE;
+	answer->granted_at = clock_now();
+	answer->result = LOCK_WITHIN;
+	if (answer->covered || f->request.detached)
+		return;
+	own = begin_holding(f, answer);
+	if (!own)
+		return;
+	own->mode = around.mode;
+	own->permits = around.permits;
+	own->fence = own->around = around.fence;
+	own->least = 0;
+	write_own(f, answer);
+}
+
+static bool answer_within(struct file_lock *f, struct lock_answer *answer)
+{
+	struct slot_text text;
+	int outer = find_outer(f, &text);
+	int mode = outer < 0 ? 0 : f->record.slots[outer].mode;
+
+	if (outer < 0)
+		return false;
+	step_aside(f);
+	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
+	if (mode == LOCK_EXCLUSIVE || mode == (int)f->request.mode) {
+		join(f, outer, answer);
+		return true;
+	}
+	fail(answer);
+	failure_set(&answer->failure, EXIT_DEADLOCK,
+		"waiting would deadlock: the dlock around this one holds it %s; use the same mode "
+		"inside",
+		mode == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
+	return true;
+}
+
+/* --- Busy --------------------------------------------------------------------------------------- */
+
+static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answer)
+{
+	struct record *record = &f->record;
+
+	if (record->own >= 0)
+		return true;
+	if (!record_claim(record, BYTE_QUEUE, &answer->failure)) {
+		fail(answer);
+		return false;
+	}
+	*file_own(f) = (struct slot){.boot = record->boot,
+		.state = SLOT_WAITING,
+		.mode = f->request.mode,
+		.permits = f->request.permits,
+		.priority = f->request.priority,
+		.ticket = ticket};
+	record->head.contended++;
+	record->head.ticket = ticket;
+	return true;
+}
+
+/* Says who has it: a holder, or the first of those that wait; else it is none of ours. */
+static void name_holder(struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
+{
+	int slot = survey->holder;
+	struct slot_text text;
+	nanos until;
+
+	answer->free_in_ms = -1;
+	answer->look_at = f->wait.look_at;
+	if (slot < 0) {
+		if (survey->ahead < 0)
+			answer->foreign = "another program (flock)";
+		return;
+	}
+	until = record_holds_until(&f->record, slot);
+	record_read_text(&f->record, slot, &text);
+	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
+	answer->holder = text.owner;
+	answer->known = text.owner.pid != 0;
+	answer->held_ms = (record_now() - f->record.slots[slot].since) / 1000;
+	if (until != NANOS_NEVER)
+		answer->free_in_ms = (until - clock_now()) / NANOS_PER_MS;
+}
+
+static void answer_busy(
+	struct file_lock *f, const struct survey *survey, int64_t ticket, struct lock_answer *answer)
+{
+	bool first = f->record.own < 0;
+
+	file_unlock(f);
+	answer->result = LOCK_BUSY;
+	answer->fence = f->record.head.fence;
+	answer->rank = f->request.queues ? survey->rank : -1;
+	name_holder(f, survey, answer);
+	if (!f->request.queues) {
+		struct failure unheard;
+
+		f->record.head.contended++;
+		record_write_head(&f->record, &unheard);
+		return;
+	}
+	if (!queue(f, ticket, answer))
+		return;
+	/* Of the dlocks around it may have learnt since. */
+	if ((first || f->request.held) && !write_own(f, answer))
+		return;
+	/* What was the first so far has somebody else to wait for. */
+	if (first && survey->rank == 0 && survey->behind > 0)
+		folder_ring(&f->folder, f->file, "bell");
+}
+
+static bool try_flock(struct file_lock *f)
+{
+	int mode = f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH;
+
+	f->flocked = f->flocked || flock(f->fd, mode | LOCK_NB) == 0;
+	return f->flocked;
+}
+
+/* The first may have been stopped (Ctrl-Z). If the second gets the flock, it gives that up again, and
+ * the first a while to take it; then it goes ahead. The first is at its place again once it asks. */
+static bool is_passed_over(struct file_lock *f, int ahead)
+{
+	struct file_wait *wait = &f->wait;
+	struct slot *first = &f->record.slots[ahead];
+	bool again = wait->claimed_by == first->ticket;
+	struct failure unheard;
+
+	if (again && clock_now() >= wait->claim_until) {
+		wait->claimed_by = 0;
+		first->passed = try_flock(f);
+		return first->passed && record_write_slot(&f->record, ahead, &unheard);
+	}
+	if (!again && f->flocked) {
+		wait->claimed_by = first->ticket;
+		wait->claim_until = clock_now() + CLAIM;
+	}
+	if (wait->claimed_by == first->ticket)
+		wait->look_at = wait->claim_until;
+	else
+		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
+	return false;
+}
+
+/* Whether another one is to have it first: then that one's place is waited for. */
+static bool is_behind(struct file_lock *f, const struct survey *survey)
+{
+	if (survey->ahead < 0)
+		return false;
+	if (survey->rank > 1) {
+		f->wait.count = 0;
+		f->wait.look_at = NANOS_NEVER;
+	} else if (f->wait.count == 0 && is_passed_over(f, survey->ahead)) {
+		return false;
+	}
+	f->wait.count -= f->wait.count == OBSTACLES;
+	add_obstacle(f, OBSTACLE_BYTE, survey->ahead, BYTE_QUEUE);
+	return true;
+}
+
+/* Inside the mutex. */
+static void decide(struct file_lock *f, struct lock_answer *answer)
+{
+	struct record *record = &f->record;
+	const struct lock_request *request = &f->request;
+	int64_t now = record_now(), ticket = now > record->head.ticket ? now : record->head.ticket + 1;
+	int64_t order = record_order(ticket, request->priority);
+	struct survey survey;
+	bool back = false;
+
+	if (answer_already(f, answer) || answer_within(f, answer))
+		return;
+	if (record->own >= 0) {
+		order = order_of(file_own(f));
+		back = file_own(f)->passed;
+		file_own(f)->passed = false;
+	}
+	f->wait.count = 0;
+	f->wait.look_at = NANOS_NEVER;
+	survey_waiters(f, request->queues ? order : INT64_MAX, &survey);
+	survey_holders(f, &survey);
+	if (!is_behind(f, &survey) && f->wait.count == 0) {
+		if (try_flock(f)) {
+			grant(f, answer);
+			return;
+		}
+		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
+	}
+	answer_busy(f, &survey, ticket, answer);
+	if (back && answer->result == LOCK_BUSY)
+		record_write_slot(record, record->own, &answer->failure);
+}
+
+void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct file_lock *f = (struct file_lock *)lock;
+	bool waited = f->record.own >= 0;
+
+	f->flocked = file_wait_stop(&f->wait) || f->flocked;
+	answer->asked_at = clock_now();
+	answer->result = file_enter(f, deadline, answer);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	if (waited && (folder_has_lost(f->fd) || folder_has_lost(f->record.fd))) {
+		fail(answer);
+		failure_set(&answer->failure, EXIT_SYSTEM,
+			"%s/%s was removed while dlock waited for it", f->folder.path, f->file);
+	} else {
+		decide(f, answer);
+	}
+	record_leave(&f->record);
+}

@@ -1,0 +1,159 @@
+#include "file/file_wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/wakeup.h"
+#include "file/file_lock.h"
+
+#define STACK      (64 * 1024)
+#define NUDGE      SIGRTMAX             /* ends a thread's system call */
+#define LOOK_EVERY NANOS_PER_SEC        /* somebody looks on; or not all that is in the way is watched */
+#define POLL_EVERY (100 * NANOS_PER_MS) /* no thread is to be had */
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+/* Whether what is in the way is so no longer; false with EINTR. */
+static bool block(struct obstacle *o)
+{
+	struct file_lock *f = o->lock;
+	struct pollfd bell = {.fd = f->wait.bell_fd, .events = POLLIN};
+	char bytes[64];
+
+	switch (o->kind) {
+	case OBSTACLE_FLOCK:
+		o->got = flock(f->fd, f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) == 0;
+		return o->got;
+	case OBSTACLE_BYTE:
+		return record_await(f->record.fd, o->slot, o->byte);
+	default:
+		if (poll(&bell, 1, -1) <= 0)
+			return false;
+		(void)!read(bell.fd, bytes, sizeof(bytes));
+		return true;
+	}
+}
+
+static void *watch(void *argument)
+{
+	struct obstacle *o = argument;
+	sigset_t nudge;
+
+	sigemptyset(&nudge);
+	sigaddset(&nudge, NUDGE);
+	pthread_sigmask(SIG_UNBLOCK, &nudge, NULL);
+	while (!atomic_load(&o->lock->wait.stop) && !block(o))
+		if (errno != EINTR)
+			usleep(100000); /* no memory for a lock in the kernel, say */
+	atomic_store(&o->over, true);
+	wakeup_send(o->lock->wait.wakeup_fd);
+	return NULL;
+}
+
+static void start(struct file_lock *f)
+{
+	struct file_wait *wait = &f->wait;
+	sigset_t all, before;
+	pthread_attr_t attributes;
+
+	sigaction(NUDGE, &(struct sigaction){.sa_handler = do_nothing}, &wait->before);
+	atomic_store(&wait->stop, false);
+	wait->wakeup_fd = wakeup_open();
+	sigfillset(&all);
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, STACK);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	for (int i = 0; i < wait->count && wait->wakeup_fd >= 0; i++) {
+		struct obstacle *o = &wait->obstacles[i];
+
+		o->lock = f;
+		o->got = false;
+		atomic_store(&o->over, false);
+		if (o->kind == OBSTACLE_BELL && wait->bell_fd < 0)
+			wait->bell_fd = folder_listen(&f->folder, f->file, "bell");
+		if (pthread_create(&o->thread, &attributes, watch, o) != 0)
+			break;
+		wait->threads++;
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+}
+
+bool file_wait_stop(struct file_wait *wait)
+{
+	bool got = false;
+
+	atomic_store(&wait->stop, true);
+	for (; wait->threads > 0; wait->threads--) {
+		struct obstacle *o = &wait->obstacles[wait->threads - 1];
+
+		/* The first may come before the thread blocks. */
+		while (!atomic_load(&o->over)) {
+			pthread_kill(o->thread, NUDGE);
+			usleep(20);
+		}
+		pthread_join(o->thread, NULL);
+		got = got || o->got;
+	}
+	if (wait->wakeup_fd < 0)
+		return got;
+	sigaction(NUDGE, &wait->before, NULL);
+	close(wait->wakeup_fd);
+	wait->wakeup_fd = -1;
+	return got;
+}
+
+static nanos next_look(const struct file_lock *f)
+{
+	const struct file_wait *wait = &f->wait;
+	nanos span = NANOS_NEVER;
+
+	if (wait->threads < wait->count)
+		span = POLL_EVERY;
+	else if (f->request.watched || wait->count == OBSTACLES)
+		span = LOOK_EVERY;
+	span = clock_after(clock_now(), span);
+	return span < wait->look_at ? span : wait->look_at;
+}
+
+enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct file_lock *f = (struct file_lock *)lock;
+	struct file_wait *wait = &f->wait;
+	nanos look_at;
+
+	if (wait->wakeup_fd < 0)
+		start(f);
+	file_deadlock_begin(f);
+	look_at = next_look(f);
+	for (;;) {
+		nanos due = look_at < wait->circle_at ? look_at : wait->circle_at;
+		struct deadline limit = deadline;
+
+		if (due < limit.until)
+			limit.until = due;
+		switch (deadline_wait(&limit, wait->threads > 0 ? wait->wakeup_fd : -1, POLLIN)) {
+		case DEADLINE_CANCELLED:
+			return LOCK_CANCELLED;
+		case DEADLINE_READY:
+			f->flocked = file_wait_stop(wait) || f->flocked;
+			return LOCK_GRANTED;
+		case DEADLINE_OVER:
+			break;
+		}
+		if (clock_now() >= look_at) {
+			f->flocked = file_wait_stop(wait) || f->flocked;
+			return LOCK_GRANTED;
+		}
+		if (deadline_is_over(&deadline))
+			return LOCK_TIMEOUT;
+		if (clock_now() >= wait->circle_at && !file_deadlock_look(f, failure))
+			return LOCK_FAILED;
+	}
+}

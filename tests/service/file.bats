@@ -1,0 +1,469 @@
+# The lock service `file:`: what it promises beside what every service does, and what could go wrong in a
+# folder. Who overlaps is the kernel's to say: each COMMAND takes a flock(2) of its own, and never waits.
+
+load ../lib/helper
+
+setup_file() { file_begin; }
+teardown_file() { file_end; }
+teardown() { test_end; }
+
+setup() {
+	test_begin
+	export DLOCK_SERVER=file://$PWD/locks
+	cat >work <<-'END'
+		#!/bin/sh
+		# work NAME [SECONDS]: says in `log` when it begins and ends, or that somebody else runs.
+		exec 9>>judge
+		flock -n 9 || echo "overlap $1" >>overlaps
+		echo "$1" >>log
+		sleep "${2:-0}"
+		echo "/$1" >>log
+	END
+	chmod +x work
+}
+
+held() { dlock -q status "${1:-x}"; }
+waiting() { dlock status --json x | jq '.[0].waiting // 0'; }
+wait_for_waiters() { wait_until waiters_are "$1"; }
+waiters_are() { [[ $(waiting) == "$1" ]]; }
+assert_log() { # NAME...: who ran, in that order
+	assert_equal "$(grep -v / log | tr '\n' ' ')" "$* " order
+	refute_file overlaps
+}
+needs_root() { [[ $(id -u) == 0 ]] || skip "only root may $1"; }
+# A folder that another user can reach.
+open_folder() {
+	OPEN=$(mktemp -d)
+	chmod 711 "$OPEN"
+}
+as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+
+# ---- The folder ----------------------------------------------------------------------------------
+
+@test "a run: the folder is made, the fencing token grows, the file of the lock is called as the lock" {
+	try dlock x printenv DLOCK_FENCE
+	assert_equal "$status$err" 0
+	local before=$out
+	try dlock x printenv DLOCK_FENCE
+	((out > before)) || fail "$out after $before"
+	assert_equal "$(stat -c %a locks)" 700
+	assert test -f locks/x
+	assert test ! -s locks/x
+	refute held
+}
+
+@test "names: what is no plain character is encoded, what is long is cut; a prefix belongs to the name" {
+	local long
+	long=$(printf 'n%.0s' {1..300})
+	try dlock 'a b/é' flock -n 'locks/a%20b%2F%C3%A9' true
+	assert_equal "$status" 1
+	try dlock .hidden flock -n locks/%2Ehidden true
+	assert_equal "$status" 1
+	try dlock --prefix app: x flock -n locks/app%3Ax true
+	assert_equal "$status" 1
+	try dlock "$long" sh -c "! flock -n locks/${long:0:160}~* true && dlock -q status $long && ! dlock -q status ${long}n"
+	expect 0
+}
+
+@test "file: alone is the user's own folder; without one, and what is no folder: 78" {
+	open_folder
+	if [[ $(id -u) == 0 ]]; then
+		chown 65534 "$OPEN"
+		XDG_RUNTIME_DIR=$OPEN try as_nobody "$(realpath "$BIN/dlock")" -S file: x true
+		expect 0
+		try as_nobody "$(realpath "$BIN/dlock")" -S file: x true
+		expect_failure 78 'XDG_RUNTIME_DIR is not set'
+	else
+		XDG_RUNTIME_DIR=$OPEN try dlock -S file: x true
+		expect 0
+	fi
+	assert test -f "$OPEN/dlock/x"
+	rm -r "$OPEN"
+	try dlock -S file:///etc/passwd x true
+	expect_failure 78 'no lock folder /etc/passwd: Not a directory'
+	try dlock -S "file://$PWD/no/where" x true
+	expect_failure 78 'no lock folder'
+	try dlock -S file:locks x true
+	expect_failure 64 'no absolute path'
+	try dlock -S "file://$PWD/locks?a=b" x true
+	expect_failure 64 'a parameter'
+}
+
+@test "what is in the lock's place and no plain file of its own is not touched: 76" {
+	local odd
+	mkdir -p locks/folder
+	mkfifo locks/pipe
+	ln -s "$PWD/elsewhere" locks/link
+	echo data >locks/twice
+	ln locks/twice locks/again
+	ln -s "$PWD/elsewhere" locks/.record
+	[[ $(id -u) != 0 ]] || mknod locks/pipe2 c 1 3
+	for odd in folder pipe link twice record $(cd locks && ls pipe2 2>/dev/null); do
+		try dlock -n $odd true
+		expect_failure 76 'no plain file'
+	done
+	refute_file elsewhere
+	echo 'somebody else had this idea first' >locks/.mine
+	try dlock mine true
+	expect_failure 76 'no record of dlock'
+	assert_file locks/.mine 'somebody else had this idea first'
+}
+
+@test "two users in a folder for all; one who has no right: 77" {
+	needs_root 'become another user'
+	local dlock
+	dlock=$(realpath "$BIN/dlock")
+	open_folder
+	mkdir -m 1777 "$OPEN/all"
+	DLOCK_SERVER=file://$OPEN/all
+	dlock x true
+	(umask 077 && as_nobody "$dlock" y true)
+	try as_nobody "$dlock" x "$dlock" -n y echo in
+	expect 0 in
+	begin_holder one y
+	try as_nobody "$dlock" -n y true
+	expect_failure 1 'held by'
+	start two setpriv --reuid 65534 --regid 65534 --clear-groups "$dlock" y echo next
+	wait_until sh -c '[ "$(dlock status --json y | jq ".[0].waiting")" = 1 ]'
+	let_go one
+	finish two
+	expect 0 next
+	chmod 600 "$OPEN/all/x"
+	try as_nobody "$dlock" x true
+	expect_failure 77 'Permission denied'
+	rm -r "$OPEN"
+}
+
+@test "no room for the record: one line, 71, and the lock is free" {
+	skip_where_files_must_grow
+	try sh -c 'ulimit -f 1; exec dlock x touch ran'
+	expect_failure 71 'cannot write'
+	refute_file ran
+	try dlock -n x true
+	expect 0
+}
+
+@test "the folder is removed under a waiter: it says so when its turn comes, and does not hang" {
+	begin_holder one x
+	start two dlock x touch ran
+	wait_for_waiters 1
+	rm -r locks
+	let_go one
+	finish two
+	assert_equal "$status" 71
+	assert_match "$err" 'x was removed while dlock waited for it'
+	refute_file ran
+}
+
+# ---- flock(1) ------------------------------------------------------------------------------------
+
+@test "flock excludes dlock and is excluded, shared as well" {
+	begin_holder one x
+	try flock -n locks/x true
+	assert_equal "$status" 1
+	try flock -n -s locks/x true
+	assert_equal "$status" 1
+	let_go one
+	begin_holder one x -s
+	try flock -n locks/x true
+	assert_equal "$status" 1
+	try flock -n -s locks/x dlock -n -s x true
+	expect 0
+	let_go one
+	try flock locks/x dlock -n x true
+	expect_failure 1 'held by another program \(flock\)'
+	try flock -s locks/x dlock -n x true
+	assert_equal "$status" 1
+	try flock locks/x dlock status x
+	assert_match "$out" 'x +foreign'
+	try flock locks/x dlock release --force x
+	expect_failure 77 'another program holds it'
+}
+
+@test "flock between two dlocks, and a dlock between two flocks: each has its turn, at once" {
+	start one dlock x ./work one 0.3
+	wait_until held
+	start two flock locks/x ./work two 0.3
+	sleep 0.1
+	start three dlock x ./work three 0.3
+	wait_for_waiters 1
+	start four flock locks/x ./work four 0.1
+	finish one && finish two && finish three && finish four
+	assert_equal "$(grep -c / log)" 4
+	refute_file overlaps
+}
+
+# ---- Waiting -------------------------------------------------------------------------------------
+
+@test "300 waiters are served in the order in which they came" {
+	begin_holder one x
+	local i pids=()
+	for ((i = 0; i < 300; i++)); do
+		dlock --label "$i" x sh -c "echo $i >>order" 3>&- 4>&- &
+		pids+=($!)
+		((i % 20)) || sleep 0.1
+	done
+	wait_until -t 60 waiters_are 300
+	dlock status --json x | jq -r '.[0].waiters[].label' >came
+	let_go one
+	wait "${pids[@]}"
+	cmp came order
+}
+
+@test "one that waits makes no system call, behind a dlock and behind flock" {
+	needs_root 'trace what is not its child'
+	dlock x true
+	start foreign flock locks/x sleep $((6 * TEST_PATIENCE))
+	sleep 0.1
+	start one dlock x true
+	wait_for_waiters 1
+	start two dlock x true
+	wait_for_waiters 2
+	sleep $TEST_PATIENCE
+	timeout 3 strace -f -qq -o one.trace -p "$one_pid" 3>&- 4>&- &
+	timeout 3 strace -f -qq -o two.trace -p "$two_pid" 3>&- 4>&- || true
+	wait $! || true
+	# What it was in when it was looked at, and nothing else.
+	refute grep -vE 'unfinished|resumed|detached|restart_syscall|= \?' one.trace two.trace
+	finish foreign && finish one && finish two
+}
+
+@test "a holder that is killed with its keeper: the next one runs within 50 ms" {
+	begin_holder one x
+	start two dlock x sh -c 'date +%s%3N'
+	wait_for_waiters 1
+	local killed
+	killed=$(now_ms)
+	kill -KILL "$one_pid" "$one_keeper"
+	finish two
+	assert_between $((out - killed)) 0 $((50 * TEST_PATIENCE)) 'ms to the next'
+}
+
+@test "waiters that are killed hold nobody up: the first, one in the middle, of permits too" {
+	local mode
+	for mode in '' '--permits 1' '-s'; do
+		rm -f log
+		begin_holder one x
+		start two dlock $mode x ./work two
+		wait_for_waiters 1
+		start three dlock $mode x ./work three
+		wait_for_waiters 2
+		start four dlock x ./work four
+		wait_for_waiters 3
+		kill -KILL "$two_pid" "$three_pid"
+		let_go one
+		finish four
+		assert_log four
+	done
+}
+
+@test "the first is stopped: the second goes ahead in a second or so, and the first is back at its place" {
+	begin_holder one x
+	start two dlock x ./work two
+	wait_for_waiters 1
+	start three dlock x ./work three
+	wait_for_waiters 2
+	start four dlock x ./work four
+	wait_for_waiters 3
+	kill -STOP "$two_pid"
+	let_go one
+	finish three && finish four
+	assert_log three four
+	begin_holder one x
+	start five dlock x ./work five
+	wait_for_waiters 2
+	kill -CONT "$two_pid"
+	let_go one
+	finish two && finish five
+	assert_equal "$(sort log | grep -cv /)" 4
+	refute_file overlaps
+}
+
+@test "priority, readers and permits" {
+	begin_holder one x
+	start late dlock x ./work late
+	wait_for_waiters 1
+	start first dlock --priority 1 x ./work first
+	wait_for_waiters 2
+	let_go one
+	finish late
+	assert_log first late
+	begin_holder r1 x -s
+	begin_holder r2 x -s
+	start writer dlock x ./work writer
+	wait_for_waiters 1
+	try dlock -n -s x true
+	assert_equal "$status" 1 'a reader overtakes'
+	let_go r1
+	assert_equal "$(waiting)" 1
+	let_go r2
+	finish writer
+	begin_holder p1 x --permits 2
+	begin_holder p2 x --permits 2
+	start p3 dlock --permits 2 x ./work p3
+	wait_for_waiters 1
+	try dlock -n -s x true
+	assert_equal "$status" 1 'a reader beside permits'
+	kill -KILL "$p2_pid" "$p2_keeper"
+	finish p3
+	expect 0
+	let_go p1
+	assert_log first late writer p3
+}
+
+@test "a circle is found: 81 for the one that came last" {
+	start one dlock a sh -c 'until [ -e go ]; do sleep 0.02; done; dlock b true'
+	start two dlock b sh -c 'until [ -e go2 ]; do sleep 0.02; done; dlock a true'
+	wait_until held a && wait_until held b
+	: >go
+	wait_until sh -c '[ "$(dlock status --json b | jq ".[0].waiting")" = 1 ]'
+	: >go2
+	finish two
+	assert_equal "$status" 81
+	assert_match "$err" 'waiting would deadlock: a is held by .*, which waits for b, which is held by a dlock around'
+	finish one
+	expect 0
+}
+
+# ---- What is on record ---------------------------------------------------------------------------
+
+@test "--once and --cooldown" {
+	try dlock --once A x echo one
+	expect 0 one
+	try dlock --once A x echo two
+	expect 0
+	try dlock --once B x false
+	try dlock --once B x echo three
+	expect 0 three
+	try dlock --cooldown 1h x echo four
+	expect 0
+	try dlock --cooldown 1ms x echo five
+	expect 0 five
+	try dlock --once C --once-for 1s x true
+	sleep 1.1
+	try dlock --once C --once-for 1s x echo again
+	expect 0 again
+}
+
+@test "--at-least: the lock stays when the run is over, and when it was killed" {
+	local began
+	began=$(now_ms)
+	try dlock --at-least $((1000 * TEST_PATIENCE))ms x true
+	try dlock -n x true
+	expect_failure 1 'held by'
+	try dlock x true
+	assert_between $(($(now_ms) - began)) $((1000 * TEST_PATIENCE)) $((1800 * TEST_PATIENCE)) ms
+	begin_holder one x --at-least $((1000 * TEST_PATIENCE))ms
+	kill -KILL "$one_pid" "$one_keeper"
+	try dlock -n x true
+	expect_failure 1 'held by'
+	try dlock x true
+	expect 0
+}
+
+@test "a detached lock: by its token only; its release wakes the next one, its end too" {
+	local token began
+	token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+	try dlock -n x true
+	expect_failure 1 'held by'
+	try dlock renew x other:1:token
+	expect_failure 1 'wrong, or has expired'
+	try dlock renew -t 30s x "$token"
+	expect 0
+	assert_between "$(dlock status --json x | jq '.[0].holders[0].ttl_ms')" 20000 30000 ttl_ms
+	start next dlock x sh -c 'date +%s%3N'
+	wait_for_waiters 1
+	began=$(now_ms)
+	try dlock release x "$token"
+	expect 0
+	finish next
+	assert_between $((out - began)) 0 $((300 * TEST_PATIENCE)) 'ms to the next'
+	try dlock release x "$token"
+	assert_equal "$status" 1
+	token=$(dlock acquire -t ${TEST_PATIENCE}s x)
+	try dlock x true
+	expect 0
+	assert_between "$took" 500 $((1500 * TEST_PATIENCE)) ms
+}
+
+@test "release --force: COMMAND is stopped, and dead before the next one has the lock" {
+	start one dlock x ./work one 60
+	wait_until held
+	start two dlock x ./work two
+	wait_for_waiters 1
+	try dlock release --force x
+	assert_equal "$status" 0
+	assert_match "$err" 'broken: held by'
+	finish one
+	assert_equal "$status" 80
+	finish two
+	expect 0
+	assert_log one two
+	try dlock release --force x
+	assert_equal "$status" 1
+	dlock acquire -t 60s x >token
+	try dlock release --force x
+	assert_equal "$status" 0
+	try dlock -n x true
+	expect 0
+}
+
+@test "one that holds it inside another keeps it, against flock too, when the outer one has ended" {
+	try dlock -o x sh -c 'dlock x ./work inner 1 >&2 & until [ -s log ]; do sleep 0.02; done'
+	assert_match "$err" 'the lock stays with the dlocks that hold it inside this one'
+	try flock -n locks/x true
+	assert_equal "$status" 1
+	try dlock -n x true
+	assert_equal "$status" 1
+	start next dlock x ./work next
+	finish next
+	assert_log inner next
+	wait_until flock -n locks/x true
+}
+
+# ---- Death at the worst moment -------------------------------------------------------------------
+
+@test "SIGKILL at each system call that reads, writes or locks: the next one reads all right" {
+	needs_root 'trace what is not its child'
+	local call when last=0 kind
+	for call in pwrite64 fcntl flock openat; do
+		for when in 1 2 3 4 5 6 7 8; do
+			for kind in plain queued detached inside; do
+				killed_at "$call" "$when" "$kind"
+				try timeout 20 dlock -w 15 x sh -c 'flock -n judge echo $DLOCK_FENCE'
+				assert_equal "$status$err" 0 "$kind killed at $call $when"
+				((out > last)) || fail "$kind killed at $call $when: fence $out after $last"
+				last=$out
+			done
+		done
+	done
+	assert_equal "$(dlock status --json)" '[]'
+}
+
+killed_at() { # CALL WHEN KIND
+	local strace=(unleaked strace -f -qq -o trace -e "trace=$1" -e "inject=$1:signal=KILL:when=$2")
+	case $3 in
+	plain) "${strace[@]}" dlock --once "$1$2" x flock -n judge true ;;
+	inside) "${strace[@]}" dlock -o x dlock x flock -n judge true ;;
+	detached) dlock release x "$("${strace[@]}" dlock acquire -t 1s x | cut -d' ' -f1)" ;;
+	queued)
+		dlock x sleep 0.1 &
+		"${strace[@]}" dlock x flock -n judge true
+		wait $!
+		;;
+	esac >/dev/null 2>&1 3>&- 4>&- || true
+}
+
+@test "one that stands still while it changes the record: others wait for it no longer than they say" {
+	needs_root 'trace what is not its child'
+	start still env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -qq -o trace -e trace=pwrite64 -e inject=pwrite64:delay_enter=$((5 * TEST_PATIENCE))s:when=1 dlock x true
+	wait_until file_has trace pwrite64
+	try dlock -w 1 x true
+	expect_failure 69 'process [0-9]+ stands still while it changes the lock.s record'
+	assert_between "$took" 900 $((1500 + 500 * TEST_PATIENCE)) ms
+	try dlock status
+	assert_equal "$status" 0
+	finish still
+	try dlock x true
+	expect 0
+}
