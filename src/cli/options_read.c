@@ -261,8 +261,8 @@ static bool settle_server(struct reading *reading)
 		return true; /* a keeper is asked, no server */
 	if (options->server == NULL)
 		return failure_set(reading->failure, EXIT_CONFIG,
-			"no server is named: by -S URL (-S file: locks on this host alone), by "
-			"DLOCK_SERVER, or by 'server = URL' in %s",
+			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
+			"%s (-S file: locks on this host alone)",
 			options->config != NULL ? options->config : SYSTEM_FILE);
 	if (reading->server_from < FROM_ENVIRONMENT)
 		config_warning_choice(&reading->notice, options, SYSTEM_FILE);
