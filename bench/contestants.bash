@@ -9,7 +9,7 @@ dlock_options=()
 # contestants_open [NAME]...: those that are there, of these or of all.
 contestants_open() {
 	local name names=("$@")
-	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp redis-cli etcdctl redis-py node-redlock)
+	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp dlock-file redis-cli etcdctl redis-py node-redlock)
 	dlock=$(find_dlock)
 	[[ -z $dlock ]] || progress "dlock is $dlock"
 	python=$(find_python)
@@ -53,7 +53,7 @@ find_python() {
 contestant_is_there() {
 	case $1 in
 	flock) command -v flock ;;
-	dlock | dlock-tcp) [[ -n $dlock ]] ;;
+	dlock | dlock-tcp | dlock-file) [[ -n $dlock ]] ;;
 	redis-cli) command -v redis-cli ;;
 	etcdctl) command -v etcd && command -v etcdctl ;;
 	redis-py) [[ -n $python ]] ;;
@@ -78,6 +78,10 @@ contestant_words() {
 		settings+=("DLOCK_SERVER=redis://127.0.0.1:$(<"$folder/port")")
 		lock=("$dlock" "${dlock_options[@]}" bench)
 		;;
+	dlock-file)
+		settings+=("DLOCK_SERVER=file://$folder/locks")
+		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
 	redis-cli)
 		lock=("$here/peers/redis-cli" bench)
 		;;
@@ -99,7 +103,7 @@ contestant_words() {
 contestant_server() {
 	mkdir -p "$2"
 	case $1 in
-	flock) ;;
+	flock | dlock-file) ;;
 	etcdctl) etcd_start "$2" || return ;;
 	*) redis_start "$2" ;;
 	esac

@@ -52,7 +52,7 @@ measure_handoff() {
 	for name in "${contestants[@]}"; do
 		case $name in
 		flock) ;;
-		dlock | dlock-tcp) handoff_pairs "$name" "$handoff_rounds" ;;
+		dlock | dlock-tcp | dlock-file) handoff_pairs "$name" "$handoff_rounds" ;;
 		*) handoff_pairs "$name" 1 ;; # some take ten seconds
 		esac
 	done

@@ -40,7 +40,7 @@ memory_holder() {
 # Bytes that the server says it uses; for etcd, which does not say, what it occupies.
 memory_server() {
 	case $1 in
-	flock) echo 0 ;;
+	flock | dlock-file) echo 0 ;;
 	etcdctl) echo $(($(pss_of "$etcd_pid") * 1024)) ;;
 	*) redis_info "$2" memory used_memory ;;
 	esac

@@ -65,6 +65,13 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	expect 0
 }
 
+@test "long names that begin alike are two locks" {
+	local long
+	long=$(printf 'n%.0s' {1..300})
+	try dlock "$long" dlock -n "${long}n" echo both
+	expect 0 both
+}
+
 @test "file: alone is the user's own folder; without one, and what is no folder: 78" {
 	open_folder
 	if [[ $(id -u) == 0 ]]; then

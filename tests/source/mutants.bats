@@ -128,6 +128,12 @@ all_caught() {
 	all_caught stalls-end-asking stalls-end-steps stalls-end-attempts waited-for-nothing
 }
 
+@test "locks in files: links, long names, overtaking, the dead and the stopped waited for, what is kept and told" {
+	all_caught file-takes-links file-long-names-alike file-newcomers-overtake file-dead-are-waited-for
+	all_caught file-waits-for-the-stopped file-keeps-nothing-for-the-dead file-force-unheard
+	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/../mutants/*; do
