@@ -128,6 +128,10 @@ all_caught() {
 	all_caught stalls-end-asking stalls-end-steps stalls-end-attempts waited-for-nothing
 }
 
+@test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
+	all_caught ability-dropped refusal-left-out fence-repeats
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/../mutants/*; do
