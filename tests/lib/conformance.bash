@@ -1,4 +1,4 @@
-# For service/conformance.bats: the service under test, its column of the table, and who had a lock when.
+# For service/conformance.bats: the service under test, its column of the table, and when each had a lock.
 
 table=$BATS_TEST_DIRNAME/../lib/service_table
 service=${BATS_TEST_FILENAME##*/conformance_}
@@ -121,7 +121,7 @@ times_woken() { # PID...
 	done | awk '{ sum += $1 } END { print sum }'
 }
 
-# Somebody else could not have LOCK: the exit code says so, and it is not run.
+# Whether another could not have LOCK: the exit code says so, and its COMMAND is not run.
 is_taken() { # LOCK [OPTION]...
 	local code=0
 	dlock -qn -E 75 "${@:2}" "$1" touch was-free || code=$?
@@ -130,7 +130,7 @@ is_taken() { # LOCK [OPTION]...
 
 is_to_be_had() { dlock -qn "$@" true; } # LOCK or OPTIONS LOCK
 
-# ---- Who had it when -----------------------------------------------------------------------------
+# ---- When each had the lock ------------------------------------------------------------------------
 
 # ./stint NAME: a moment in a lock; when it began, with its fencing token, and ended is in ./spans.
 write_stint() {

@@ -142,7 +142,7 @@ load ../lib/conformance
 	service_reap
 }
 
-@test "order: who waits sleeps, and is not woken to ask again and again" {
+@test "order: a waiter sleeps, and is not woken to ask again and again" {
 	holder a x
 	waiter b x
 	waiter c x
