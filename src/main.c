@@ -1,4 +1,3 @@
-#include <stdbool.h>
 
 #include "base/failure.h"
 #include "base/message.h"

@@ -68,3 +68,11 @@ void clock_timer_clear(int timer)
 
 	(void)!read(timer, &fired, sizeof(fired));
 }
+
+int64_t clock_wall_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}

@@ -37,3 +37,6 @@ int clock_timer_set(int timer, nanos when);
 
 /* Takes what the timer has fired, so that it is readable no longer. */
 void clock_timer_clear(int timer);
+
+/* The wall clock (CLOCK_REALTIME), in us. */
+int64_t clock_wall_us(void);

@@ -56,3 +56,8 @@ struct deadline deadline_within(struct deadline deadline, nanos span)
 		deadline.until = end;
 	return deadline;
 }
+
+struct deadline deadline_alone(nanos until)
+{
+	return (struct deadline){.until = until, .cancel_fd = -1, .least = DEADLINE_LEAST};
+}

@@ -16,6 +16,9 @@ struct deadline {
 			* from when the process notices. 0: no longer than until */
 };
 
+/* Until then, with the usual time to spare; nothing cancels it. */
+struct deadline deadline_alone(nanos until);
+
 enum deadline_end { DEADLINE_READY, DEADLINE_OVER, DEADLINE_CANCELLED };
 
 /* Waits until fd is ready for events (poll(2); an error or a hang-up makes it ready). fd -1: only

@@ -65,10 +65,9 @@ static const char *read_number(const char *text, struct number *number)
 static const struct unit *find_unit(const char *text, size_t *length)
 {
 	*length = strspn(text, "abcdefghijklmnopqrstuvwxyz");
-	for (size_t i = 0; i < UNIT_COUNT; i++) {
+	for (size_t i = 0; i < UNIT_COUNT; i++)
 		if (strlen(units[i].name) == *length && strncmp(text, units[i].name, *length) == 0)
 			return &units[i];
-	}
 	return NULL;
 }
 

@@ -1,8 +1,6 @@
 #include "base/output.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/failure.h"
 

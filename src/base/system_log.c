@@ -1,7 +1,6 @@
 #include "base/system_log.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -27,10 +27,9 @@ size_t utf8_character(const char *text)
 			continue;
 		if (forms[i].length > 1 && (byte[1] < forms[i].low || byte[1] > forms[i].high))
 			return 0;
-		for (size_t at = 2; at < forms[i].length; at++) {
+		for (size_t at = 2; at < forms[i].length; at++)
 			if ((byte[at] & 0xC0) != 0x80)
 				return 0;
-		}
 		return forms[i].length;
 	}
 	return 0;
@@ -51,10 +50,9 @@ static bool is_reordering(const char *text)
 		"\u202A", "\u202B", "\u202C", "\u202D", "\u202E", "\u2066", "\u2067", "\u2068",
 		"\u2069"};
 
-	for (size_t i = 0; i < sizeof(characters) / sizeof(characters[0]); i++) {
+	for (size_t i = 0; i < sizeof(characters) / sizeof(characters[0]); i++)
 		if (strncmp(text, characters[i], strlen(characters[i])) == 0)
 			return true;
-	}
 	return false;
 }
 

@@ -128,10 +128,9 @@ static const char *nearest_name(const struct command *command, const char *typed
 /* Whether getopt_long() could not decide between several options. */
 static bool is_beginning(const struct grammar *grammar, const char *typed, size_t length)
 {
-	for (const struct option *option = grammar->longs; option->name != NULL; option++) {
+	for (const struct option *option = grammar->longs; option->name != NULL; option++)
 		if (strncmp(option->name, typed, length) == 0)
 			return true;
-	}
 	return false;
 }
 
@@ -176,10 +175,9 @@ static bool refuse(const struct option_row *row, struct failure *failure)
 /* The command of that name. NULL: there is none. */
 static const struct command *find_command(const struct command *commands, const char *word)
 {
-	for (const struct command *command = commands; command->word != NULL; command++) {
+	for (const struct command *command = commands; command->word != NULL; command++)
 		if (strcmp(word, command->word) == 0)
 			return command;
-	}
 	return NULL;
 }
 
@@ -266,10 +264,9 @@ static bool is_reserved(const char *word)
 	};
 	/* clang-format on */
 
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
 		if (strcmp(word, reserved[i]) == 0)
 			return true;
-	}
 	return false;
 }
 

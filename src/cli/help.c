@@ -42,10 +42,9 @@ static void show_option(const struct option_row *row)
 static void show_options(const struct command *command)
 {
 	printf("\nOptions, with what holds when they are not given:\n");
-	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
+	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++)
 		if ((row->commands & command->bit) != 0)
 			show_option(row);
-	}
 }
 
 bool help_show(

@@ -259,11 +259,6 @@ bool operands_take_none(struct options *options, struct failure *failure)
 		options->command->word, options->operands[0]);
 }
 
-bool operands_is_glob(const char *operand)
-{
-	return strpbrk(operand, "*?[") != NULL;
-}
-
 bool operands_take_status(struct options *options, struct failure *failure)
 {
 	if (options->json && options->openmetrics)
@@ -275,10 +270,9 @@ bool operands_take_status(struct options *options, struct failure *failure)
 	if (options->interval > 0 && !options->watch)
 		return failure_set(
 			failure, EXIT_USAGE, "--interval says how often --watch looks: give both");
-	for (size_t i = 0; i < options->operand_count; i++) {
-		if (!operands_is_glob(options->operands[i]) &&
+	for (size_t i = 0; i < options->operand_count; i++)
+		if (!name_is_glob(options->operands[i]) &&
 			!check_name(options->operands[i], failure))
 			return false;
-	}
 	return true;
 }

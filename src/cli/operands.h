@@ -32,6 +32,3 @@ bool operands_take_none(struct options *options, struct failure *failure);
 
 /* Any number of NAME or GLOB. False with failure EXIT_USAGE. */
 bool operands_take_status(struct options *options, struct failure *failure);
-
-/* Whether an operand of status is a GLOB rather than a NAME. */
-bool operands_is_glob(const char *operand);

@@ -226,19 +226,17 @@ const struct option_row option_rows[] = {
 const struct option_row *option_by_name(const char *name)
 {
 	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
-		for (const char *const *own = row->names; *own != NULL; own++) {
+		for (const char *const *own = row->names; *own != NULL; own++)
 			if (strcmp(name, *own) == 0)
 				return row;
-		}
 	}
 	return NULL;
 }
 
 const struct option_row *option_by_letter(int letter)
 {
-	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
+	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++)
 		if (row->letters != NULL && strchr(row->letters, letter) != NULL)
 			return row;
-	}
 	return NULL;
 }

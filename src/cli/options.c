@@ -2,7 +2,6 @@
 
 #include <bsd/stdlib.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "net/server.h"
 

@@ -20,13 +20,9 @@
 #include "cli/tls_program.h"
 #include "net/server.h"
 
-#define SYSCONFDIR  "/etc"
-#define SYSTEM_FILE SYSCONFDIR "/dlock.conf"
+#define SYSTEM_FILE "/etc/dlock.conf"
 #define GRACE_MOST  (10 * NANOS_PER_SEC)
 #define PLACE_SIZE  256 /* "FILE:LINE: "; a longer one is cut */
-
-#ifndef SYSCONFDIR
-#endif
 
 /* Where a value comes from: a later one beats an earlier one. */
 enum origin { FROM_PRESET, FROM_FILE, FROM_ENVIRONMENT, FROM_ARGUMENTS };
@@ -46,10 +42,9 @@ static bool set_presets(struct reading *reading)
 {
 	struct options *options = reading->options;
 
-	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
+	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++)
 		if (row->preset != NULL && !row->set(row, row->preset, options, reading->failure))
 			return false;
-	}
 	return true;
 }
 
@@ -138,10 +133,9 @@ static bool read_files(struct reading *reading)
 
 static bool is_given(const struct arguments *arguments, const struct option_row *row)
 {
-	for (size_t i = 0; i < arguments->option_count; i++) {
+	for (size_t i = 0; i < arguments->option_count; i++)
 		if (arguments->options[i].row == row)
 			return true;
-	}
 	return false;
 }
 
@@ -221,10 +215,9 @@ static bool take_arguments(struct reading *reading)
 	if (is_given(arguments, option_by_letter('q')) ||
 		is_given(arguments, option_by_letter('v')))
 		reading->options->verbosity = MESSAGE_WARNING;
-	for (size_t i = 0; i < arguments->option_count; i++) {
+	for (size_t i = 0; i < arguments->option_count; i++)
 		if (!take_argument(reading, &arguments->options[i]))
 			return false;
-	}
 	reading->options->ttl_given = reading->ttl_from == FROM_ARGUMENTS;
 	reading->options->settle_given = reading->settle_from != FROM_PRESET;
 	reading->options->settle_named = reading->settle_from == FROM_ARGUMENTS;
@@ -268,8 +261,8 @@ static bool settle_server(struct reading *reading)
 		return true; /* a keeper is asked, no server */
 	if (options->server == NULL)
 		return failure_set(reading->failure, EXIT_CONFIG,
-			"no server is named: by -S URL (-S file: locks on this host alone), by "
-			"DLOCK_SERVER, or by 'server = URL' in %s",
+			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
+			"%s (-S file: locks on this host alone)",
 			options->config != NULL ? options->config : SYSTEM_FILE);
 	if (reading->server_from < FROM_ENVIRONMENT)
 		config_warning_choice(&reading->notice, options, SYSTEM_FILE);

@@ -1,6 +1,5 @@
 #include "cli/password.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

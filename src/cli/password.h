@@ -1,8 +1,6 @@
 /* Where a server's password comes from when its URL names none. */
 #pragma once
 
-#include <stdbool.h>
-
 struct failure;
 struct server;
 

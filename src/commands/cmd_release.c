@@ -16,12 +16,12 @@
 
 #define DEPTH_MOST 64
 
-/* Asks the keepers of our ancestors in turn, the nearest first, and returns the exit code when the
- * lock has been given back; says so in one line where nobody around us holds it. */
+/* Asks the keepers of this process and of its ancestors in turn, the nearest first, and returns the
+ * exit code when the lock has been given back; says in one line if none of them has the lock. */
 static int release_hold(const struct options *options)
 {
 	uint64_t space = process_namespace();
-	pid_t pid = getppid();
+	pid_t pid = getpid(); /* a shell's last command: it has become this process */
 	struct process process;
 
 	for (int depth = 0; depth < DEPTH_MOST && process_read(pid, &process); depth++) {

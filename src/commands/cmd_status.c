@@ -7,11 +7,11 @@
 #include "base/failure.h"
 #include "base/message.h"
 #include "base/output.h"
-#include "cli/operands.h"
 #include "cli/options.h"
 #include "cli/password.h"
 #include "commands/status_live.h"
 #include "lock/lock_list.h"
+#include "lock/name.h"
 #include "net/server.h"
 #include "show/openmetrics.h"
 #include "show/status_json.h"
@@ -22,11 +22,7 @@
 static bool take_list(
 	struct lock_list *views, const struct options *options, struct failure *failure)
 {
-	struct deadline deadline = {
-		.until = clock_after(options->started, STATUS_PATIENCE),
-		.cancel_fd = -1,
-		.least = DEADLINE_LEAST,
-	};
+	struct deadline deadline = deadline_alone(clock_after(options->started, STATUS_PATIENCE));
 	struct lock_query query = {
 		options->prefix, options->operands, options->operand_count, options->openmetrics};
 	struct lock_lister *lister = lock_list_open(options->server, &query, failure);
@@ -41,7 +37,7 @@ static bool take_list(
 /* Whether what is asked is: is this one lock held? */
 static bool asks_for_one(const struct options *options)
 {
-	return options->operand_count == 1 && !operands_is_glob(options->operands[0]);
+	return options->operand_count == 1 && !name_is_glob(options->operands[0]);
 }
 
 static bool is_held(const struct lock_list *views)

@@ -34,11 +34,7 @@ int detached_step(const struct options *options,
 		struct lock_answer *answer))
 {
 	static struct lock_answer answer; /* large */
-	struct deadline deadline = {
-		.until = clock_after(options->started, LIMIT),
-		.cancel_fd = -1,
-		.least = DEADLINE_LEAST,
-	};
+	struct deadline deadline = deadline_alone(clock_after(options->started, LIMIT));
 	struct lock_request request = {
 		.name = options->name,
 		.prefix = options->prefix,

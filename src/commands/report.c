@@ -16,24 +16,10 @@
 #include "base/utf8.h"
 #include "cli/options.h"
 #include "net/server.h"
+#include "show/status_json.h"
 #include "supervise/outcome.h"
 
 #define TRIES 100 /* names for the new file; each is taken with a chance of 1 in 2^32 */
-
-/* null where there is none; what is no UTF-8 becomes '?'. */
-static json_t *text_or_null(const char *text)
-{
-	char *copy = text ? strdup(text) : NULL;
-	json_t *string = copy ? json_string(utf8_clean(copy)) : json_null();
-
-	free(copy);
-	return string;
-}
-
-static json_t *number_or_null(int64_t number, bool known)
-{
-	return known ? json_integer(number) : json_null();
-}
 
 static json_t *survivor_array(const struct outcome *outcome)
 {
@@ -59,12 +45,12 @@ static char *make_line(const struct options *options, const struct outcome *outc
 	int command_exit = outcome_command_exit(outcome);
 	json_t *object = json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:i, s:o}", "outcome",
 		outcome_word(outcome), "exit", outcome_exit(outcome, options->conflict_exit),
-		"command_exit", number_or_null(command_exit, command_exit >= 0), "name",
-		text_or_null(options->name), "fence",
-		number_or_null((int64_t)answer->fence, granted), "server",
-		text_or_null(server_name(options, answer)), "waited_ms",
+		"command_exit", status_json_number(command_exit, command_exit >= 0), "name",
+		status_json_text(options->name), "fence",
+		status_json_number((int64_t)answer->fence, granted), "server",
+		status_json_text(server_name(options, answer)), "waited_ms",
 		(json_int_t)(outcome->waited / NANOS_PER_MS), "held_ms",
-		number_or_null(outcome->held / NANOS_PER_MS, granted), "reclaimed",
+		status_json_number(outcome->held / NANOS_PER_MS, granted), "reclaimed",
 		outcome->reclaimed, "survivors", survivor_array(outcome));
 	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	char *line = NULL;

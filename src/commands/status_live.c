@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -51,10 +50,9 @@ static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
 	struct sigaction action;
 
 	sigemptyset(ends);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
 		if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 			sigaddset(ends, ending[i]);
-	}
 	sigemptyset(resizes);
 	sigaddset(resizes, SIGWINCH);
 	sigaddset(resizes, SIGCONT);

@@ -92,9 +92,11 @@ static int find_detached(const struct file_lock *f, struct failure *failure)
 		if (slot->state == SLOT_HOLDING && slot->detached &&
 			record_holds_until(record, (int)i) != 0)
 			return (int)i;
-		if (slot->detached && slot->state != SLOT_HOLDING)
-			reason = "the lock was given back with this token before";
-		else if (record_holds_until(record, (int)i) != 0)
+		/* What was broken, or has expired, another may have cleared away since. */
+		if (slot->detached && slot->state != SLOT_HOLDING) {
+			if (!slot->broken && slot->until > clock_now())
+				reason = "the lock was given back with this token before";
+		} else if (record_holds_until(record, (int)i) != 0)
 			reason = "the token is that of a holder that still runs and gives the lock "
 				 "back itself; --force breaks it";
 	}
@@ -374,8 +376,8 @@ static bool break_slot(struct file_lock *f, int i, struct failure *failure)
 {
 	struct slot *slot = &f->record.slots[i];
 
+	slot->broken = true;
 	if (record_holds_until(&f->record, i) == NANOS_NEVER) {
-		slot->broken = true;
 		slot->least = 0;
 	} else {
 		slot->state = SLOT_FREE;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>

@@ -1,8 +1,6 @@
 /* Who holds a lock, in words. */
 #pragma once
 
-#include <stddef.h>
-
 #include "base/clock.h"
 #include "lock/lock.h"
 

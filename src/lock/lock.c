@@ -3,64 +3,43 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/lock_check.h"
 #include "lock/service.h"
 #include "lock/services.h"
 #include "net/server.h"
 
 #define ASK_AGAIN NANOS_PER_SEC /* of a service that cannot tell when a lock comes free */
 
-/* --- What a service cannot do ------------------------------------------------------------------
- */
-
-/* The abilities that a request needs, and what users call them. */
-static bool is_needed(const struct lock_request *request, unsigned ability)
+static unsigned needed(const struct lock_request *request)
 {
-	switch (ability) {
-	case LOCK_CAN_SHARE:
-		return request->mode == LOCK_SHARED;
-	case LOCK_CAN_PERMITS:
-		return request->mode == LOCK_PERMITS;
-	case LOCK_CAN_PRIORITY:
-		return request->priority != 0;
-	case LOCK_CAN_RECORD:
-		return request->once || request->cooldown_ms > 0;
-	case LOCK_CAN_KEEP:
-		return request->at_least_ms > 0;
-	case LOCK_CAN_DETACH:
-		return request->detached;
-	case LOCK_CAN_REPLICATE:
-		return request->replicas > 0;
-	case LOCK_CAN_SETTLE:
-		return request->settle_named && request->settle_ms > 0;
-	default:
-		return false;
-	}
+	return (request->mode == LOCK_SHARED ? LOCK_CAN_SHARE : 0) |
+	       (request->mode == LOCK_PERMITS ? LOCK_CAN_PERMITS : 0) |
+	       (request->priority != 0 ? LOCK_CAN_PRIORITY : 0) |
+	       (request->once || request->cooldown_ms > 0 ? LOCK_CAN_RECORD : 0) |
+	       (request->at_least_ms > 0 ? LOCK_CAN_KEEP : 0) |
+	       (request->detached ? LOCK_CAN_DETACH : 0) |
+	       (request->replicas > 0 ? LOCK_CAN_REPLICATE : 0) |
+	       (request->settle_named && request->settle_ms > 0 ? LOCK_CAN_SETTLE : 0);
 }
 
+/* What users call an ability. */
 static const char *name_ability(const struct lock_request *request, unsigned ability)
 {
-	switch (ability) {
-	case LOCK_CAN_SHARE:
-		return "--shared";
-	case LOCK_CAN_PERMITS:
-		return "--permits";
-	case LOCK_CAN_PRIORITY:
-		return "--priority";
-	case LOCK_CAN_RECORD:
-		return request->once ? "--once" : "--cooldown";
-	case LOCK_CAN_KEEP:
-		return "--at-least";
-	case LOCK_CAN_DETACH:
-		return "a lock by token";
-	case LOCK_CAN_JOIN:
-		return "--also";
-	case LOCK_CAN_REPLICATE:
-		return "--wait-replicas";
-	case LOCK_CAN_SETTLE:
-		return "--settle";
-	default:
-		return "--force";
-	}
+	static const struct {
+		unsigned ability;
+		const char *name;
+	} names[] = {{LOCK_CAN_SHARE, "--shared"}, {LOCK_CAN_PERMITS, "--permits"},
+		{LOCK_CAN_PRIORITY, "--priority"}, {LOCK_CAN_RECORD, "--once"},
+		{LOCK_CAN_KEEP, "--at-least"}, {LOCK_CAN_DETACH, "a lock by token"},
+		{LOCK_CAN_JOIN, "--also"}, {LOCK_CAN_REPLICATE, "--wait-replicas"},
+		{LOCK_CAN_SETTLE, "--settle"}, {0, "--force"}};
+	size_t i = 0;
+
+	if (ability == LOCK_CAN_RECORD && !request->once)
+		return "--cooldown";
+	while (names[i].ability != 0 && names[i].ability != ability)
+		i++;
+	return names[i].name;
 }
 
 static bool refuse(const struct lock_service *service, const struct lock_request *request,
@@ -78,13 +57,10 @@ static bool refuse(const struct lock_service *service, const struct lock_request
 bool lock_service_can(const struct server *server, const struct lock_request *request,
 	unsigned abilities, struct failure *failure)
 {
-	const struct lock_service *service = server->service;
+	unsigned missing = (abilities | needed(request)) & ~server->service->can;
 
-	for (unsigned ability = 1; ability <= LOCK_CAN_FORCE; ability <<= 1)
-		if (((abilities & ability) || is_needed(request, ability)) &&
-			!(service->can & ability))
-			return refuse(service, request, ability, failure);
-	return true;
+	/* The first of them is said. */
+	return missing == 0 || refuse(server->service, request, missing & -missing, failure);
 }
 
 struct lock *lock_open(
@@ -95,14 +71,19 @@ struct lock *lock_open(
 	return server->service->open(server, request, failure);
 }
 
+bool lock_check_server(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	return services_serve(server, failure) &&
+	       server->service->check(server, request, take, context, failure);
+}
+
 void lock_close(struct lock *lock)
 {
 	free(lock->answered);
 	lock->service->close(lock);
 }
-
-/* --- Taking ------------------------------------------------------------------------------------
- */
 
 /* Without overlap: the answer is there at once, and waits for lock_answer. */
 static enum lock_result take(struct lock *lock, struct deadline deadline, struct failure *failure)
@@ -191,9 +172,6 @@ void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	lock->service->renew(lock, deadline, answer);
 }
 
-/* --- Giving back -------------------------------------------------------------------------------
- */
-
 void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
@@ -239,9 +217,6 @@ enum lock_result lock_verify(struct lock *lock, struct deadline deadline)
 {
 	return lock->service->overlap->verify(lock, deadline);
 }
-
-/* --- The rest ----------------------------------------------------------------------------------
- */
 
 void lock_leave(struct lock *lock)
 {

@@ -7,9 +7,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/failure.h"

@@ -1,8 +1,6 @@
 /* Whether a server is fit to hold locks: what `dlock check` asks. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/failure.h"
 
 struct lock_request;

@@ -1,9 +1,7 @@
 /* Which locks a server has, and what holds and waits for them; kept as copies of our own. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "lock/lock.h"
 #include "lock/owner.h"

@@ -38,10 +38,9 @@ static bool begins_with_companion_word(const char *text)
 
 bool name_is_companion(const char *name)
 {
-	for (const char *tag = strstr(name, "}:"); tag != NULL; tag = strstr(tag + 2, "}:")) {
+	for (const char *tag = strstr(name, "}:"); tag != NULL; tag = strstr(tag + 2, "}:"))
 		if (begins_with_companion_word(tag + 2))
 			return true;
-	}
 	return false;
 }
 
@@ -81,4 +80,9 @@ const char *name_prefix_fault(const char *prefix)
 		open = close;
 	}
 	return characters_fault(prefix);
+}
+
+bool name_is_glob(const char *text)
+{
+	return strpbrk(text, "*?[") != NULL;
 }

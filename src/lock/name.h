@@ -25,3 +25,6 @@ const char *name_id_fault(const char *id);
 /* NULL when the prefix is fine: at most 128 bytes, UTF-8, no control character, and '{' only as
  * part of a whole, non-empty hash tag (else the companions would miss the lock's slot). */
 const char *name_prefix_fault(const char *prefix);
+
+/* Whether what status is asked for is a GLOB rather than a NAME. */
+bool name_is_glob(const char *text);

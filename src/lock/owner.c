@@ -1,7 +1,6 @@
 #include "lock/owner.h"
 
 #include <bsd/string.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -139,11 +138,10 @@ static void take(
 		{"label", owner->label, sizeof(owner->label)},
 	};
 
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (strlen(texts[i].key) == key_length &&
 			memcmp(texts[i].key, key, key_length) == 0)
 			set(texts[i].to, texts[i].size, value, length);
-	}
 	if (key_length == 3 && memcmp(key, "pid", 3) == 0)
 		owner->pid = (pid_t)strtol(value, NULL, 10);
 	if (key_length == 5 && memcmp(key, "start", 5) == 0)

@@ -2,8 +2,6 @@
  * and given to others. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "lock/lock.h"
 
 struct failure;

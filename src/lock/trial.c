@@ -1,7 +1,5 @@
 #include "lock/trial.h"
 
-#include <stddef.h>
-
 #include "lock/lock.h"
 #include "lock/lock_list.h"
 
@@ -16,9 +14,7 @@ struct trial {
 
 static struct deadline limit(const struct trial *trial)
 {
-	return (struct deadline){.until = clock_after(clock_now(), trial->patience),
-		.cancel_fd = -1,
-		.least = DEADLINE_LEAST};
+	return deadline_alone(clock_after(clock_now(), trial->patience));
 }
 
 static bool expect(struct trial *trial, enum lock_result wanted)

@@ -5,8 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/clock.h"
 #include "base/failure.h"
 

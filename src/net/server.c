@@ -105,10 +105,9 @@ static bool read_name(const struct server_reading *reading, char *text, char **h
 		return server_fault(reading, "no host");
 	if (strlen(text) > HOST_MOST)
 		return server_fault(reading, "a host of more than 253 bytes");
-	for (const char *byte = text; *byte != '\0'; byte++) {
+	for (const char *byte = text; *byte != '\0'; byte++)
 		if (!isalnum((unsigned char)*byte) && strchr("-._", *byte) == NULL)
 			return server_fault(reading, "a host with characters that no host has");
-	}
 	return server_keep(reading, text, host);
 }
 
@@ -230,10 +229,9 @@ bool server_read_query(
 	char *rest = reading->url.query;
 	char *parameter;
 
-	while ((parameter = strsep(&rest, "&")) != NULL) {
+	while ((parameter = strsep(&rest, "&")) != NULL)
 		if (!read_parameter(reading, parameter, own))
 			return false;
-	}
 	return !server->key || server->cert || server_fault(reading, "a key= without cert=");
 }
 

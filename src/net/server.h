@@ -6,9 +6,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "net/url.h"
 
 struct failure;

@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 

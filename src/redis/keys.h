@@ -1,7 +1,6 @@
 /* The names of a lock's keys: all in one hash slot, all under the prefix. Pure. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "lock/name.h"

@@ -71,10 +71,9 @@ void check_report_free(struct check_report *findings)
 
 const struct lock_finding *check_report_worst(const struct check_report *findings)
 {
-	for (size_t i = 0; i < findings->count; i++) {
+	for (size_t i = 0; i < findings->count; i++)
 		if (findings->list[i].code != EXIT_DONE && findings->list[i].code != EXIT_BUSY)
 			return &findings->list[i];
-	}
 	return NULL;
 }
 
@@ -84,19 +83,17 @@ enum exit_code check_report_code(const struct check_report *findings)
 
 	if (worst != NULL)
 		return worst->code;
-	for (size_t i = 0; i < findings->count; i++) {
+	for (size_t i = 0; i < findings->count; i++)
 		if (findings->list[i].verdict != LOCK_FIT)
 			return EXIT_BUSY;
-	}
 	return EXIT_DONE;
 }
 
 static bool has_several(const struct check_report *findings)
 {
-	for (size_t i = 1; i < findings->count; i++) {
+	for (size_t i = 1; i < findings->count; i++)
 		if (strcmp(findings->list[i].server, findings->list[0].server) != 0)
 			return true;
-	}
 	return false;
 }
 

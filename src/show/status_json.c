@@ -1,6 +1,5 @@
 #include "show/status_json.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +19,16 @@ const char *status_json_mode(const struct lock_view *view, enum lock_mode mode)
 	return view != NULL && view->foreign ? "foreign" : words[mode];
 }
 
-static json_t *clean_string(const char *text)
+json_t *status_json_text(const char *text)
 {
-	char *copy = strdup(text);
-	json_t *string = copy == NULL ? NULL : json_string(utf8_clean(copy));
+	char *copy = text ? strdup(text) : NULL;
+	json_t *string = copy ? json_string(utf8_clean(copy)) : text ? NULL : json_null();
 
 	free(copy);
 	return string;
 }
 
-static json_t *known_number(int64_t number, bool known)
+json_t *status_json_number(int64_t number, bool known)
 {
 	return known ? json_integer(number) : json_null();
 }
@@ -52,20 +51,21 @@ static json_t *moment(int64_t us)
 static json_t *holder_object(const struct lock_view_owner *holder)
 {
 	return json_pack("{s:o, s:I, s:o, s:o, s:o, s:I, s:o, s:b}", "host",
-		clean_string(holder->owner.host), "pid", (json_int_t)holder->owner.pid, "user",
-		clean_string(holder->owner.user), "label", clean_string(holder->owner.label),
-		"since", moment(holder->since_us), "held_ms", (json_int_t)holder->ms, "ttl_ms",
-		known_number(holder->ttl_ms, holder->ttl_ms >= 0), "detached",
+		status_json_text(holder->owner.host), "pid", (json_int_t)holder->owner.pid, "user",
+		status_json_text(holder->owner.user), "label",
+		status_json_text(holder->owner.label), "since", moment(holder->since_us), "held_ms",
+		(json_int_t)holder->ms, "ttl_ms",
+		status_json_number(holder->ttl_ms, holder->ttl_ms >= 0), "detached",
 		(int)holder->detached);
 }
 
 static json_t *waiter_object(const struct lock_view_owner *waiter)
 {
 	return json_pack("{s:o, s:I, s:o, s:o, s:i, s:s, s:I}", "host",
-		clean_string(waiter->owner.host), "pid", (json_int_t)waiter->owner.pid, "user",
-		clean_string(waiter->owner.user), "label", clean_string(waiter->owner.label),
-		"priority", waiter->priority, "mode", status_json_mode(NULL, waiter->mode),
-		"waited_ms", (json_int_t)waiter->ms);
+		status_json_text(waiter->owner.host), "pid", (json_int_t)waiter->owner.pid, "user",
+		status_json_text(waiter->owner.user), "label",
+		status_json_text(waiter->owner.label), "priority", waiter->priority, "mode",
+		status_json_mode(NULL, waiter->mode), "waited_ms", (json_int_t)waiter->ms);
 }
 
 /* An array of what make() makes of each; NULL when memory is short. */
@@ -86,10 +86,10 @@ static json_t *party_array(const struct lock_view_owner *owners, size_t count,
 static json_t *view_object(const struct lock_view *view)
 {
 	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o}", "name",
-		clean_string(view->name), "key", clean_string(view->key), "mode",
+		status_json_text(view->name), "key", status_json_text(view->key), "mode",
 		status_json_mode(view, view->mode), "fence",
-		known_number((int64_t)view->fence, view->fence != 0), "ttl_ms",
-		known_number(view->ttl_ms, view->ttl_ms >= 0), "holders",
+		status_json_number((int64_t)view->fence, view->fence != 0), "ttl_ms",
+		status_json_number(view->ttl_ms, view->ttl_ms >= 0), "holders",
 		party_array(view->holders, view->holder_count, holder_object), "waiting",
 		(json_int_t)view->waiter_count, "waiters",
 		party_array(view->waiters, view->waiter_count, waiter_object));

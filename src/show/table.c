@@ -2,7 +2,6 @@
 
 #include <bsd/string.h>
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/duration.h"

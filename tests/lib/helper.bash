@@ -19,6 +19,12 @@ load ../lib/rights
 # ---- A file's server and programs ----------------------------------------------------------------
 
 file_begin() {
+	programs_begin
+	server_begin "$SERVER"
+}
+
+# Without the server: for a file that has servers of another kind.
+programs_begin() {
 	export BATS_TEST_TIMEOUT=$((150 * TEST_PATIENCE))
 	export BIN=$BATS_FILE_TMPDIR/bin SERVER=$BATS_FILE_TMPDIR/server
 	local program tool
@@ -43,7 +49,6 @@ file_begin() {
 	ln -s "$(realpath "$BATS_TEST_DIRNAME/../programs/in_mounts")" "$BIN/in_mounts"
 	loading_dlock
 	sanitizers_begin
-	server_begin "$SERVER"
 }
 
 # For a dlock that was built with sanitizers: a finding fails the test (test_end) even where nobody
@@ -143,20 +148,25 @@ cli() { timeout 60 redis-cli -s "$SERVER/socket" "$@"; }
 # ---- Before and after each test ------------------------------------------------------------------
 
 test_begin() {
+	environment_begin
+	export DLOCK_SERVER=unix://$SERVER/socket
+	[[ -e $SERVER/pid ]] || server_again "$SERVER"
+	cli FLUSHALL >/dev/null
+	cli CONFIG RESETSTAT >/dev/null
+}
+
+# The same for any server.
+environment_begin() {
 	unset "${!DLOCK_@}" DLOCK REDISCLI_AUTH MAKEFLAGS POSIXLY_CORRECT
 	export HOME=$BATS_TEST_TMPDIR XDG_CONFIG_HOME=$BATS_TEST_TMPDIR/config
 	export USER=tester LOGNAME=tester SHELL=/bin/sh LC_ALL=C.UTF-8 TZ=UTC TERM=dumb
 	export PATH=$BIN:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-	export DLOCK_SERVER=unix://$SERVER/socket
 	export TEST_MARK=$BATS_TEST_TMPDIR
 	ulimit -S -c 0
 	cd "$BATS_TEST_TMPDIR"
 	# Servers start all the time here, and nobody is to wait for that: settle.bats has what happens else.
 	mkdir -p "$XDG_CONFIG_HOME"
 	echo 'settle = 0' >"$XDG_CONFIG_HOME/dlock.conf"
-	[[ -e $SERVER/pid ]] || server_again "$SERVER"
-	cli FLUSHALL >/dev/null
-	cli CONFIG RESETSTAT >/dev/null
 }
 
 # For a test with `ulimit -f`: ThreadSanitizer writes a file at every start, and would end by the signal.
@@ -167,11 +177,23 @@ skip_where_files_must_grow() {
 # What a test leaves is a finding even where its own checks passed.
 test_end() {
 	local failed=0
+	environment_end only_memory_is_left || failed=1
+	if [[ -e $SERVER/pid ]] && is_gone "$(server_pid)"; then
+		rm -f "$SERVER/pid"
+	elif [[ -e $SERVER/pid ]]; then
+		kill -CONT "$(server_pid)"
+	fi
+	return $failed
+}
+
+# environment_end CONDITION...: the same for any server, on which nothing is left if CONDITION is so.
+environment_end() {
+	local failed=0
 	if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
 		evidence
 	else
 		wait_until nothing_runs || failed=1
-		wait_until only_memory_is_left || failed=1
+		wait_until "$@" || failed=1
 	fi
 	no_findings_left || failed=1
 	local pid dir
@@ -189,11 +211,6 @@ test_end() {
 	for pid in $(marked_pids); do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
-	if [[ -e $SERVER/pid ]] && is_gone "$(server_pid)"; then
-		rm -f "$SERVER/pid"
-	elif [[ -e $SERVER/pid ]]; then
-		kill -CONT "$(server_pid)"
-	fi
 	return $failed
 }
 
@@ -227,6 +244,7 @@ only_memory_is_left() {
 }
 
 keys_left() {
+	[[ -e $SERVER/pid ]] || return 0
 	is_gone "$(server_pid)" && return
 	local db
 	for db in $(cli INFO keyspace | sed -n 's/^db\([0-9]*\):.*/\1/p'); do

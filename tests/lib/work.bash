@@ -2,10 +2,11 @@
 # `load ../lib/helper`, then `load ../lib/work`, and write_work in setup.
 
 # ./work NAME: a command that runs until ./NAME.go is there, and says in ./spans when it began and ended;
-# one that is killed was last seen alive when ./NAME.alive was touched.
+# one that is killed was last seen alive when ./NAME.alive was touched. Its pid is in ./NAME.pid.
 write_work() {
 	cat >work <<-'END'
 		#!/bin/bash
+		echo $$ >"$1.pid"
 		echo "$EPOCHREALTIME begin $1" >>spans
 		while [[ ! -e $1.go ]]; do
 			: >"$1.alive"

@@ -84,7 +84,7 @@ running() {
 }
 
 @test "nobody renews it: it ends with its TTL, and the next in the queue gets it then" {
-	take one -t $TEST_PATIENCE x
+	take one -t $((3 * TEST_PATIENCE)) x
 	enqueue a
 	finish_all a
 	assert_file order a

@@ -576,6 +576,18 @@ released() {
 	in_each_shell released
 }
 
+@test "dlock release as a script's last command, which its shell becomes: it ends the lock, with 0" {
+	local shell
+	for shell in bash dash; do
+		try $shell -c 'dlock hold -n x || exit 9; echo held; dlock release x'
+		expect 0 held
+		try $shell -c '(dlock hold -n x || exit 9; echo held; dlock release x) || exit'
+		expect 0 held
+		try dlock -n x true
+		expect 0
+	done
+}
+
 @test "dlock release returns no sooner than the lock is free" {
 	write script.sh <<-'END'
 		for i in 1 2 3 4 5 6 7 8 9 10; do

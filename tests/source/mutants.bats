@@ -134,6 +134,10 @@ all_caught() {
 	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
 }
 
+@test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
+	all_caught ability-dropped refusal-left-out fence-repeats
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/../mutants/*; do

@@ -2,28 +2,13 @@
 #include "redis/check/probe.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/duration.h"
+#include "base/number.h"
 
 #define CLOCK_MOST (INT64_C(1) << 32) /* seconds: what a server says may be anything */
 #define TRIPS      10
 #define SLOWEST    (250 * NANOS_PER_MS) /* SIGKILL comes that long before the lock may be granted */
-
-static int64_t wall_clock_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
-}
-
-static int compare(const void *one, const void *other)
-{
-	nanos a = *(const nanos *)one, b = *(const nanos *)other;
-
-	return (a > b) - (a < b);
-}
 
 static int64_t read_number(const char *text, int64_t most)
 {
@@ -41,7 +26,7 @@ static bool travel(struct probe *probe, nanos trips[static TRIPS], struct failur
 	nanos shortest = NANOS_NEVER;
 
 	for (size_t i = 0; i < TRIPS; i++) {
-		int64_t before = wall_clock_us();
+		int64_t before = clock_wall_us();
 		nanos started = clock_now();
 		struct reply *reply;
 		const char *seconds, *micros;
@@ -60,7 +45,7 @@ static bool travel(struct probe *probe, nanos trips[static TRIPS], struct failur
 		}
 		reply_free(reply);
 	}
-	qsort(trips, TRIPS, sizeof(*trips), compare);
+	qsort(trips, TRIPS, sizeof(*trips), number_compare);
 	return true;
 }
 

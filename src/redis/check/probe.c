@@ -77,11 +77,7 @@ static bool append(struct probe *probe, const struct probe_command *commands, si
 bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
 	struct reply **replies, struct failure *failure)
 {
-	struct deadline deadline = {
-		.until = clock_after(clock_now(), PROBE_LIMIT),
-		.cancel_fd = -1,
-		.least = DEADLINE_LEAST,
-	};
+	struct deadline deadline = deadline_alone(clock_after(clock_now(), PROBE_LIMIT));
 	enum io_result io;
 
 	failure->code = EXIT_DONE;

@@ -1,8 +1,6 @@
 /* One server that `dlock check` looks at: asking it, and telling what is found. */
 #pragma once
 
-#include <stdint.h>
-
 #include "lock/lock.h"
 #include "lock/lock_check.h"
 #include "redis/check/server_info.h"

@@ -112,12 +112,11 @@ static void judge_majority(struct probe *whole, const struct probe *visits, size
 	size_t fit = 0;
 	enum exit_code code = EXIT_DONE;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (visits[i].code == EXIT_DONE)
 			fit++;
 		else if (code == EXIT_DONE)
 			code = visits[i].code;
-	}
 	if (fit <= count / 2)
 		probe_report(whole, "majority", LOCK_UNFIT, code, "mend those that failed",
 			"%zu of %zu servers are fit: too few to take a lock", fit, count);

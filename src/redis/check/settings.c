@@ -15,6 +15,10 @@
 #define NEARLY_FULL 90                           /* percent */
 #define UPTIME_MOST (INT64_C(100) * 366 * 86400) /* seconds */
 
+#define FIT(subject, ...) probe_report(probe, subject, LOCK_FIT, EXIT_DONE, NULL, __VA_ARGS__)
+#define DOUBT(subject, advice, ...)                                                                \
+	probe_report(probe, subject, LOCK_DOUBTFUL, EXIT_DONE, advice, __VA_ARGS__)
+
 static bool is(const struct probe *probe, const char *key, const char *wanted)
 {
 	char value[SERVER_INFO_SIZE];
@@ -29,12 +33,12 @@ static void judge_version(struct probe *probe)
 	bool old;
 
 	if (!server_info_find(&probe->info, "redis_version", redis)) {
-		probe_report(probe, "version", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+		DOUBT("version", NULL, "not known");
 		return;
 	}
 	old = strtol(redis, NULL, 10) < OLDEST;
 	if (server_info_find(&probe->info, "valkey_version", valkey))
-		probe_report(probe, "version", LOCK_FIT, EXIT_DONE, NULL, "Valkey %s", valkey);
+		FIT("version", "Valkey %s", valkey);
 	else
 		probe_report(probe, "version", old ? LOCK_UNFIT : LOCK_FIT, EXIT_UNREACHABLE,
 			old ? "Redis 5 or later, or Valkey" : NULL, "Redis %s", redis);
@@ -61,12 +65,11 @@ static bool judge_role(struct probe *probe)
 		return false;
 	}
 	if (is(probe, "cluster_enabled", "1"))
-		probe_report(probe, "role", LOCK_FIT, EXIT_DONE, NULL,
-			"a node of a Cluster; the others want looking at as well");
+		FIT("role", "a node of a Cluster; the others want looking at as well");
 	else if (is(probe, "role", "master"))
-		probe_report(probe, "role", LOCK_FIT, EXIT_DONE, NULL, "a master");
+		FIT("role", "a master");
 	else
-		probe_report(probe, "role", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+		DOUBT("role", NULL, "not known");
 	return true;
 }
 
@@ -128,18 +131,15 @@ static void judge_persistence(struct probe *probe)
 		"always",
 		ttl);
 	if (!losses)
-		probe_report(probe, "persistence", LOCK_FIT, EXIT_DONE, NULL,
-			"appendfsync always: a restart loses nothing");
+		FIT("persistence", "appendfsync always: a restart loses nothing");
 	else if (is_settled(probe))
-		probe_report(probe, "persistence", LOCK_FIT, EXIT_DONE, NULL,
-			"%s; --settle keeps newcomers off meanwhile", losses);
+		FIT("persistence", "%s; --settle keeps newcomers off meanwhile", losses);
 	else {
 		describe_return(probe, losses, found);
-		probe_report(probe, "persistence", LOCK_DOUBTFUL, EXIT_DONE, advice, "%s", found);
+		DOUBT("persistence", advice, "%s", found);
 	}
 	if (is(probe, "rdb_last_bgsave_status", "err") || is(probe, "aof_last_write_status", "err"))
-		probe_report(probe, "disk", LOCK_DOUBTFUL, EXIT_DONE,
-			"see its log: it may refuse all writes until it can save again",
+		DOUBT("disk", "see its log: it may refuse all writes until it can save again",
 			"its last attempt to save failed");
 }
 
@@ -152,7 +152,7 @@ static void judge_uptime(struct probe *probe)
 	if (seconds > UPTIME_MOST)
 		seconds = UPTIME_MOST;
 	if (seconds < 0)
-		probe_report(probe, "uptime", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+		DOUBT("uptime", NULL, "not known");
 	else
 		probe_report(probe, "uptime", early ? LOCK_DOUBTFUL : LOCK_FIT, EXIT_DONE,
 			early ? "wait for a TTL, or --settle for one: it may have forgotten locks "
@@ -169,22 +169,20 @@ static void judge_memory(struct probe *probe)
 	const char *advice = "maxmemory-policy noeviction, or a server of its own for locks";
 
 	if (!server_info_find(&probe->info, "maxmemory_policy", policy) || most < 0)
-		probe_report(probe, "memory", LOCK_DOUBTFUL, EXIT_DONE, advice, "policy not known");
+		DOUBT("memory", advice, "policy not known");
 	else if (strcmp(policy, "noeviction") != 0 && most > 0)
 		probe_report(probe, "memory", LOCK_UNFIT, EXIT_UNREACHABLE, advice,
 			"maxmemory-policy %s: locks, which have an expiry, are evicted when memory "
 			"is short",
 			policy);
 	else if (strcmp(policy, "noeviction") != 0)
-		probe_report(probe, "memory", LOCK_DOUBTFUL, EXIT_DONE, advice,
-			"maxmemory-policy %s would evict locks, were maxmemory set", policy);
+		DOUBT("memory", advice, "maxmemory-policy %s would evict locks, were maxmemory set",
+			policy);
 	else if (most > 0 && used > most / 100 * NEARLY_FULL)
-		probe_report(probe, "memory", LOCK_DOUBTFUL, EXIT_DONE,
-			"more maxmemory, or fewer keys: once it is full it takes no locks",
+		DOUBT("memory", "more maxmemory, or fewer keys: once it is full it takes no locks",
 			"%" PRId64 "%% of maxmemory in use", used / (most / 100 + 1));
 	else
-		probe_report(probe, "memory", LOCK_FIT, EXIT_DONE, NULL,
-			"maxmemory-policy noeviction: nothing is evicted");
+		FIT("memory", "maxmemory-policy noeviction: nothing is evicted");
 }
 
 static void judge_replicas(struct probe *probe)
@@ -193,15 +191,13 @@ static void judge_replicas(struct probe *probe)
 	int64_t least = server_info_number(&probe->info, "config.min-replicas-to-write");
 
 	if (replicas < 0)
-		probe_report(probe, "replicas", LOCK_DOUBTFUL, EXIT_DONE, NULL, "not known");
+		DOUBT("replicas", NULL, "not known");
 	else if (replicas == 0)
-		probe_report(probe, "replicas", LOCK_FIT, EXIT_DONE, NULL,
-			"none, so there is no failover that could lose a lock");
+		FIT("replicas", "none, so there is no failover that could lose a lock");
 	else if (least > 0)
-		probe_report(probe, "replicas", LOCK_FIT, EXIT_DONE, NULL,
-			"%" PRId64 ", min-replicas-to-write %" PRId64, replicas, least);
+		FIT("replicas", "%" PRId64 ", min-replicas-to-write %" PRId64, replicas, least);
 	else
-		probe_report(probe, "replicas", LOCK_DOUBTFUL, EXIT_DONE,
+		DOUBT("replicas",
 			"--wait-replicas 1 and min-replicas-to-write 1, or a quorum of independent "
 			"servers",
 			"%" PRId64 ": a failover loses the grants that none of them has yet",
@@ -246,7 +242,7 @@ bool settings_check(struct probe *probe)
 		return false;
 	}
 	if (!probe->info.text) {
-		probe_report(probe, "info", LOCK_DOUBTFUL, EXIT_DONE, "let the user call INFO",
+		DOUBT("info", "let the user call INFO",
 			"the server says nothing of itself: INFO is refused");
 		return true;
 	}

@@ -1,6 +1,5 @@
 #include "redis/link/cluster_masters.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +15,9 @@
 
 static bool is_listed(const struct place *places, size_t count, const struct place *place)
 {
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (places[i].port == place->port && strcmp(places[i].host, place->host) == 0)
 			return true;
-	}
 	return false;
 }
 

@@ -1,6 +1,5 @@
 #include "redis/link/connection.h"
 
-#include <bsd/stdlib.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>

@@ -7,6 +7,18 @@
 
 #define NONSENSE "gave an answer that makes no sense here"
 
+/* A kind and the exit code that goes with it. */
+#define REFUSED    ERROR_REPLY_FINAL, EXIT_REFUSED
+#define UNUSABLE   ERROR_REPLY_FINAL, EXIT_UNREACHABLE
+#define MISTAKEN   ERROR_REPLY_FINAL, EXIT_USAGE
+#define LATER      ERROR_REPLY_AGAIN, EXIT_UNREACHABLE
+#define MOVED_AWAY ERROR_REPLY_MOVED_AWAY, EXIT_UNREACHABLE
+#define REDIRECT   ERROR_REPLY_REDIRECT, EXIT_UNREACHABLE
+#define MOVING     ERROR_REPLY_MOVING, EXIT_UNREACHABLE
+#define NO_RIGHT   ERROR_REPLY_NO_RIGHT, EXIT_REFUSED
+#define NO_KEYS    "does not give this user all keys under the prefix (~PREFIX*)"
+#define NO_COMMAND "does not let this user run a command that the lock's scripts call"
+
 /* The first that fits counts. */
 static const struct form {
 	const char *begins; /* "": anything */
@@ -19,61 +31,41 @@ static const struct form {
 	{"WRONGTYPE", NULL, ERROR_REPLY_WRONG_TYPE, EXIT_PROTOCOL,
 		"has a key of another type there"},
 
-	{"NOAUTH", NULL, ERROR_REPLY_FINAL, EXIT_REFUSED, "asks for a password"},
+	{"NOAUTH", NULL, REFUSED, "asks for a password"},
 	/* More than ten arguments before AUTH are not even read: Redis 6.2.7. */
-	{"ERR", "unauthenticated", ERROR_REPLY_FINAL, EXIT_REFUSED, "asks for a password"},
-	{"WRONGPASS", NULL, ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"does not accept this user name and password"},
-	{"ERR", "invalid password", ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"does not accept this password"},
-	{"ERR", "without any password", ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"has no password set, but one was given"},
-	{"ERR", "no password is set", ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"has no password set, but one was given"},
-	{"NOPERM", "to access", ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"does not give this user all keys under the prefix (~PREFIX*)"},
-	{"NOPERM", NULL, ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"does not give this user the rights that a lock takes"},
-	{"", "can't run this command", ERROR_REPLY_NO_RIGHT, EXIT_REFUSED,
-		"does not let this user run a command that the lock's scripts call"},
-	{"", "no permissions to run", ERROR_REPLY_NO_RIGHT, EXIT_REFUSED,
-		"does not let this user run a command that the lock's scripts call"},
-	{"", "can't access at least one of the keys", ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"does not give this user all keys under the prefix (~PREFIX*)"},
-	{"", "o permissions to access", ERROR_REPLY_FINAL, EXIT_REFUSED,
-		"does not give this user all keys under the prefix (~PREFIX*)"},
-	{"DENIED", NULL, ERROR_REPLY_FINAL, EXIT_REFUSED, "takes no connections from other hosts"},
+	{"ERR", "unauthenticated", REFUSED, "asks for a password"},
+	{"WRONGPASS", NULL, REFUSED, "does not accept this user name and password"},
+	{"ERR", "invalid password", REFUSED, "does not accept this password"},
+	{"ERR", "without any password", REFUSED, "has no password set, but one was given"},
+	{"ERR", "no password is set", REFUSED, "has no password set, but one was given"},
+	{"NOPERM", "to access", REFUSED, NO_KEYS},
+	{"NOPERM", NULL, REFUSED, "does not give this user the rights that a lock takes"},
+	{"", "can't run this command", NO_RIGHT, NO_COMMAND},
+	{"", "no permissions to run", NO_RIGHT, NO_COMMAND},
+	{"", "can't access at least one of the keys", REFUSED, NO_KEYS},
+	{"", "o permissions to access", REFUSED, NO_KEYS},
+	{"DENIED", NULL, REFUSED, "takes no connections from other hosts"},
 
-	{"LOADING", NULL, ERROR_REPLY_AGAIN, EXIT_UNREACHABLE, "is still loading its data"},
-	{"BUSY", NULL, ERROR_REPLY_AGAIN, EXIT_UNREACHABLE,
-		"is busy with a script that does not end"},
-	{"MOVED", NULL, ERROR_REPLY_REDIRECT, EXIT_UNREACHABLE,
-		"is not the node that has this lock"},
-	{"ASK", NULL, ERROR_REPLY_REDIRECT, EXIT_UNREACHABLE, "is not the node that has this lock"},
-	{"TRYAGAIN", NULL, ERROR_REPLY_MOVING, EXIT_UNREACHABLE, "is moving the lock's keys"},
-	{"", "access a non local key", ERROR_REPLY_MOVING, EXIT_UNREACHABLE,
-		"is moving the lock's keys"},
-	{"CLUSTERDOWN", NULL, ERROR_REPLY_AGAIN, EXIT_UNREACHABLE,
-		"belongs to a cluster that is down"},
-	{"MASTERDOWN", NULL, ERROR_REPLY_MOVED_AWAY, EXIT_UNREACHABLE,
-		"is a replica without its master"},
-	{"ERR", "WAIT cannot be used", ERROR_REPLY_MOVED_AWAY, EXIT_UNREACHABLE,
-		"is a replica that can be written to"},
-	{"READONLY", NULL, ERROR_REPLY_MOVED_AWAY, EXIT_UNREACHABLE, "is a read-only replica"},
-	{"UNBLOCKED", NULL, ERROR_REPLY_MOVED_AWAY, EXIT_UNREACHABLE, "has changed its role"},
+	{"LOADING", NULL, LATER, "is still loading its data"},
+	{"BUSY", NULL, LATER, "is busy with a script that does not end"},
+	{"MOVED", NULL, REDIRECT, "is not the node that has this lock"},
+	{"ASK", NULL, REDIRECT, "is not the node that has this lock"},
+	{"TRYAGAIN", NULL, MOVING, "is moving the lock's keys"},
+	{"", "access a non local key", MOVING, "is moving the lock's keys"},
+	{"CLUSTERDOWN", NULL, LATER, "belongs to a cluster that is down"},
+	{"MASTERDOWN", NULL, MOVED_AWAY, "is a replica without its master"},
+	{"ERR", "WAIT cannot be used", MOVED_AWAY, "is a replica that can be written to"},
+	{"READONLY", NULL, MOVED_AWAY, "is a read-only replica"},
+	{"UNBLOCKED", NULL, MOVED_AWAY, "has changed its role"},
 
-	{"OOM", NULL, ERROR_REPLY_FINAL, EXIT_UNREACHABLE, "is out of memory and takes no writes"},
-	{"MISCONF", NULL, ERROR_REPLY_FINAL, EXIT_UNREACHABLE,
-		"cannot save its data and takes no writes"},
-	{"NOREPLICAS", NULL, ERROR_REPLY_FINAL, EXIT_UNREACHABLE,
-		"has too few replicas and takes no writes"},
-	{"ERR", "max number of clients", ERROR_REPLY_FINAL, EXIT_UNREACHABLE,
-		"takes no more connections"},
+	{"OOM", NULL, UNUSABLE, "is out of memory and takes no writes"},
+	{"MISCONF", NULL, UNUSABLE, "cannot save its data and takes no writes"},
+	{"NOREPLICAS", NULL, UNUSABLE, "has too few replicas and takes no writes"},
+	{"ERR", "max number of clients", UNUSABLE, "takes no more connections"},
 
-	{"ERR", "DB index", ERROR_REPLY_FINAL, EXIT_USAGE, "has no such database"},
-	{"ERR", "SELECT is not allowed", ERROR_REPLY_FINAL, EXIT_USAGE,
-		"is a cluster, which has one database"},
-	{"CROSSSLOT", NULL, ERROR_REPLY_FINAL, EXIT_USAGE,
+	{"ERR", "DB index", MISTAKEN, "has no such database"},
+	{"ERR", "SELECT is not allowed", MISTAKEN, "is a cluster, which has one database"},
+	{"CROSSSLOT", NULL, MISTAKEN,
 		"is a cluster, and would keep this lock's keys on several nodes"},
 	{"", NULL, ERROR_REPLY_FINAL, EXIT_PROTOCOL, NONSENSE},
 };

@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/deadline.h"
 #include "base/failure.h"
 #include "net/io_result.h"

@@ -1,8 +1,5 @@
 #include "redis/link/link.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "net/resolve.h"
 #include "net/server.h"
 #include "redis/redis_url.h"

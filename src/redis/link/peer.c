@@ -1,7 +1,6 @@
 #include "redis/link/peer.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "net/resolve.h"
@@ -40,6 +39,9 @@ void peer_close(struct peer *peer)
 	link_close(&peer->link);
 }
 
+/* Sends what was put by, until the socket is full. */
+static void flush(struct peer *peer);
+
 /* One address of several may be wrong, or not served (::1 beside 127.0.0.1). */
 static void begin(struct peer *peer)
 {
@@ -55,7 +57,7 @@ static void begin(struct peer *peer)
 		return;
 	}
 	handshake_begin(&link->handshake, link->connection, &peer->server);
-	peer_flush(peer);
+	flush(peer);
 }
 
 void peer_connect(struct peer *peer)
@@ -111,7 +113,9 @@ bool peer_shakes_hands(const struct peer *peer)
 	       connection_events(connection) == POLLIN;
 }
 
-bool peer_takes_requests(const struct peer *peer)
+/* A connection is there, or under way, that takes requests: with a database, once it is selected.
+ */
+static bool takes_requests(const struct peer *peer)
 {
 	const struct link *link = &peer->link;
 
@@ -120,7 +124,7 @@ bool peer_takes_requests(const struct peer *peer)
 	return peer->server.db == 0 || link->handshake.due == 0;
 }
 
-void peer_flush(struct peer *peer)
+static void flush(struct peer *peer)
 {
 	struct deadline none = {.cancel_fd = -1};
 	enum io_result io = connection_flush(peer->link.connection, none, &peer->failure);
@@ -141,20 +145,20 @@ static bool sent(struct peer *peer, struct peer_due what, bool appended)
 		peer->readable = false;
 	}
 	peer->due[peer->due_count++] = what;
-	peer_flush(peer);
+	flush(peer);
 	return peer->link.connection != NULL && peer->due_count > 0;
 }
 
 bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool in_full)
 {
-	if (!peer_takes_requests(peer))
+	if (!takes_requests(peer))
 		return false;
 	return sent(peer, what, call_append(call, peer->link.connection, in_full));
 }
 
 bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count)
 {
-	if (!peer_takes_requests(peer))
+	if (!takes_requests(peer))
 		return false;
 	return sent(peer, what, connection_append_words(peer->link.connection, count, words));
 }
@@ -218,7 +222,7 @@ static void handle_events(struct peer *peer, short events)
 	}
 	pending = connection_is_pending(peer->link.connection);
 	if (pending)
-		peer_flush(peer);
+		flush(peer);
 	if (!peer_is_untouched(peer) && (!pending || (events & ~POLLOUT)))
 		peer->readable = true;
 }

@@ -5,9 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/deadline.h"
 #include "net/server.h"
 #include "redis/link/link.h"
@@ -58,10 +55,6 @@ void peer_drop(struct peer *peer);
 /* Closes it and leaves what comes to another process that has it as well. */
 void peer_forget(struct peer *peer);
 
-/* A connection is there, or under way, that takes requests: with a database, once it is selected.
- */
-bool peer_takes_requests(const struct peer *peer);
-
 /* The greeting was refused, so nothing more is asked over this connection. */
 bool peer_is_refused(const struct peer *peer);
 
@@ -86,9 +79,6 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 
 /* A plain command of two or three words. */
 bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count);
-
-/* Sends what was put by, until the socket is full. */
-void peer_flush(struct peer *peer);
 
 /* The next reply that has come by the last peers_wait, and what it answers; reply_free() with it.
  * False: there is none now, or the peer has just gone down. */

@@ -3,8 +3,6 @@
 #include "redis/link/connection.h"
 
 #include <hiredis/hiredis.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const redisReply *as(const struct reply *reply, int type)
 {

@@ -2,7 +2,6 @@
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
-#include <errno.h>
 #include <string.h>
 
 #include "base/number.h"

@@ -3,8 +3,6 @@
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
-#include <string.h>
-#include <time.h>
 
 #include "base/number.h"
 #include "redis/script/replies.h"
@@ -289,14 +287,6 @@ static bool pause_between(const struct quorum *quorum, int tries, struct deadlin
 	return clock_now() < deadline.until;
 }
 
-static int64_t wall_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct quorum *quorum = (struct quorum *)lock;
@@ -316,7 +306,7 @@ void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 			return;
 		if (tries == TRIES_MOST || !pause_between(quorum, tries, deadline))
 			break;
-		quorum->ticket = quorum->ticket ? quorum->ticket : wall_us();
+		quorum->ticket = quorum->ticket ? quorum->ticket : clock_wall_us();
 		if (!quorum_begin(quorum, &answer->failure)) {
 			answer->result = LOCK_FAILED;
 			return;
@@ -358,6 +348,6 @@ void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 	}
 	/* The child has taken back what it had. */
 	quorum->asked = quorum->child = false;
-	quorum->ticket = quorum->ticket ? quorum->ticket : wall_us();
+	quorum->ticket = quorum->ticket ? quorum->ticket : clock_wall_us();
 	drop_all(quorum);
 }

@@ -68,7 +68,7 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	call_add(call, quorum->who);
 }
 
-/* Behind the token, with terms and tokens of its own: of the lock, and of a place in a queue. */
+/* What follows the token in a release: of the lock, or of a place in a queue. */
 static void add_release(struct quorum *quorum, struct call *call,
 	const struct release_terms *release_terms, uint64_t fence, int64_t since_us, bool lost)
 {

@@ -2,7 +2,6 @@
 #include "redis/script/replies.h"
 
 #include <bsd/string.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

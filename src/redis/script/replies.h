@@ -1,8 +1,6 @@
 /* What the scripts answer, read into what lock.h has for it. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "lock/lock.h"
 #include "redis/script/owner_record.h"
 

@@ -1,7 +1,6 @@
 #include "redis/single/deadlock.h"
 
 #include <bsd/string.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

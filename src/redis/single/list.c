@@ -49,8 +49,7 @@ static bool listing_fail_nonsense(struct listing *listing)
 	return error_reply_nonsense(listing->failure, link_server_name(listing->link));
 }
 
-/* Whether it went well; out of patience is a failure here as well.
- * Out of patience is a failure here as well. */
+/* Whether it went well; out of patience is a failure here as well. */
 static bool listing_done(struct listing *listing, enum io_result io)
 {
 	if (io == IO_CANCELLED)
@@ -64,13 +63,6 @@ static void listing_wait_anew(struct listing *listing)
 	listing->deadline.until = clock_after(clock_now(), listing->span);
 }
 
-/* Which locks there are, in a server or in all nodes of a Cluster. */
-
-static bool is_glob(const char *pattern)
-{
-	return strpbrk(pattern, "*?[") != NULL;
-}
-
 /* Whether a NAME is among those asked for. */
 static bool listing_is_wanted(const struct listing *listing, const char *name)
 {
@@ -78,7 +70,8 @@ static bool listing_is_wanted(const struct listing *listing, const char *name)
 		const char *pattern = listing->query->patterns[i];
 
 		/* A backslash in a NAME is one. */
-		if (is_glob(pattern) ? fnmatch(pattern, name, 0) == 0 : strcmp(pattern, name) == 0)
+		if (name_is_glob(pattern) ? fnmatch(pattern, name, 0) == 0
+					  : strcmp(pattern, name) == 0)
 			return true;
 	}
 	return listing->query->pattern_count == 0;
@@ -215,14 +208,14 @@ static bool listing_find_names(struct listing *listing)
 	bool good = true;
 
 	for (size_t i = 0; i < listing->query->pattern_count; i++)
-		scans = scans || is_glob(listing->query->patterns[i]);
+		scans = scans || name_is_glob(listing->query->patterns[i]);
 	if (scans) {
 		pattern = keys_pattern(listing->query->prefix);
 		good = pattern ? scan_all(listing, pattern) : listing_fail_memory(listing);
 		free(pattern);
 	}
 	for (size_t i = 0; good && i < listing->query->pattern_count; i++) {
-		if (!is_glob(listing->query->patterns[i]))
+		if (!name_is_glob(listing->query->patterns[i]))
 			good = keep_name(listing, listing->query->patterns[i],
 				strlen(listing->query->patterns[i]));
 	}
@@ -343,10 +336,9 @@ static bool handle_failure(const struct listing *listing, const char *name)
 {
 	if (listing->failure->code != EXIT_PROTOCOL)
 		return false;
-	for (size_t i = 0; i < listing->query->pattern_count; i++) {
+	for (size_t i = 0; i < listing->query->pattern_count; i++)
 		if (strcmp(listing->query->patterns[i], name) == 0)
 			return false;
-	}
 	return true;
 }
 

@@ -1,7 +1,6 @@
 /* Giving back, and seeing to it that what was handed on was taken. */
 #include "redis/single/single.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "net/server.h"

@@ -19,10 +19,9 @@ static enum lock_result read_renewal(
 
 	if (single_by_token(&single->request) && replies_read_denial(reply, answer))
 		return LOCK_LOST;
-	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(word, words[i].word) == 0)
 			return words[i].result;
-	}
 	error_reply_nonsense(&answer->failure, link_server_name(&single->link));
 	return LOCK_FAILED;
 }

@@ -1,7 +1,6 @@
 #include "redis/single/single.h"
 
 #include <bsd/string.h>
-#include <string.h>
 
 #include "lock/token.h"
 

@@ -4,8 +4,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/clock.h"
 #include "base/failure.h"
 #include "lock/service.h"
@@ -86,9 +84,6 @@ struct single {
 
 /* How a step ended, for callers of lock.h. Out of patience is a failure where it was not theirs. */
 enum lock_result single_result(enum io_result io, struct deadline deadline);
-
-/* The answer's result and failure. */
-void single_end(struct lock_answer *answer, enum lock_result result);
 
 /* Lets a moment pass before the next try; false when patience ended in it. */
 bool single_pause(struct deadline deadline, enum lock_result *result);

@@ -1,6 +1,5 @@
 #include "redis/single/single.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "redis/link/connection.h"

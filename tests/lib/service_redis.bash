@@ -1,0 +1,37 @@
+# The lock service Redis, for service/conformance.bats: what each service_NAME.bash must offer.
+
+# What a refusal calls it.
+service_word=Redis
+
+service_begin() { server_begin "$SERVER"; }
+service_end() { server_end "$SERVER"; }
+
+# Before each test: it runs, and holds nothing.
+service_reset() {
+	[[ -e $SERVER/pid ]] || service_again
+	cli FLUSHALL >/dev/null
+}
+
+# What is left though nothing holds or waits any longer; what must stay does not count.
+service_left() { keys_left | grep -v '}:once:' || true; }
+
+# What is left of killed processes ends by itself: says so if not, and does not wait for it.
+service_reap() { :; }
+
+service_url() { echo "redis://127.0.0.1:$(<"$SERVER/port")"; }
+service_nowhere() { echo redis://127.0.0.1:1; } # nobody is there
+service_wrong() { printf '%s\n' redis://h:0 redis://h:65536 redis://h/x redis://h?x=1 unix://; }
+
+# The server dies at once, and comes back, perhaps without its data; it says nothing, and goes on.
+service_kill() { server_end "$SERVER"; }
+service_again() { server_again "$SERVER"; }
+service_freeze() { server_stop; }
+service_thaw() { server_continue; }
+service_pids() { server_pid; }
+
+# Takes the lock NAME away, behind its holder's back, for somebody else.
+service_steal() { cli SET "lock:$1" thief PX 60000 >/dev/null; }
+
+# Another client, without dlock: takes the lock NAME and has it until it drops it; false: it is not free.
+service_foreign_take() { [[ $(cli SET "lock:$1" foreign NX PX 60000) == OK ]]; }
+service_foreign_drop() { cli DEL "lock:$1" >/dev/null; }

@@ -1,0 +1,1003 @@
+# What every lock service must do. Each service is a link to this file, conformance_NAME.bats, with what is
+# its own in lib/service_NAME.bash and its column in lib/service_table. A test's name begins with its row.
+#
+#   ./check --service=NAME tests/service
+#
+# When a lock was had is said by the commands that had it, by one host's clock; the service is not asked.
+
+load ../lib/helper
+load ../lib/work
+load ../lib/conformance
+
+# --- Exclusion ---
+
+@test "exclusive: ten contenders of every kind, one at a time, and each fencing token above all before" {
+	cat >contend <<-'END'
+		#!/bin/bash
+		for round in 1 2; do
+			case $1 in
+			run*) dlock -w 60 x ./stint "$1.$round" ;;
+			hold*) (
+				dlock hold --pid $BASHPID -w 60 --print x >"$1.env" && . "./$1.env" && ./stint "$1.$round"
+				dlock release x
+				exit $? # not as the last command: a shell becomes that
+			) ;;
+			take*)
+				read -r token fence <<<"$(dlock acquire -w 60 x)"
+				DLOCK_FENCE=$fence ./stint "$1.$round" && dlock release x "$token"
+				;;
+			esac || exit
+		done
+	END
+	local name names='run1 hold1 take1 run2 run3 hold2 take2 run4 hold3 take3'
+	for name in $names; do
+		start $name bash contend $name
+	done
+	for name in $names; do
+		finish $name
+		expect 0
+	done
+	at_a_time 1
+	fences_grow
+	assert_equal "$(wc -l <fences)" 20 grants
+}
+
+@test "exclusive: COMMAND's exit code is dlock's; what cannot be executed takes no lock" {
+	local code
+	for code in 0 1 7 80 255; do
+		try dlock x sh -c "exit $code"
+		expect $code
+	done
+	try dlock x sh -c 'kill -TERM $$'
+	expect 143
+	try dlock x -c 'echo "$DLOCK_NAME"; exit 3'
+	expect 3 x
+	holder a x
+	try dlock x ./no-such-command
+	expect_failure 127 ''
+	ends a
+	expect 0
+}
+
+@test "nonblock: -n is busy at once: 1, or as -E has it; the message names the holder" {
+	holder a x
+	try dlock -n x touch ran
+	expect_failure 1 "^dlock: x: busy: held by $(hostname):$a_pid \(tester, work\) for "
+	assert_between "$took" 0 $((2000 * TEST_PATIENCE)) ms
+	try dlock -n -E 75 x touch ran
+	expect_failure 75 'busy: held by'
+	try dlock acquire -n x
+	expect_failure 1 'busy: held by'
+	try dlock hold -n x
+	expect_failure 1 'busy: held by'
+	ends a
+	expect 0
+	refute_file ran
+	try dlock -n x echo free
+	expect 0 free
+}
+
+@test "wait: -w runs out with 1, or as -E has it, no sooner; it has the lock that comes free before" {
+	holder a x
+	try dlock -w 1 x touch ran
+	expect_failure 1 '^dlock: x: busy after 1s: held by'
+	assert_between "$took" 1000 $((3000 * TEST_PATIENCE)) ms
+	try dlock -w 300ms -E 75 x touch ran
+	expect_failure 75 'busy after 300ms'
+	refute_file ran
+	wait_until waits x 0
+	waiter b x -w 60
+	ends a
+	expect 0
+	ends b
+	expect 0
+	after a b
+	service_reap
+}
+
+@test "wait: a signal ends a waiter, which gives its place back and dies of it" {
+	holder a x
+	local name
+	for name in INT TERM HUP QUIT; do
+		waiter b x
+		kill -$name "$b_pid"
+		finish b
+		assert_equal "$status" $((128 + $(kill -l $name))) "exit of $name"
+		wait_until waits x 0
+	done
+	refute has_begun b
+	ends a
+	expect 0
+	assert is_to_be_had x
+}
+
+# --- Order ---
+
+@test "order: the release wakes the next, at once; in the order of arrival, if there is one" {
+	local name last=a
+	holder a x
+	for name in b c d e; do
+		waiter $name x
+	done
+	for name in b c d e; do
+		: >$name.go
+	done
+	ends a
+	for name in b c d e; do
+		finish $name
+		expect 0
+	done
+	at_a_time 1
+	assert_equal "$(sed -n 's/.* begin //p' spans | head -n 1)" a
+	if [[ $(cell order) == yes ]]; then
+		assert_equal "$(sed -n 's/.* begin //p' spans | tr '\n' ' ')" 'a b c d e '
+		for name in b c d e; do
+			after $last $name 500
+			last=$name
+		done
+	else
+		assert_equal "$(cell order)" woken
+		after a "$(sed -n 's/.* begin //p' spans | sed -n 2p)" 900
+	fi
+	service_reap
+}
+
+@test "order: a waiter sleeps, and is not woken to ask again and again" {
+	holder a x
+	waiter b x
+	waiter c x
+	local before after
+	wait_until is_quiet "$b_pid" "$c_pid"
+	before=$(times_woken "$b_pid" "$c_pid")
+	stays 3000 is_one_at_most
+	after=$(times_woken "$b_pid" "$c_pid")
+	assert_between $((after - before)) 0 6 'times that two were woken in 3 s'
+	assert_between "$before" 2 999999 'times that they ever were'
+	: >b.go
+	: >c.go
+	ends a
+	finish b
+	expect 0
+	finish c
+	expect 0
+	at_a_time 1
+	service_reap
+}
+
+@test "dead-waiter: one that was killed holds up the next no longer than promised" {
+	holder a x
+	waiter b x
+	waiter c x
+	waiter d x
+	kill -KILL "$b_pid"
+	ends a
+	expect 0
+	wait_until eval 'has_begun c || has_begun d'
+	local next=c
+	has_begun c || next=d
+	after a $next $(($(cell dead-waiter) + 500))
+	[[ $(cell order) != yes ]] || assert_equal $next c
+	: >c.go
+	: >d.go
+	finish c
+	expect 0
+	finish d
+	expect 0
+	at_a_time 1
+	service_reap
+}
+
+# --- Modes ---
+
+@test "shared: many at a time, no writer beside them; a reader does not overtake a writer that waits" {
+	has shared || { refuses shared; return; }
+	holder a x -s
+	holder b x --shared
+	assert is_taken x
+	assert is_to_be_had -s x
+	waiter w x
+	waiter c x -s
+	waiter d x -s
+	refute has_begun c
+	ends a
+	expect 0
+	assert is_taken x
+	refute has_begun w
+	ends b
+	expect 0
+	wait_until has_begun w
+	assert is_taken x -s
+	ends w
+	wait_until has_begun c
+	wait_until has_begun d
+	after b w 500
+	after w c
+	after w d
+	ends c
+	expect 0
+	ends d
+	expect 0
+}
+
+@test "permits: as many as there are, and no more" {
+	has permits || { refuses permits; return; }
+	local i
+	for i in 1 2 3 4 5 6; do
+		start p$i dlock --permits 2 x ./stint p$i
+	done
+	for i in 1 2 3 4 5 6; do
+		finish p$i
+		expect 0
+	done
+	at_a_time 2
+	rm spans
+	holder a x --permits 2
+	holder b x --permits 2
+	assert is_taken x --permits 2
+	assert is_taken x
+	waiter c x --permits 2
+	ends a
+	expect 0
+	wait_until has_begun c
+	after a c 500
+	ends b
+	expect 0
+	ends c
+	expect 0
+}
+
+@test "priority: goes ahead of those that wait" {
+	has priority || { refuses priority; return; }
+	holder a x
+	waiter low x --priority -5
+	waiter mid x
+	waiter high x --priority 5
+	: >low.go
+	: >mid.go
+	: >high.go
+	ends a
+	expect 0
+	local name
+	for name in high mid low; do
+		finish $name
+		expect 0
+	done
+	assert_equal "$(sed -n 's/.* begin //p' spans | tr '\n' ' ')" 'a high mid low '
+}
+
+@test "also: all or none; one that is busy keeps none of the others" {
+	has also || { refuses also; return; }
+	holder a y
+	try dlock -n --also y x touch ran
+	expect_failure 1 'y is held by'
+	try dlock -w 300ms --also y x touch ran
+	expect_failure 1 'y is held by'
+	refute_file ran
+	assert is_to_be_had x
+	ends a
+	expect 0
+	holder b x --also y --also z
+	assert is_taken x
+	assert is_taken y
+	assert is_taken z
+	assert_match "$(tr '\0' '\n' <"/proc/$b_command/environ" | sed -n 's/^DLOCK_FENCES=//p')" \
+		'^x=[0-9]+ y=[0-9]+ z=[0-9]+$'
+	kill -KILL "$b_keeper"
+	finish b
+	expect 70 '' "$err"
+	assert is_to_be_had --also y --also z x
+}
+
+# --- Renewal and loss ---
+
+@test "exclusive: renewed beyond its TTL, held all the while, and COMMAND is left alone" {
+	local least
+	least=$(ttl 2)
+	begin_holder a x -t "$least"
+	stays $(($(in_ms "$least") * 5 / 2)) is_taken x
+	assert_equal "$(received a)" ''
+	let_go a
+	expect 0
+	assert is_to_be_had x
+}
+
+@test "steal: taken away behind its back: COMMAND is stopped, 80, and the thief is left alone" {
+	has steal || { lacks steal; return; }
+	local least began
+	least=$(ttl 3)
+	holder a x -t "$least" --report report
+	waiter b x
+	began=$(now_ms)
+	service_steal x
+	wait_until is_gone "$a_command"
+	assert_between $(($(now_ms) - began)) 0 "$(in_ms "$least")" 'ms until COMMAND was gone'
+	finish a
+	expect_failure 80 'lost'
+	assert_equal "$(jq -r .outcome report)" lost
+	refute has_begun b
+	assert is_taken x
+	service_foreign_drop x
+	ends b
+	expect 0
+	after a b
+	service_reap
+}
+
+@test "server: silent beyond the TTL: COMMAND that heeds no signal is dead before the next begins" {
+	has server || { lacks server; return; }
+	cat >deaf <<-'END'
+		#!/bin/bash
+		trap '' TERM
+		exec ./work "$@"
+	END
+	chmod +x deaf
+	start a dlock -t "$(ttl 3)" x ./deaf a
+	wait_until has_begun a
+	waiter b x
+	service_freeze
+	finish a
+	assert_equal "$status" 80
+	assert_match "$err" 'the lock cannot be proved any longer; stopping COMMAND'
+	service_thaw
+	ends b
+	expect 0
+	refute has_ended a
+	after a b
+	service_reap
+}
+
+@test "server: killed and back within the TTL: the holder keeps its lock, the waiter its patience" {
+	has server || { lacks server; return; }
+	echo 'settle = 3s' >"$XDG_CONFIG_HOME/dlock.conf"
+	holder a x -t "$(ttl 6)"
+	waiter b x
+	service_kill
+	service_again
+	# A server that forgets has the lock again with the next renewal, before its settle time is over.
+	wait_until is_taken x
+	stays $((4000 * TEST_PATIENCE)) is_one_at_most
+	refute has_begun b
+	ends a
+	assert_equal "$status" 0
+	ends b
+	expect 0 '' "$err"
+	after a b
+	service_reap
+}
+
+@test "force: it breaks a run: 80, COMMAND is stopped, the next has a greater fencing token" {
+	local least began fence
+	least=$(ttl 3)
+	start a dlock -t "$least" x sh -c 'echo $DLOCK_FENCE; exec ./work a'
+	wait_until has_begun a
+	start b dlock x sh -c 'echo $DLOCK_FENCE; exec ./work b'
+	wait_until waits x 1
+	began=$(now_ms)
+	try dlock release --force x
+	assert_equal "$status$out" 0
+	assert_match "$err" "^dlock: x: broken: held by $(hostname):$a_pid \(tester, sh\) for "
+	finish a
+	assert_between $(($(now_ms) - began)) 0 "$(in_ms "$least")" 'ms until it was stopped'
+	assert_equal "$status" 80
+	assert_match "$err" lost
+	fence=$out
+	refute has_ended a
+	ends b
+	assert_equal "$status$err" 0
+	((out > fence)) || fail "fencing token $out after $fence"
+	try dlock release --force x
+	expect_failure 1 'it is free'
+	service_reap
+}
+
+@test "force: a waiter is not broken; a detached lock is, whose token is then wrong" {
+	try dlock acquire x
+	assert_equal "$status" 0
+	local token=${out% *}
+	waiter b x
+	try dlock release --force x
+	assert_match "$err" 'broken: held by .*\(tester, acquire\)'
+	wait_until has_begun b
+	try dlock renew x "$token"
+	expect_failure 1 'not held with this token'
+	try dlock release x "$token"
+	expect_failure 1 'not held with this token'
+	assert is_taken x
+	ends b
+	expect 0
+	service_reap
+}
+
+# --- Processes that are killed ---
+
+@test "processes: the front is killed: COMMAND is stopped, and the next begins after that, soon" {
+	holder a x
+	waiter b x
+	kill -KILL "$a_pid"
+	wait_until has_begun b
+	assert is_gone "$a_command"
+	after a b 2000
+	ends b
+	expect 0
+	finish a
+	service_reap
+}
+
+@test "processes: the keeper is killed: COMMAND dies, 70, and the next begins after that, soon" {
+	holder a x
+	waiter b x
+	kill -KILL "$a_keeper"
+	finish a
+	assert_equal "$status" 70
+	assert is_gone "$a_command"
+	ends b
+	expect 0
+	after a b 2000
+	service_reap
+}
+
+@test "processes: both are killed: COMMAND dies, and the next begins after that, at the TTL at the latest" {
+	local least
+	least=$(ttl 3)
+	holder a x -t "$least"
+	waiter b x
+	kill -KILL "$a_keeper" "$a_pid"
+	wait_until is_gone "$a_command"
+	ends b
+	expect 0
+	after a b $(($(in_ms "$least") / TEST_PATIENCE + 1500))
+	finish a
+	service_reap
+}
+
+@test "processes: COMMAND is killed: 137, and the next begins" {
+	holder a x
+	waiter b x
+	kill -KILL "$a_command"
+	finish a
+	expect 137 '' "$err"
+	ends b
+	expect 0
+	after a b 500
+	service_reap
+}
+
+@test "processes: what COMMAND leaves running keeps the lock; not with -o" {
+	try dlock x sh -c 'setsid ./work a & until [ -e a.pid ]; do sleep 0.02; done'
+	assert_equal "$status" 0
+	assert_match "$err" "$(<a.pid)"
+	assert is_taken x
+	waiter b x
+	: >a.go
+	ends b
+	expect 0
+	after a b 1000
+	rm a.go a.pid
+	try dlock -o x sh -c 'setsid ./work a & until [ -e a.pid ]; do sleep 0.02; done'
+	assert_equal "$status" 0
+	assert is_to_be_had x
+	: >a.go
+}
+
+@test "max-run: COMMAND's tree is stopped, 124, and the lock is free" {
+	try dlock --max-run 500ms --report report x sh -c './work a & ./work b'
+	assert_equal "$status" 124
+	assert_between "$took" 500 $((5000 * TEST_PATIENCE)) ms
+	assert is_gone "$(<a.pid)"
+	assert is_gone "$(<b.pid)"
+	assert_equal "$(jq -r .outcome report)" max-run
+	assert is_to_be_had x
+}
+
+# --- hold ---
+
+@test "hold: until the script ends, or releases, or is killed; lost: the script is stopped" {
+	cat >script <<-'END'
+		#!/bin/bash
+		dlock hold -t "$3" x || exit
+		[[ $2 != release ]] || { ./work "$1" && dlock release x && exec ./work "$1-after"; }
+		exec ./work "$1"
+	END
+	holding() { # NAME WHAT
+		start "$1" bash script "$1" "$2" "$(ttl 3)"
+		wait_until has_begun "$1"
+		assert is_taken x
+	}
+	holding a end
+	waiter b x
+	ends a
+	expect 0
+	ends b
+	expect 0
+	after a b 1000
+
+	holding c release
+	: >c.go
+	wait_until has_begun c-after
+	assert is_to_be_had x
+	: >c-after.go
+	finish c
+	expect 0
+
+	holding d end
+	waiter e x
+	kill -KILL "$d_pid"
+	ends e
+	expect 0
+	after d e 2000
+	finish d
+
+	holding f end
+	dlock release --force x 2>broken
+	finish f
+	assert_equal "$status" 143
+	wait_until is_to_be_had x
+	service_reap
+}
+
+# --- Re-entrance, deadlocks ---
+
+@test "reentrance: inside its holder it is had at once, with one token and one fence; siblings too" {
+	try dlock x sh -c 'echo $DLOCK_TOKEN $DLOCK_FENCE; dlock -n x sh -c "echo \$DLOCK_TOKEN \$DLOCK_FENCE; exit 7"'
+	assert_equal "$status$err" 7
+	assert_equal "$(sed 2d try.out)" "$(sed 1d try.out)"
+	try dlock x env -i XDG_CONFIG_HOME="$XDG_CONFIG_HOME" DLOCK_SERVER="$DLOCK_SERVER" "$BIN/dlock" -n x echo in
+	expect 0 in
+	try dlock x dlock y dlock -n x echo in
+	expect 0 in
+	cat >both <<-'END'
+		#!/bin/bash
+		dlock x sh -c ': >first; until [ -e second ]; do sleep 0.02; done' &
+		dlock x sh -c ': >second; until [ -e first ]; do sleep 0.02; done'
+		wait
+	END
+	try dlock x bash both
+	expect 0
+	assert is_to_be_had x
+}
+
+@test "reentrance: what runs inside keeps the lock when the one around it has ended" {
+	holder a x -t "$(ttl 3)"
+	DLOCK_TOKEN=$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_TOKEN=//p') \
+		start inner dlock -t "$(ttl 3)" x ./work inner
+	wait_until has_begun inner
+	waiter b x
+	ends a
+	assert_equal "$status" 0
+	assert_match "$err" "$inner_pid"
+	assert is_taken x
+	stays "$(in_ms "$(ttl 3)")" is_alive "$inner_pid"
+	refute has_begun b
+	ends inner
+	expect 0
+	ends b
+	expect 0
+	after inner b
+	service_reap
+}
+
+# partner NAME MINE OTHER: holds MINE; with ./go takes OTHER. The exit code of that is in ./NAME.code.
+partner() {
+	start "$1" dlock "$2" sh -c ": >has.$1; until [ -e go.$1 ]; do sleep 0.02; done; dlock -w 30 $3 true; echo \$? >$1.code"
+	wait_until test -e "has.$1"
+}
+
+@test "deadlock: of two that wait for each other one leaves with 81, the other has it" {
+	has deadlock || { lacks deadlock; return; }
+	partner one a b
+	partner two b a
+	: >go.one
+	wait_until waits b 1
+	: >go.two
+	finish one
+	finish two
+	assert_equal "$(sort -n one.code two.code | tr '\n' ' ')" '0 81 '
+	assert_match "$(cat one.err two.err)" '^dlock: .: waiting would deadlock: [^'$'\n'']*$'
+}
+
+# --- Without a process ---
+
+@test "by-token: acquire leaves a lock and no process; renew and release by its token, and by no other" {
+	local least
+	least=$(ttl 3)
+	try dlock acquire -t "$least" x
+	assert_equal "$status$err" 0
+	assert_match "$out" "^$(hostname):[0-9]+:[0-9a-f]{32} [0-9]+\$"
+	local token=${out% *} i
+	assert nothing_runs
+	assert is_taken x
+	assert_equal "$(dlock status --json x | jq -c '.[0].holders | map(.detached)')" '[true]'
+	for i in 1 2 3; do
+		stays $(($(in_ms "$least") / 2)) is_taken x
+		try dlock renew x "$token"
+		expect 0
+	done
+	for i in renew release; do
+		try dlock $i x "$(hostname):1:00112233445566778899aabbccddeeff"
+		expect_failure 1 'not held with this token'
+	done
+	assert is_taken x
+	try dlock release x "$token"
+	expect 0
+	assert is_to_be_had x
+	for i in renew release; do
+		try dlock $i x "$token"
+		expect_failure 1 'not held with this token|given back with this token before'
+	done
+}
+
+@test "by-token: nobody renews it: the next has it at its TTL, not before" {
+	local least began token
+	least=$(ttl 2)
+	began=$(now_ms)
+	try dlock acquire -t "$least" x
+	assert_equal "$status" 0
+	token=${out% *}
+	start b dlock -w 60 x ./work b
+	ends b
+	expect 0
+	assert_between $(($(moment b begin) / 1000 - began)) "$(in_ms "$least")" $(($(in_ms "$least") + 2000 * TEST_PATIENCE)) ms
+	try dlock renew x "$token"
+	expect_failure 1 'not held with this token'
+	service_reap
+}
+
+# --- Whether to run at all ---
+
+@test "once: a success is on record under its ID; a failure is not" {
+	has once || { refuses once; return; }
+	try dlock --once monday x sh -c 'exit 3'
+	expect 3
+	try dlock --once monday x echo ran
+	expect 0 ran
+	try dlock --once monday --report report x echo ran
+	expect 0 '' "$err"
+	assert_equal "$(jq -r .outcome report)" already
+	try dlock --once tuesday x echo ran
+	expect 0 ran
+	try dlock --once monday y echo ran
+	expect 0 ran
+	try dlock --once friday --once-for 1s x echo ran
+	expect 0 ran
+	wait_until eval '[[ $(dlock -q --once friday --once-for 1s x echo ran) == ran ]]'
+}
+
+@test "cooldown: skipped within it, run after it" {
+	has cooldown || { refuses cooldown; return; }
+	try dlock --cooldown 1m x sh -c 'exit 3'
+	expect 3
+	try dlock --cooldown 1m x echo ran
+	expect 0 ran
+	try dlock --cooldown 1m x echo ran
+	expect 0 '' "$err"
+	wait_until eval '[[ $(dlock -q --cooldown 1s x echo ran) == ran ]]'
+	assert_between $(($(date +%s%3N) - $(date -r try.out +%s%3N))) 500 $((15000 * TEST_PATIENCE)) ms
+}
+
+@test "at-least: the lock is kept for so long from its grant, though COMMAND has ended" {
+	has at-least || { refuses at-least; return; }
+	: >a.go
+	try dlock --at-least 2s x ./work a
+	expect 0
+	assert is_taken x
+	start b dlock -w 60 x ./work b
+	ends b
+	expect 0
+	assert_between $((($(moment b begin) - $(moment a begin)) / 1000)) 1900 $((4500 * TEST_PATIENCE)) 'ms from grant to grant'
+	service_reap
+}
+
+# --- What is said ---
+
+# reports OUTCOME EXIT: what ./report says, of the last try.
+reports() {
+	assert_equal "$(jq -r '"\(.outcome) \(.exit) \(.name)"' report)" "$1 $2 x" "report of $tried"
+	assert_equal "$status" "$2" "exit of $tried"
+}
+
+@test "report: ran, busy, timeout, with fence, server and times" {
+	try dlock --report report x sh -c 'echo $DLOCK_FENCE; sleep 0.2; exit 4'
+	reports ran 4
+	assert_equal "$(jq -r '"\(.fence) \(.server) \(.command_exit) \(.reclaimed) \(.survivors)"' report)" \
+		"$out $DLOCK_SERVER 4 0 []"
+	assert_between "$(jq .held_ms report)" 200 $((10000 * TEST_PATIENCE)) 'ms held'
+	holder a x
+	try dlock -n --report report x true
+	reports busy 1
+	try dlock -w 300ms --report report x true
+	reports timeout 1
+	assert_between "$(jq .waited_ms report)" 300 $((10000 * TEST_PATIENCE)) 'ms waited'
+	ends a
+	expect 0
+	service_reap
+}
+
+@test "fence: only grows, over all kinds of grants, what breaks and ends them, and a restart" {
+	local kinds=('') mode token
+	! has shared || kinds+=(-s)
+	! has permits || kinds+=('--permits 2')
+	! has priority || kinds+=('--priority 3')
+	! has also || kinds+=('--also y')
+	! has once || kinds+=('--once id')
+	grants() {
+		for mode in "${kinds[@]}"; do
+			dlock $mode x printenv DLOCK_FENCE >>fences
+			[[ $mode == --once* ]] || {
+				read -r token fence <<<"$(dlock acquire $mode x)"
+				echo "$fence" >>fences
+				dlock release x "$token"
+			}
+		done
+		bash -c 'dlock hold --print x >env && . ./env && echo $DLOCK_FENCE >>fences; :'
+		wait_until is_to_be_had x
+	}
+	kinds=("${kinds[@]/--also y --once/}")
+	[[ " ${kinds[*]} " != *--also* ]] || kinds=("${kinds[@]/--also y/}") # acquire gives several back one by one
+	grants
+	# Several at a time have one each.
+	if has shared; then
+		start a dlock -s x sh -c 'echo $DLOCK_FENCE >>fences; exec ./work a'
+		wait_until has_begun a
+		start b dlock -s x sh -c 'echo $DLOCK_FENCE >>fences; exec ./work b'
+		wait_until has_begun b
+		all_end a b
+		finish a
+		finish b
+	fi
+	dlock acquire -t "$(ttl 1)" x | cut -d' ' -f2 >>fences
+	dlock -w 60 x printenv DLOCK_FENCE >>fences # it has expired
+	dlock acquire x | cut -d' ' -f2 >>fences
+	dlock release --force x 2>broken
+	assert_growing fences
+	if has server; then
+		service_kill
+		service_again
+	fi
+	kinds=('')
+	grants
+	assert_growing fences
+	assert_between "$(wc -l <fences)" 9 99 grants
+	service_reap
+}
+
+@test "fence: guard lets the newest through, and no older one" {
+	try dlock x dlock guard state echo first
+	expect 0 first
+	start old dlock acquire x
+	finish old
+	assert_equal "$status" 0
+	local token=${out% *} fence=${out#* }
+	try dlock guard --fence "$fence" state echo old
+	expect 0 old
+	try dlock release x "$token"
+	expect 0
+	try dlock x dlock guard state echo newer
+	expect 0 newer
+	try dlock guard --fence "$fence" state touch ran
+	expect_failure 82 ''
+	refute_file ran
+}
+
+shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1.py" <try.out >shape.out; }
+
+@test "status: who holds and who waits, as a table, as JSON, for node_exporter" {
+	holder a x --label 'step 1'
+	waiter b x
+	try dlock status x
+	assert_equal "$status$err" 0
+	assert_match "$out" $'^NAME .*\nx +exclusive +'"$(hostname):$a_pid tester step 1 .* 1\$"
+	try dlock status --json
+	assert_equal "$status$err" 0
+	shape status_shape
+	assert_equal "$(jq -r '.[] | select(.name == "x") | "\(.mode) \(.holders[0].pid) \(.holders[0].label) \(.holders[0].detached)",
+		"\(.waiting) \(.waiters[0].pid) \(.waiters[0].mode)"' try.out)" "exclusive $a_pid step 1 false
+1 $b_pid exclusive"
+	local fence
+	fence=$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_FENCE=//p')
+	assert_equal "$(jq '.[0].fence' try.out)" "$fence" fence
+	try dlock status --openmetrics
+	assert_equal "$status$err" 0
+	shape openmetrics
+	assert grep -qxF 'dlock_held{name="x"} 1' try.out
+	assert grep -qxF 'dlock_waiters{name="x"} 1' try.out
+	assert grep -qE '^dlock_acquisitions_total\{name="x"\} [1-9]' try.out
+	ends a
+	expect 0
+	ends b
+	expect 0
+	try dlock status x
+	assert_equal "$status" 1
+	try dlock status -q x
+	expect 1
+	try dlock status --json no-such-lock
+	assert_equal "$status $out" '1 []'
+	try dlock acquire xyz
+	local token=${out% *}
+	assert_equal "$(dlock status --json 'x?[z]' | jq -c '.[] | [.name, .holders[0].detached, .holders[0].label]')" \
+		'["xyz",true,"acquire"]'
+	try dlock release xyz "$token"
+	expect 0
+	service_reap
+}
+
+@test "names: odd ones are locks of their own, and shown as they are" {
+	local long name names
+	long=$(printf 'n%.0s' {1..511})
+	names=('a' 'a/b' '/a' '.a' '..' 'a b' 'é' '%41' 'A' 'a%2Fb' '{a}' "it's" '"q"\' '*' '-' "${long}1" "${long}2")
+	for name in "${names[@]}"; do
+		assert is_to_be_had -- "$name"
+		dlock acquire -n -- "$name" >>tokens || fail "busy: $name"
+	done
+	for name in "${names[@]}"; do
+		refute is_to_be_had -- "$name"
+	done
+	try dlock status --json
+	assert_equal "$(jq -r '.[].name' try.out | LC_ALL=C sort)" "$(printf '%s\n' "${names[@]}" | LC_ALL=C sort)"
+	for name in "${names[@]}"; do
+		read -r token fence <&3 || fail "no token for $name"
+		dlock release -- "$name" "$token" || fail "not released: $name"
+	done 3<tokens
+	try dlock status --json
+	assert_equal "$(jq -c 'map(select(.holders != []))' try.out)" '[]'
+}
+
+@test "check: fit, or nearly so; a trial leaves nothing" {
+	try dlock check --json
+	assert_between "$status" 0 1 'exit code'
+	assert_equal "$(jq -r '"\(.server) \(.exit) \(.verdict)"' try.out)" \
+		"$DLOCK_SERVER $status $([[ $status == 0 ]] && echo ok || echo warning)"
+	jq -e '.findings | length > 0 and all(.[]; keys_unsorted == ["server", "check", "verdict", "found", "advice"])' try.out >/dev/null
+	try dlock check
+	assert_match "$out" $'^(SERVER +)?CHECK +VERDICT +FOUND\n'
+	assert nothing_is_left
+}
+
+# --- Which service ---
+
+@test "settle: a server that has just come up gives no lock; what only the configuration names is passed over" {
+	has settle || {
+		refuses settle
+		echo 'settle = 1h' >"$XDG_CONFIG_HOME/dlock.conf"
+		try dlock -n x echo ran
+		expect 0 ran
+		return
+	}
+	try dlock -w 300ms --settle 1h x touch ran
+	expect_failure 1 'started .* ago'
+	refute_file ran
+	service_kill
+	service_again
+	local began
+	began=$(now_ms)
+	try dlock --settle 2s x echo ran
+	expect 0 ran "$err"
+	assert_between $(($(now_ms) - began)) 500 $((8000 * TEST_PATIENCE)) ms
+	service_reap
+}
+
+@test "replicas: a grant counts if so many have it" {
+	has replicas || { refuses replicas; return; }
+	try dlock --wait-replicas 1:200ms x touch ran
+	expect_failure 69 ''
+	refute_file ran
+	assert is_to_be_had x
+}
+
+@test "ttl: what the service cannot keep is refused, its least is kept" {
+	local least less most
+	IFS=: read -r least less most <<<"$(cell ttl)"
+	try dlock -t $((least - 1))ms x touch ran
+	assert_equal "$status" "$less"
+	try dlock acquire -t $((least - 1))ms x
+	assert_equal "$status" "$less"
+	if [[ -n $most ]]; then
+		try dlock -t $((most + 1))ms x touch ran
+		assert_equal "$status" "$less"
+	fi
+	refute_file ran
+	assert is_to_be_had x
+	try dlock -t "${least}ms" x echo ran
+	expect 0 ran
+}
+
+@test "server: away: 69 at once, or skipped" {
+	try dlock --if-unreachable skip x echo ran
+	expect 0 ran
+	has server || { lacks server; return; }
+	service_kill
+	local command
+	for command in 'x touch ran' 'hold x' 'acquire x' 'status' 'release --force x'; do
+		try dlock $command
+		assert_equal "$status" 69 "dlock $command"
+		assert_between "$took" 0 $((3000 * TEST_PATIENCE)) "ms of dlock $command"
+	done
+	try dlock --report report x touch ran
+	assert_equal "$(jq -r '"\(.outcome) \(.exit)"' report)" 'unreachable 69'
+	try dlock --if-unreachable skip --report report x touch ran
+	expect_failure 0 ''
+	assert_equal "$(jq -r '"\(.outcome) \(.exit)"' report)" 'skipped 0'
+	try dlock check
+	assert_equal "$status" 69
+	refute_file ran
+	service_again
+	assert is_to_be_had x
+}
+
+@test "server: silent: 69 after -w, and nothing is left of the request when it goes on" {
+	has server || { lacks server; return; }
+	service_freeze
+	try dlock -w 1 x touch ran
+	expect_failure 69 ''
+	assert_between "$took" 900 $((3000 * TEST_PATIENCE)) ms
+	try dlock -w 1 --if-unreachable skip x touch ran
+	expect_failure 0 ''
+	service_thaw
+	wait_until is_to_be_had x
+	refute_file ran
+	service_reap
+}
+
+@test "url: a wrong one is 64, by option and by environment, before COMMAND" {
+	local wrong
+	while read -r wrong; do
+		try dlock -S "$wrong" x touch ran
+		expect_failure 64 ''
+		DLOCK_SERVER=$wrong try dlock x touch ran
+		expect_failure 64 ''
+	done <<<"$(service_wrong)"
+	refute_file ran
+}
+
+@test "foreign: another client excludes dlock, and dlock it, in every mode" {
+	service_foreign_take x
+	try dlock -n x touch ran
+	expect_failure 1 '^dlock: x: busy: '
+	refute_file ran
+	assert_equal "$(dlock status --json x | jq -r '.[0] | "\(.mode) \(.holders)"')" 'foreign []'
+	waiter b x
+	stays 300 is_alive "$b_pid"
+	refute has_begun b
+	service_foreign_drop x
+	wait_until has_begun b
+	refute service_foreign_take x
+	ends b
+	expect 0
+	local modes='-x' mode
+	! has shared || modes+=' -s'
+	! has permits || modes+=' --permits=2'
+	for mode in $modes; do
+		rm -f a.go
+		holder a x $mode
+		refute service_foreign_take x
+		ends a
+		expect 0
+		service_foreign_take x
+		assert is_taken x $mode
+		service_foreign_drop x
+		sed -i '/ a$/d' spans
+	done
+	service_reap
+}
+
+# --- All of it at once ---
+
+@test "soak: random kills and stops, judged by flock(2)" {
+	local modes=x said failed=0 pid options=()
+	! has permits || modes=p2,$modes
+	! has shared || modes=s,$modes
+	has priority || options+=(--no-priority)
+	if has server; then
+		for pid in $(service_pids); do
+			options+=(--server-pid "$pid")
+		done
+	fi
+	said=$("$PYTHON" "$BATS_TEST_DIRNAME/../soak" --url "$DLOCK_SERVER" --seconds 20 --contenders 12 \
+		--locks 3 --ttl "$(($(in_ms "$(ttl 2)") / 1000))" --modes $modes "${options[@]}" --slow "$TEST_PATIENCE" \
+		--dlock "$(realpath "$BIN/dlock")" --oracle "$(realpath "$BIN/oracle")" 2>&1 3>&- 4>&-) ||
+		failed=1
+	echo "$said"
+	echo "# $service: ${said%%$'\n'*}" >&3
+	service_reap
+	wait_until -t 30 nothing_is_left
+	return $failed
+}
