@@ -12,6 +12,7 @@
 /* What the record says to one that wants the lock. */
 struct survey {
 	int ahead;  /* the waiter right before us; -1: there is none */
+	int before; /* the one before that; -1 */
 	int rank;   /* how many are before us */
 	int behind; /* how many are after us */
 	int holder; /* one that is in the way; -1 */
@@ -96,6 +97,11 @@ static void survey_holders(struct file_lock *f, struct survey *survey)
 	}
 }
 
+static bool is_later(const struct record *record, int one, int other)
+{
+	return other < 0 || order_of(&record->slots[one]) > order_of(&record->slots[other]);
+}
+
 /* Those that have died are passed over, and their slots free. */
 static void survey_waiters(struct file_lock *f, int64_t order, struct survey *survey)
 {
@@ -103,7 +109,7 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 	struct failure unheard;
 
 	do {
-		survey->ahead = -1;
+		survey->ahead = survey->before = -1;
 		survey->rank = survey->behind = 0;
 		for (size_t i = 0; i < record->head.count; i++) {
 			const struct slot *slot = &record->slots[i];
@@ -116,9 +122,12 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 				continue;
 			}
 			survey->rank++;
-			if (survey->ahead < 0 ||
-				order_of(slot) > order_of(&record->slots[survey->ahead]))
+			if (is_later(record, (int)i, survey->ahead)) {
+				survey->before = survey->ahead;
 				survey->ahead = (int)i;
+			} else if (is_later(record, (int)i, survey->before)) {
+				survey->before = (int)i;
+			}
 		}
 		if (survey->ahead < 0 || record_lives(record, survey->ahead, BYTE_QUEUE))
 			return;
@@ -464,6 +473,8 @@ static bool is_behind(struct file_lock *f, const struct survey *survey)
 	if (survey->rank > 1) {
 		f->wait.count = 0;
 		f->wait.look_at = NANOS_NEVER;
+		/* Once that one has left we may be the second. */
+		add_obstacle(f, OBSTACLE_BYTE, survey->before, BYTE_QUEUE);
 	} else if (f->wait.count == 0 && is_passed_over(f, survey->ahead)) {
 		return false;
 	}
