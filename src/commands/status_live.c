@@ -40,9 +40,9 @@ struct status_live {
 	bool quit, gone;            /* wanted; the terminal is */
 };
 
-/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a
- * terminal is no pipe, and a message that nobody reads is lost, no more. What is ignored (nohup)
- * stays so: a signalfd would get it. */
+/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a terminal is no
+ * pipe, and a message without a reader is lost, no more. What is ignored (nohup) stays so: a
+ * signalfd would get it. */
 static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
 {
 	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,

@@ -10,7 +10,7 @@ struct options;
 struct report;
 struct server;
 
-/* What the options ask for, and who asks; borrows from both. */
+/* What the options ask for, and the owner that asks; borrows from both. */
 void take_lock_prepare(
 	const struct options *options, const struct nesting *nesting, struct lock_request *request);
 

@@ -183,7 +183,7 @@ static int fail_odd(const struct folder *folder, const char *file, struct failur
 	return -1;
 }
 
-/* Whoever may use the folder may use what is in it. */
+/* Each user that may use the folder may use the files in it. */
 static int make_file(const struct folder *folder, const char *file, int flags)
 {
 	mode_t mask = umask(0);

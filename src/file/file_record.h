@@ -1,5 +1,5 @@
 /*
- * What is on record of a lock, in a file beside its own (.NAME): who holds it, who waits, the
+ * What is on record of a lock, in a file beside its own (.NAME): its holders, its waiters, the
  * counter of fencing tokens. Changed under a mutex that is held for microseconds.
  *
  * A process may be killed at any write, and what it left is read right: the head has two copies, of
@@ -30,7 +30,7 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_WAITING,
 	SLOT_HOLDING,
-	SLOT_OVER, /* given back, but kept: --at-least, or somebody inside */
+	SLOT_OVER, /* given back, but kept: --at-least, or a holder inside */
 };
 
 /* 128 bytes, so that none crosses a page. */
@@ -59,7 +59,7 @@ struct record_head {
 	uint64_t count; /* of slots that were ever in use */
 };
 
-/* Who a slot stands for. */
+/* The owner that a slot stands for. */
 struct slot_text {
 	char token[LOCK_TOKEN_SIZE];
 	struct owner owner;

@@ -19,7 +19,7 @@
 
 #include "base/failure.h"
 
-/* Shared by the asker and the thread; whoever lets go of it last frees it. */
+/* Shared by the asker and the thread; the last of them to let go of it frees it. */
 struct lookup {
 	atomic_int owners;
 	atomic_bool done;        /* result and error are there */

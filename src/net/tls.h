@@ -28,8 +28,8 @@ struct tls_layer {
 		const char *host, const char *peer, struct deadline deadline,
 		struct failure *failure);
 
-	/* The same without waiting, and fd may still be connecting: shaking hands goes on with
-	 * send() and receive(), and nothing is sent to whom has not proved who he is. */
+	/* The same without waiting, and fd may still be connecting: the handshake goes on in send()
+	 * and receive(). No data is sent before the server has proved its identity. */
 	enum io_result (*begin)(struct tls **tls, int fd, const struct server *server,
 		const char *host, const char *peer, struct failure *failure);
 

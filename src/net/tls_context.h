@@ -16,5 +16,6 @@ SSL_CTX *tls_context_make(const struct server *server, struct failure *failure);
  * what OpenSSL has to say of it is all. */
 const char *tls_context_broken(long verdict);
 
-/* Whom to ask for (SNI, which is for names only), and who has to answer. */
+/* The host to ask for (SNI, which is for names only); the server has to prove that it is this
+ * host. */
 bool tls_context_set_host(SSL *ssl, const char *host);

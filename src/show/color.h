@@ -1,4 +1,5 @@
-/* Colour, where stdout is a terminal that has it and nobody objects (NO_COLOR, no-color.org). */
+/* Colour, if stdout is a terminal that has it and the user does not object (NO_COLOR,
+ * no-color.org). */
 #pragma once
 
 enum color { COLOR_PLAIN, COLOR_HEADING, COLOR_GOOD, COLOR_DOUBT, COLOR_BAD };

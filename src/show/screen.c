@@ -36,7 +36,7 @@ static void give_back(int sig)
 	raise(sig);
 }
 
-/* What somebody else looks after stays his: a sanitizer's. */
+/* A signal that has a handler already keeps it: a sanitizer's, for one. */
 static void guard_against_crashes(void)
 {
 	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
