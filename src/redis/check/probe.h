@@ -38,7 +38,7 @@ struct probe_command {
 bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
 	struct reply **replies, struct failure *failure);
 
-/* The name of a lock that nobody else takes, and its keys; keys_free() with them. */
+/* The name of a lock that no other client takes, and its keys; keys_free() with them. */
 struct keys;
 bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *keys);
 

@@ -63,8 +63,8 @@ bool connection_begins(const struct connection *connection, const char *bytes, s
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);
 
-/* Something is to be sent: connection_flush is to go on, with connecting first where that has not
- * been done. A socket that takes bytes is no news to whoever has none. */
+/* There are bytes to send: connection_flush is to go on, and connects first if that is not done
+ * yet. Without bytes to send there is no need to wait for the socket to take some. */
 bool connection_is_pending(const struct connection *connection);
 
 /* What poll(2) is to wait for. */

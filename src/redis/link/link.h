@@ -36,8 +36,8 @@ struct link {
 /* The name of the server in messages. */
 const char *link_server_name(const struct link *link);
 
-/* Connects where that takes no waiting, over a unix socket: the server accepts while the caller
- * prepares his request. What goes wrong is left to the request to find. */
+/* Connects if that takes no waiting, over a unix socket: the server accepts while the caller
+ * prepares its request. What goes wrong is left to the request to find. */
 void link_begin(struct link *link);
 
 /* Connects and greets, and waits for the server's consent. At once where that was done before. */

@@ -12,7 +12,7 @@
 
 struct reply;
 
-#define PEERS_MOST 64 /* that peers_wait looks at; of more servers nobody makes a quorum */
+#define PEERS_MOST 64 /* that peers_wait looks at; no user makes a quorum of more servers */
 #define PEER_DUE   12 /* requests under way at once */
 
 /* What a reply answers. */
@@ -58,7 +58,7 @@ void peer_forget(struct peer *peer);
 /* The greeting was refused, so nothing more is asked over this connection. */
 bool peer_is_refused(const struct peer *peer);
 
-/* Neither refused nor down. */
+/* Not refused, and not down. */
 bool peer_may_answer(const struct peer *peer);
 
 /* For poll(2), where there is a connection. */
@@ -70,7 +70,7 @@ bool peer_is_untouched(const struct peer *peer);
 /* It is reached, and has the word: what is to be sent waits for TLS's handshake. */
 bool peer_shakes_hands(const struct peer *peer);
 
-/* Neither connected nor on the way to it. */
+/* Not connected, and not on the way to it. */
 bool peer_is_down(const struct peer *peer);
 
 /* Sends a call. What it is comes back with the reply. False: it was not sent; the peer is down

@@ -174,7 +174,7 @@ static bool read_release(struct vote *vote, const char *text)
 	return false;
 }
 
-/* Who is broken is told as who is busy would be. */
+/* The holder that lost the lock is read as that of a busy lock would be. */
 static void read_force(
 	struct vote *vote, const struct peer *peer, const struct reply *reply, const char *word)
 {

@@ -1,7 +1,8 @@
 /*
- * Waiting for a lock on a quorum: in the queue of every server where it was not to be had, blocked
- * in BLPOP on a list of our own. Whoever gives the lock back wakes the first in the queue of each
- * of them. Who is woken tries; nothing was handed to him, so the rest is settled by an attempt.
+ * Waiting for a lock on a quorum: in the queue of every server that did not grant it, blocked in
+ * BLPOP on a list of our own. The holder that releases the lock wakes the first waiter in the queue
+ * of each server. A waiter that is woken tries again: nothing was handed to it, so an attempt
+ * decides.
  */
 #include "redis/quorum/quorum.h"
 
@@ -14,7 +15,7 @@
 
 #define LISTEN_MS     20000 /* at most, until the next attempt */
 #define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
-#define FOREIGN_MS    1000  /* a foreign client tells nobody when it gives its lock back */
+#define FOREIGN_MS    1000  /* a foreign client does not tell when it releases its lock */
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
 #define PAUSE_MS      10    /* at random, once woken: others may be */
 

@@ -33,7 +33,8 @@ static void begin_release(
 		return;
 	}
 	call_begin(call, &script_release, &single->keys, single->lock.token);
-	/* Inside another's: --at-least, the time it was held for and its loss are that one's. */
+	/* Inside another holder's lock: --at-least, the time it was held for and its loss are that
+	 * holder's. */
 	call_add(call, inside ? single->around.mode : single->mode);
 	call_add_number(call, inside ? 0 : release_terms->keep_ms);
 	call_add_number(call, (int64_t)single->fence);

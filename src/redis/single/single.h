@@ -32,7 +32,7 @@ struct deadlock {
 	int confirmed;
 	unsigned round;
 	char asked[DEADLOCK_PROOF]; /* the proof that was asked for in the last round; "": none */
-	char proof[DEADLOCK_PROOF]; /* what another one asks for; "": nobody does */
+	char proof[DEADLOCK_PROOF]; /* what another waiter asks for; "": none does */
 };
 
 /* What a waiter knows. All moments on CLOCK_BOOTTIME. */
