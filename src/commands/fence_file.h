@@ -4,8 +4,8 @@
  *
  * One record of a fixed width, the token twice: "%19d %19d\n". It is written in place by one
  * pwrite, at offset 0 and so within one sector: the old record or the new one survives a power cut.
- * Should a device tear it all the same, the two halves differ, wherever the cut is, and a record
- * with two tokens is garbage, never a smaller token. Other programs read the first word.
+ * Should a device tear it all the same, the two halves differ, wherever the cut is. A record with
+ * two tokens is garbage, never a smaller token. Other programs read the first word.
  *
  * The file is never replaced: all guards that wait for the flock wait on the same inode, and its
  * owner, mode and labels are the operator's. An empty file has no token yet, so one can be made

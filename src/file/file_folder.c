@@ -265,7 +265,7 @@ void folder_ring(const struct folder *folder, const char *file, const char *purp
 	name_pipe(file, purpose, name);
 	fd = open_pipe(folder, name, O_WRONLY);
 	if (fd < 0)
-		return; /* nobody listens */
+		return; /* no waiter listens */
 	(void)!write(fd, "", 1);
 	close(fd);
 }

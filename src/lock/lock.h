@@ -154,10 +154,10 @@ enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct fa
  * it is so. */
 bool lock_is_busy(const struct lock *lock);
 
-/* Waits for the answer to lock_ask; meanwhile repeats it in full if the server does not know the
- * script, and after a pause if it cannot answer just now (LOADING, a failover). The process that
- * calls it may be a child of the one that asked; the asker then calls lock_adopt_answer, or
- * lock_release, before anything else. */
+/* Waits for the answer to lock_ask. Meanwhile repeats it: in full if the server does not know the
+ * script, after a pause if it cannot answer just now (LOADING, a failover). The process that calls
+ * it may be a child of the one that asked; the asker then calls lock_adopt_answer, or lock_release,
+ * before anything else. */
 void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
 /* The asker takes over what its child learnt by lock_answer: the connection is clean again, the

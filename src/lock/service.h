@@ -44,10 +44,9 @@ struct lock_scheme {
 	int form; /* which of the service's own forms it is */
 };
 
-/* The functions with which the answer is awaited while a keeper is forked, and with which a keeper
- * ends while its release is on the way. Only for a service with a connection that both sides of a
- * fork can use. Without it lock_ask takes the lock, and the front leaves the connection to the
- * keeper. */
+/* With these functions the answer is awaited while a keeper is forked, and a keeper ends while its
+ * release is on the way. Only for a service with a connection that both sides of a fork can use.
+ * Without it lock_ask takes the lock, and the front leaves the connection to the keeper. */
 struct lock_overlap {
 	enum lock_result (*ask)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);

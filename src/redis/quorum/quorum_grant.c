@@ -110,9 +110,9 @@ static bool may_confirm(const struct vote *vote, const struct peer *peer)
 	return (vote->kind == VOTE_GRANTED || vote->kind == VOTE_ASKED) && peer->due_count > 0;
 }
 
-/* No renewal will bring a detached lock to the servers that were too slow, and no process stays
- * with it to repeat what goes behind a request. If a server did not know the scripts yet, it takes
- * longer than another, or than the same one by another name. */
+/* No renewal will bring a detached lock to the servers that were too slow. No process stays with it
+ * to repeat what goes behind a request. If a server did not know the scripts yet, it takes longer
+ * than another, or than the same one by another name. */
 static bool wants_all(const struct quorum *quorum)
 {
 	return quorum->request.detached || quorum->cold;

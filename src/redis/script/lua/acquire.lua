@@ -259,8 +259,8 @@ local function already()
   end
 end
 
--- The lock is granted to no client while a holder may come back to a server that lost its memory, or
--- that has not been up for long.
+-- A server that lost its memory, or has not been up for long, grants no client the lock while a holder
+-- may come back.
 local function keep_off()
   local moment = 0
   if not cur and off > 0 and meta.fence < tonumber(ARGV[10]) then
