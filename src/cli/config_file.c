@@ -15,7 +15,7 @@
 struct reading {
 	FILE *file;
 	char *line;  /* with room for LINE_MOST + 2 */
-	char *value; /* in it, where it is too long for inih */
+	char *value; /* in it, if it is too long for inih */
 	bool failed;
 	struct config_entry entry;
 	config_taker take;

@@ -178,7 +178,7 @@ static void draw(struct status_live *watch)
 	watch->gone = !screen_end_frame();
 }
 
-/* What was seen before stays in sight where the server cannot be asked. False: we were called away
+/* What was seen before stays in sight if the server cannot be asked. False: we were called away
  * meanwhile. */
 static bool look(struct status_live *watch)
 {

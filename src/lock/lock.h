@@ -144,7 +144,7 @@ struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure);
 void lock_close(struct lock *lock);
 
-/* Connects where that is needed and sends the request to acquire, without waiting for its answer:
+/* Connects if that is needed and sends the request to acquire, without waiting for its answer:
  * LOCK_GRANTED here means "on its way". Else LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED; of several
  * locks LOCK_LOST as well: one that was held was lost, all were given back, ask again. */
 enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
@@ -172,9 +172,9 @@ void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer);
 enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
 
 /* Extends the lease by a TTL from now on: LOCK_GRANTED, LOCK_SET_AGAIN, LOCK_LOST, LOCK_TIMEOUT,
- * LOCK_CANCELLED, or LOCK_FAILED. One bounded try; reconnects where the connection is gone.
- * By the token of a detached lock: LOCK_GRANTED, or LOCK_LOST with a failure that says why, and
- * nothing was changed; request.ttl_ms 0 is the TTL that it was acquired with. */
+ * LOCK_CANCELLED, or LOCK_FAILED. One bounded try; reconnects if the connection is gone. By the
+ * token of a detached lock: LOCK_GRANTED, or LOCK_LOST with a failure that says why, and nothing
+ * was changed; request.ttl_ms 0 is the TTL that it was acquired with. */
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
 /* Gives the lock, a request under way and the place in the queue back, whichever there is, and

@@ -124,7 +124,7 @@ static enum lock_result give_back(struct lock_set *set, const struct release_ter
 	return result;
 }
 
-/* Renews what is held, where that is due; sets set->lost where one of them was lost. */
+/* Renews what is held, if that is due; sets set->lost if one of them was lost. */
 static void set_refresh(struct lock_set *set, struct deadline deadline)
 {
 	static struct lock_answer answer; /* large */

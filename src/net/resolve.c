@@ -48,7 +48,7 @@ static void *look_up(void *argument)
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 
 #ifdef DLOCK_STATIC
-	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not where
+	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not if
 	 * there is a dynamic linker, as in dlock-tls. */
 	if (getauxval(AT_BASE) == 0)
 		__nss_configure_lookup("hosts", "files dns");

@@ -50,7 +50,7 @@ static bool load_own(SSL_CTX *context, const struct server *server, struct failu
 		return true;
 	if (SSL_CTX_use_certificate_chain_file(context, server->cert) != 1)
 		return fail_file("cert", server->cert, failure);
-	/* Also fails where the two do not belong together. */
+	/* Also fails if the two do not belong together. */
 	return SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1 ||
 	       fail_file(server->key ? "key" : "cert", key, failure);
 }

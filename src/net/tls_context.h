@@ -8,8 +8,8 @@
 struct failure;
 struct server;
 
-/* Reads the files that the URL names. NULL with failure: EXIT_CONFIG where one of them is of no
- * use. SSL_CTX_free() with it. */
+/* Reads the files that the URL names. NULL with failure: EXIT_CONFIG if one of them is of no use.
+ * SSL_CTX_free() with it. */
 SSL_CTX *tls_context_make(const struct server *server, struct failure *failure);
 
 /* What is wrong with a certificate of which OpenSSL says that, as the rest of a sentence; NULL:

@@ -4,5 +4,5 @@
 
 enum color { COLOR_PLAIN, COLOR_HEADING, COLOR_GOOD, COLOR_DOUBT, COLOR_BAD };
 
-/* Prints text to stdout, in that style where there are any. */
+/* Prints text to stdout, in that style if there are any. */
 void color_print(enum color color, const char *text);

@@ -17,10 +17,10 @@
 #define HOME  "\033[H"
 #define CLEAR "\033[J"
 
-#define COLUMNS 80 /* where the terminal does not say */
+#define COLUMNS 80 /* if the terminal does not say */
 #define ROWS    24
 
-/* For the handler alone: NULL where there is nothing to give back. */
+/* For the handler alone: NULL if there is nothing to give back. */
 static const struct screen *volatile entered;
 
 /* tcsetattr(3) is safe in a handler, too. */

@@ -46,7 +46,7 @@ struct peer {
 void peer_open(struct peer *peer, const struct server *list, size_t which);
 void peer_close(struct peer *peer);
 
-/* Begins to connect, where there is no connection; goes on where the host was being looked up. */
+/* Begins to connect if there is no connection; goes on if the host was being looked up. */
 void peer_connect(struct peer *peer);
 
 /* Closes the connection, and reads what has come first (connection_drain). */
@@ -61,7 +61,7 @@ bool peer_is_refused(const struct peer *peer);
 /* Not refused, and not down. */
 bool peer_may_answer(const struct peer *peer);
 
-/* For poll(2), where there is a connection. */
+/* For poll(2), if there is a connection. */
 int peer_fd(const struct peer *peer);
 
 /* Nothing that was sent can have come there. */

@@ -122,7 +122,7 @@ bool quorum_refuse_many(const struct server *server, struct failure *failure);
 /* Token and keys of the last attempt, whichever process began it. False: out of memory. */
 bool quorum_sync(struct quorum *quorum, struct failure *failure);
 
-/* Until when quorum_wait is to wait, where there is no place in the queues. */
+/* Until when quorum_wait is to wait if there is no place in the queues. */
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
 
 /* The token of an attempt, by its number. */
@@ -188,7 +188,7 @@ bool quorum_is_refused(const struct quorum *quorum);
  * nothing that is known by now. */
 struct failure *quorum_find_refusal(const struct quorum *quorum);
 
-/* The same where the answer came after the lock was granted: answer->flawed, once. */
+/* The same if the answer came after the lock was granted: answer->flawed, once. */
 void quorum_report_flaw(const struct quorum *quorum, struct lock_answer *answer);
 
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or

@@ -47,7 +47,7 @@ static bool owes_release(const struct vote *vote, const struct peer *peer)
 }
 
 /* Written to all before any answer is awaited; and behind a request that is not answered yet, or
- * the lock would stay where that is granted late. */
+ * the lock would stay if that is granted late. */
 void quorum_step_back(struct quorum *quorum)
 {
 	struct deadline limit = {.until = clock_now() + QUORUM_SHARE, .cancel_fd = -1};

@@ -145,7 +145,7 @@ void quorum_explain(const struct quorum *quorum, struct failure *failure)
 		if (!first && fault->code != EXIT_DONE)
 			first = fault;
 	}
-	/* What waiting will not mend is said where it alone prevents a majority. */
+	/* What waiting will not mend is said if it alone prevents a majority. */
 	if (final > quorum->count - quorum->majority) {
 		*failure = *first_final;
 		return;

@@ -148,7 +148,7 @@ enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct
 	while (end == DEADLINE_READY && clock_now() < *until) {
 		struct deadline limit = deadline;
 
-		/* Where too few are left to be woken by, it is tried again soon. */
+		/* If too few servers are left to be woken by, it is tried again soon. */
 		if (listen_to_all(quorum, ms) < quorum->majority && *until > began + NANOS_PER_SEC)
 			*until = began + NANOS_PER_SEC;
 		if (*until < limit.until)

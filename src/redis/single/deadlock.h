@@ -24,6 +24,6 @@ void deadlock_record_proof(struct single *single, const char *text);
 /* When the next look is due; 0: at once. */
 nanos deadlock_due(const struct deadlock *deadlock);
 
-/* Looks; when the next look is due is in look_at. IO_OK, also where this server cannot tell;
+/* Looks; when the next look is due is in look_at. IO_OK, also if this server cannot tell;
  * IO_CLOSED: the connection is gone; IO_FAILED with EXIT_DEADLOCK. */
 enum io_result deadlock_look(struct single *single, struct failure *failure);

@@ -87,8 +87,8 @@ static bool is_redirect(const char *error)
 /*
  * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it,
  * as it could on a connection of its own: what is granted late would then stay for a TTL. How many
- * replies come first is not known where a child has read some; none of them looks like ours. A
- * release in full needs no second request.
+ * replies come first is not known if a child has read some; none of them looks like ours. A release
+ * in full needs no second request.
  */
 static enum io_result release_behind(struct single *single, struct call *call,
 	struct deadline deadline, struct lock_answer *answer)

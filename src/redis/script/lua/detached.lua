@@ -1,4 +1,4 @@
--- Stands before renew.lua and release.lua where a token is all that the caller has: learns the rest
+-- Stands before renew.lua and release.lua if a token is all that the caller has: learns the rest
 -- from the holder's record. Ends here, with nothing changed, unless the token is that of a detached lock
 -- that is still held.
 -- ARGV  4  before renew.lua: how long it is to live from now on (ms), 0: for as long as it was acquired

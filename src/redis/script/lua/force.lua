@@ -35,7 +35,7 @@ for _, token in ipairs(tokens) do
     holders[#holders + 1] = ''
   end
 end
--- Where the lock is free its last holder may still be there, and about to set it again.
+-- If the lock is free, its last holder may still be there, and about to set it again.
 if result == 'broken' or meta.fence > 0 then
   meta.off = 0
   next_generation()

@@ -65,10 +65,10 @@ end
 -- off: no client is granted a free lock before it (us). token: the owner of the last grant, until it
 -- ends. ended: the tokens that were released last, the last first. So a late request with one of them
 -- does nothing, and a release may be repeated. size: of how many servers this is one, in a quorum; 0:
--- it is the only one. keep: for how long a success must be remembered, where that is longer than a
--- month (ms). What only one script needs it names, and gets as numbers: ticket, the last that was given
--- out; again, the generation that was set again; success, when COMMAND last ended well (us); inner, 1:
--- there may be a holder inside a holder; and the counters.
+-- it is the only one. keep: for how long a success must be remembered, if that is longer than a month
+-- (ms). What only one script needs it names, and gets as numbers: ticket, the last that was given out;
+-- again, the generation that was set again; success, when COMMAND last ended well (us); inner, 1: there
+-- may be a holder inside a holder; and the counters.
 local meta
 local function know(...)
   local values = call('HMGET', META, 'token', 'ended', 'fence', 'gen', 'off', 'size', 'keep', ...)
@@ -161,7 +161,7 @@ local function keep_shares()
   return last
 end
 
--- Takes a share away; when the last of those that are left runs out, nil where there is none.
+-- Takes a share away; when the last of those that are left runs out, nil if there is none.
 local function drop_share(token)
   call('ZREM', HOLDERS, token)
   local last = keep_shares()

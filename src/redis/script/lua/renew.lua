@@ -1,7 +1,7 @@
 -- Extends the lease; or sets the lock again if the server has lost it and no client that it
 -- remembers has come since.
 -- ARGV  4  x, s, or pK
---       5  ttl (ms), or what is left of --at-least where that is longer
+--       5  ttl (ms), or what is left of --at-least if that is longer
 --       6  the fence and
 --       7  the generation of the grant
 --       8  the record who:TOKEN, in full
@@ -36,8 +36,8 @@ local function may_return()
   if meta.gen > gen then
     return false
   end
-  -- Beside others only where the server forgot this grant too: else the share was given back,
-  -- and this is a renewal that was under way for too long.
+  -- Beside others only if the server forgot this grant too: else the share was given back, and this is
+  -- a renewal that was under way for too long.
   if not cur then
     return true
   end
