@@ -7,8 +7,8 @@
  * Should a device tear it all the same, the two halves differ, wherever the cut is. A record with
  * two tokens is garbage, never a smaller token. Other programs read the first word.
  *
- * The file is never replaced: all guards that wait for the flock wait on the same inode, and its
- * owner, mode and labels are the operator's. An empty file has no token yet, so one can be made
+ * The file is never replaced. So all guards wait for the flock on the same inode, and its owner,
+ * mode and labels are the operator's. An empty file has no token yet, so one can be made
  * beforehand, with another mode.
  */
 #pragma once
@@ -36,8 +36,8 @@ bool fence_file_open(struct fence_file *file, const char *path, struct failure *
 /*
  * Puts `token`, from 1 on, on record and returns when it will survive a power cut. It syncs a token
  * that was there before as well: the guard that wrote it may have died before its sync. False:
- * EXIT_STALE when a greater one is on record; EXIT_SYSTEM when it could not be written, the old one
- * is then still there, or could not be synced, then either may be.
+ * EXIT_STALE if a greater one is on record. EXIT_SYSTEM if it could not be written: the old one is
+ * then still there. EXIT_SYSTEM as well if it could not be synced: either may be there then.
  */
 bool fence_file_record(struct fence_file *file, int64_t token, struct failure *failure);
 

@@ -2,13 +2,13 @@
  * What is on record of a lock, in a file beside its own (.NAME): its holders, its waiters, the
  * counter of fencing tokens. Changed under a mutex that is held for microseconds.
  *
- * A process may be killed at any write, and what it left is read right: the head has two copies, of
- * which the one with the right checksum counts; a slot is written by one write(2) inside one page,
- * which a signal cannot divide, and last of what belongs to it.
+ * A process may be killed at any write, and what it left is read right. The head has two copies,
+ * and the one with the right checksum counts. A slot is written by one write(2) inside one page,
+ * which a signal cannot divide. It is written last of what belongs to it.
  *
  * A slot stands for a process that lives as long as its byte is locked by F_OFD_SETLK. Such a lock
- * is shared by fork(2), so it ends when front and keeper are both gone; and the kernel wakes those
- * that wait for it.
+ * is shared by fork(2), so it ends when front and keeper are both gone. The kernel wakes those that
+ * wait for it.
  */
 #ifndef DLOCK_FILE_FILE_RECORD_H
 #define DLOCK_FILE_FILE_RECORD_H

@@ -52,7 +52,7 @@ static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 }
 
 /* How it is waited for. If the kernel would let us share the lock with a holder, its byte is waited
- * for; so it is if the lock's file was replaced. */
+ * for. So it is if the lock's file was replaced. */
 static void wait_for_holder(struct file_lock *f, int i, nanos until)
 {
 	const struct slot *holder = &f->record.slots[i];

@@ -8,10 +8,10 @@
 	"dlock handover" /* and the process that sees to a handover: see handoff_leave_behind      \
 			  */
 
-/* For the process that handed the lock on: looks again after a round trip, then after 2, 4 … 100
+/* For the process that handed the lock on. Looks again after a round trip, then after 2, 4 … 100
  * ms, until the receivers have claimed it. What none of them took goes to the next. Returns at once
- * if nothing was handed on; `limit` (a span) after the last change at the latest: the receivers'
- * own timers go on from there. */
+ * if nothing was handed on, and `limit` (a span) after the last change at the latest. The
+ * receivers' own timers go on from there. */
 void handoff_verify(struct lock *lock, nanos limit);
 
 /* The same in a process of its own that keeps nothing of the caller's open, for when ours has to

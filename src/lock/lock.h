@@ -198,9 +198,9 @@ bool lock_release_send(
 void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
-/* Breaks the lock, whatever holds it, a foreign client too: it is free then, or its next waiter's,
- * and no former holder can set it again. LOCK_RELEASED: tell has been called for each holder that
- * it had, with an answer that holder_describe() can put into words. LOCK_GONE: it was free. Else as
+/* Breaks the lock of any holder, a foreign client too. It is free then, or its next waiter's, and
+ * no former holder can set it again. LOCK_RELEASED: tell has been called for each holder that it
+ * had, with an answer that holder_describe() can put into words. LOCK_GONE: it was free. Else as
  * above; sent only once, so without an answer it is unknown whether it was broken. */
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);

@@ -315,7 +315,7 @@ static enum lock_result take_member(struct lock_set *set, struct deadline deadli
 	return member->answer.result;
 }
 
-/* If a lock is held by now, or has a place in a queue, the caller has something to release: so the
+/* If a lock is held by now, or has a place in a queue, the caller has something to release. So the
  * failure comes to it as an answer. */
 static enum lock_result put_by(struct lock_set *set, struct failure *failure)
 {

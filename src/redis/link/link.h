@@ -1,7 +1,7 @@
 /*
  * Talking to one server, one request at a time: connects and greets (AUTH, SELECT) if there is no
- * connection, in the same write as the first request if that is safe. Which server that is may
- * change meanwhile: in a Cluster, behind Sentinels (route.h).
+ * connection. It greets in the same write as the first request if that is safe. Which server that
+ * is may change meanwhile: in a Cluster, behind Sentinels (route.h).
  */
 #pragma once
 

@@ -192,7 +192,7 @@ struct failure *quorum_find_refusal(const struct quorum *quorum);
 void quorum_report_flaw(const struct quorum *quorum, struct lock_answer *answer);
 
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
- * LOCK_LOST: it has no holder, another attempt may get it. */
+ * LOCK_LOST. LOCK_LOST: it has no holder, another attempt may get it. */
 enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
 
 /* LOCK_BUSY, with the holder, as far as the votes tell. */

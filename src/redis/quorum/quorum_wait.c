@@ -1,5 +1,5 @@
 /*
- * Waiting for a lock on a quorum: in the queue of every server that did not grant it, blocked in
+ * Waiting for a lock on a quorum, in the queue of every server that did not grant it. We block in
  * BLPOP on a list of our own. The holder that releases the lock wakes the first waiter in the queue
  * of each server. A waiter that is woken tries again: nothing was handed to it, so an attempt
  * decides.

@@ -28,8 +28,8 @@ struct owner_record {
 /* "x", "s" or "pK". */
 void owner_record_mode(const struct lock_request *request, char mode[static OWNER_RECORD_MODE]);
 
-/* TEXT for a request: the owner that asks; for a detached lock also what is needed to extend and
- * release it by its token alone (see detached.lua). */
+/* TEXT for a request: the owner that asks. For a detached lock it also has what is needed to extend
+ * and release it by its token alone (see detached.lua). */
 void owner_record_text(const struct lock_request *request, char text[static OWNER_RECORD_TEXT]);
 
 /* The whole record of a holder. */

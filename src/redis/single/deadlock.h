@@ -1,7 +1,7 @@
 /*
  * Whether a wait would never end. The waiter runs under a lock (struct lock_request.held). The
  * holder of what it waits for waits for that lock in turn, if only by way of others. A waiter looks
- * after a second: it publishes what it waits for, and walks from lock to holder, and from holder to
+ * after a second. It publishes what it waits for, and walks from lock to holder, and from holder to
  * the lock that this one waits for. The last waiter to join a circle asks the others twice for a
  * proof that they live and still wait; then it leaves. So no waiter leaves because of a dead one,
  * and only one leaves a circle.

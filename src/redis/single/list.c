@@ -199,8 +199,8 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
 }
 
-/* Fills in listing->names, sorted, perhaps with some twice: by SCAN, of each node of a Cluster, if
- * a pattern or all are asked for; else those that are named. */
+/* Fills in listing->names, sorted, perhaps with some twice. If a pattern or all are asked for: by
+ * SCAN, of each node of a Cluster. Else those that are named. */
 static bool listing_find_names(struct listing *listing)
 {
 	bool scans = listing->query->pattern_count == 0;

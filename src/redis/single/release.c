@@ -85,8 +85,8 @@ static bool is_redirect(const char *error)
 }
 
 /*
- * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it,
- * as it could on a connection of its own: what is granted late would then stay for a TTL. How many
+ * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it.
+ * On a connection of its own it could be: what is granted late would then stay for a TTL. How many
  * replies come first is not known if a child has read some; none of them looks like ours. A release
  * in full needs no second request.
  */

@@ -143,7 +143,7 @@ static bool polls(const struct wait_state *waiting)
 	return waiting->rank == 0 && waiting->foreign && clock_now() < waiting->look_at;
 }
 
-/* A holder that releases a share says so to the first waiter; but if all waiters ahead of us are
+/* A holder that releases a share says so to the first waiter. But if all waiters ahead of us are
  * dead, a dead one was told. To find out takes a whole request, so a waiter that is next does it
  * now and then, the others seldom. */
 static bool looks_for_room(struct single *single)
@@ -174,8 +174,8 @@ static enum io_result look(struct single *single, struct deadline deadline, stru
 	return flush(single, done, near ? WAIT_HOLDER : WAIT_EXPIRY, deadline, failure);
 }
 
-/* The lease says how long we shall listen; in the same write, so that a waiter never seems to
- * listen when it does not, and is passed over though it lives (verify.lua). Behind a foreign client
+/* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
+ * listen when it does not, and be passed over though it lives (verify.lua). Behind a foreign client
  * no holder hands the lock on, and the lease may say more than that. */
 static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)

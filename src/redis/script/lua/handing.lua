@@ -51,9 +51,9 @@ local got = false
 -- Puts a lock that is free, or shared, into the names of the waiters that are next, for the time of a
 -- claim. Passes over waiters with an expired lease. A writer at the head blocks later readers. The next
 -- waiter is told to look for itself when the claim must have come: the giver may be dead by then as
--- well. If many wait, one of them will look by then in any case. And verify, which may pass over many
--- dead in a row, tells none: a waiter with a message looks like one that is on its way back to
--- listening. head: the first waiter, if it is known already.
+-- well. If many wait, one of them will look by then in any case. verify may pass over many dead in a
+-- row, and tells none. For a waiter with a message looks like one that is on its way back to listening.
+-- head: the first waiter, if it is known already.
 local function hand_on(tells, head)
   if meta.size > 0 then
     return

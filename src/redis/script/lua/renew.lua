@@ -36,8 +36,8 @@ local function may_return()
   if meta.gen > gen then
     return false
   end
-  -- Beside others only if the server forgot this grant too: else the share was given back, and this is
-  -- a renewal that was under way for too long.
+  -- Beside others only if the server forgot this grant too. Else the share was released, and this is a
+  -- renewal that was under way for too long.
   if not cur then
     return true
   end

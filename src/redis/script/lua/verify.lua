@@ -14,9 +14,9 @@ local function take_back(token)
   drop_share(token)
 end
 
--- The receiver is dead if a message is unread though it said that it listens. (A waiter that may not be
--- listening has the short lease.) Or it was told to look, and has not even read that for a tenth of a
--- second.
+-- The receiver is dead if a message is unread though it said that it listens. A waiter that may not be
+-- listening has the short lease. A receiver that was told to look is dead as well if it has not even
+-- read that for a tenth of a second.
 local function is_dead(token)
   local unread = call('LINDEX', companion('wake:', token), 0)
   if not unread then
