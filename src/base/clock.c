@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define UNTIMED_MS 10 /* between two looks, where there is no timer */
+#define UNTIMED_MS 10 /* between two looks, if there is no timer */
 
 nanos clock_now(void)
 {

@@ -28,8 +28,8 @@ enum deadline_end deadline_wait(struct deadline *deadline, int fd, short events)
 	};
 
 	for (;;) {
-		/* A negative descriptor is passed over by poll(2); so is EINTR here: whoever wants
-		 * to end the wait by a signal makes it a readable descriptor. */
+		/* poll(2) passes over a negative descriptor. EINTR is passed over here: a caller
+		 * that wants to end the wait by a signal makes it a readable descriptor. */
 		bool over = deadline_is_over(deadline);
 		int ready = poll(fds, 2, over ? 0 : clock_poll_ms(deadline->until));
 		if (ready > 0 && fds[0].revents != 0)

@@ -11,7 +11,7 @@ enum exit_code {
 	EXIT_UNREACHABLE = 69, /* no server, or no quorum */
 	EXIT_INTERNAL = 70,    /* dlock's own fault, or its keeper was killed */
 	EXIT_SYSTEM = 71,      /* fork, memory, I/O */
-	EXIT_PROTOCOL = 76,    /* an answer without sense, or a key of somebody else's type */
+	EXIT_PROTOCOL = 76,    /* an answer without sense, or a key of a foreign type */
 	EXIT_REFUSED = 77,     /* password, ACL, certificate */
 	EXIT_CONFIG = 78,      /* bad configuration, or no server named */
 	EXIT_LOST = 80,        /* the lock was lost while COMMAND ran */

@@ -32,7 +32,7 @@ bool unstuck_send(int fd, const char *text, size_t length)
 	       send(fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* By an open file of our own, which may be non-blocking. Where the file is not ours to open (a
+/* By an open file of our own, which may be non-blocking. If the file is not ours to open (a
  * terminal after su(1)), poll(2) has to do. */
 static bool write_anew(int fd, const char *path, const char *text, size_t length)
 {

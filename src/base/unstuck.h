@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes the text as a whole to a descriptor of somebody else's, waiting 50 ms at most for room.
- * path: a name of the same file, by which a pipe or a terminal can be opened anew (/proc/.../fd/N).
- * False: not written. A file on a disk is written to as ever: it does not wait for a reader. Any
- * thread; allocates nothing; leaves SIGPIPE to the caller, but for sockets. */
+/* Writes the text as a whole to a descriptor that others may have too, waiting 50 ms at most for
+ * room. path: a name of the same file, by which a pipe or a terminal can be opened anew
+ * (/proc/.../fd/N). False: not written. A file on a disk is written to as ever: it does not wait
+ * for a reader. Any thread; allocates nothing; leaves SIGPIPE to the caller, but for sockets. */
 bool unstuck_write(int fd, const char *path, const char *text, size_t length);
 
 /* The same for a socket. */

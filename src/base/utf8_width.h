@@ -10,7 +10,7 @@ int utf8_width(const char *text);
 /* The columns of cleaned text (utf8_clean). */
 size_t utf8_width_of_text(const char *text);
 
-/* Cuts cleaned text in place where it is wider than that, so that it ends with a '…' and is no
- * wider. Of bytes it may need up to 3 more than text has, because of that '…', but never more than
- * size. Returns text. */
+/* Cuts cleaned text in place if it is wider than that, so that it ends with a '…' and is no wider.
+ * Of bytes it may need up to 3 more than text has, because of that '…', but never more than size.
+ * Returns text. */
 char *utf8_width_cut(char *text, size_t size, size_t columns);

@@ -181,7 +181,8 @@ static const struct command *find_command(const struct command *commands, const 
 	return NULL;
 }
 
-/* The command whose options these are: its word may follow them; without one it is run. */
+/* The command that these options belong to. Its word may follow them; without a word it is
+ * `run`. */
 static const struct command *command_of(const struct arguments *arguments)
 {
 	const struct command *command = arguments->command;

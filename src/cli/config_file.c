@@ -15,7 +15,7 @@
 struct reading {
 	FILE *file;
 	char *line;  /* with room for LINE_MOST + 2 */
-	char *value; /* in it, where it is too long for inih */
+	char *value; /* in it, if it is too long for inih */
 	bool failed;
 	struct config_entry entry;
 	config_taker take;
@@ -40,8 +40,8 @@ static bool fault_length(struct reading *reading, int most)
 }
 
 /* Into reading->line, without the blanks at its beginning, which inih would take for a value that
- * goes on. No memory is asked for: what is no configuration may have no end, nor a line of it.
- * False: there is none, or a fault. */
+ * goes on. Allocates nothing: a file that is no configuration may be endless, and so may a line of
+ * it. False: there is none, or a fault. */
 static bool read_line(struct reading *reading)
 {
 	int length = 0;

@@ -18,7 +18,7 @@ struct config_warning {
 void config_warning_server(struct config_warning *notice, struct options *options,
 	const struct config_entry *entry, const char *value, bool chosen);
 
-/* options->server is what a file named: warns where the user's names another than the host's.
- * Somebody who locks elsewhere than all others of this host may not know that he does. */
+/* options->server is what a file named: warns if the user's file names another server than the
+ * host's. A user that locks elsewhere than all others of this host may not know it. */
 void config_warning_choice(
 	const struct config_warning *notice, struct options *options, const char *system_file);

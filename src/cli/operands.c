@@ -43,7 +43,7 @@ static bool add_host(struct options *options, const char **name, struct failure 
 	return check_name(*name, failure);
 }
 
-/* Checks it, and makes it this host's own where that is wanted. */
+/* Checks it, and makes it this host's own if that is wanted. */
 static bool settle_name(struct options *options, const char **name, struct failure *failure)
 {
 	return check_name(*name, failure) &&
@@ -86,7 +86,7 @@ static const char *base_name(const char *path)
 	return slash == NULL || slash[1] == '\0' ? path : slash + 1;
 }
 
-/* The base name of the string's first word; NULL where a shell has to say what that is. */
+/* The base name of the string's first word; NULL if a shell has to say what that is. */
 static const char *find_first_word(struct options *options)
 {
 	const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./";

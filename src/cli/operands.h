@@ -7,10 +7,10 @@ struct failure;
 struct options;
 
 /* NAME, then COMMAND [ARG]... or -c STRING, which may also have stood before. Sets name, argv and,
- * where no other was given, the label. False with failure EXIT_USAGE, or EXIT_SYSTEM. */
+ * if no other was given, the label. False with failure EXIT_USAGE, or EXIT_SYSTEM. */
 bool operands_take_run(struct options *options, struct failure *failure);
 
-/* NAME, and nothing else. Sets name and, where no other was given, the label. False as above. */
+/* NAME, and nothing else. Sets name and, if no other was given, the label. False as above. */
 bool operands_take_acquire(struct options *options, struct failure *failure);
 
 /* NAME TOKEN; `-` is a TOKEN on standard input, which is read. Sets name and token. False as above.
@@ -23,7 +23,7 @@ bool operands_take_hold(struct options *options, struct failure *failure);
 /* As of renew; or NAME alone, without a token. */
 bool operands_take_release(struct options *options, struct failure *failure);
 
-/* STATEFILE, then COMMAND [ARG]...; the fencing token too, from DLOCK_FENCE where --fence was not
+/* STATEFILE, then COMMAND [ARG]...; the fencing token too, from DLOCK_FENCE if --fence was not
  * given. Sets state_file, argv and fence. False with failure EXIT_USAGE. */
 bool operands_take_guard(struct options *options, struct failure *failure);
 

@@ -151,7 +151,7 @@ const struct option_row option_rows[] = {
 		.help = "print DLOCK_NAME, DLOCK_TOKEN and DLOCK_FENCE as a shell reads them",
 		.commands = HOLD, .set = option_set_flag, FIELD(print)},
 
-	/* Somebody else's lock. */
+	/* The lock of another holder. */
 	{.names = {"force"},
 		.help = "break the lock, whoever holds it",
 		.commands = GIVES, .set = option_set_flag, FIELD(force)},

@@ -92,7 +92,7 @@ static bool take_entry(const struct config_entry *entry, void *context, struct f
 			       row->names[0], failure->text);
 }
 
-/* The user's own file may lie where dlock, run as somebody else, is not let in. */
+/* The user's own file may lie in a folder that dlock, run as another user, may not enter. */
 static bool read_user_file(struct reading *reading)
 {
 	const char *base = getenv("XDG_CONFIG_HOME");
@@ -104,7 +104,7 @@ static bool read_user_file(struct reading *reading)
 		base = home;
 		below = "/.config/dlock.conf";
 	}
-	/* A folder whose name is too long to open has no file in it either. */
+	/* If a folder has a name too long to open, no file is in it either. */
 	if (base == NULL || *base != '/' || strlcpy(path, base, sizeof(path)) >= sizeof(path) ||
 		strlcat(path, below, sizeof(path)) >= sizeof(path))
 		return true;
@@ -167,7 +167,8 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
 
-/* Who is told, even where it is that something is wrong here. */
+/* The options that name the receivers of a report. They count even if the report is that another
+ * option is wrong. */
 static bool is_audience(const struct option_row *row)
 {
 	return row->field == offsetof(struct options, report) ||

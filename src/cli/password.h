@@ -10,6 +10,6 @@ struct server;
  * file cannot be read or others may; EXIT_SYSTEM. */
 char *password_find(const struct server *server, const char *file, struct failure *failure);
 
-/* Where the server has one, this process leaves no core file from now on, however it dies. For
+/* If the server has one, this process leaves no core file from now on, however it dies. For
  * commands that start no other; those that do give the limit back (caller_state_keep_secret). */
 void password_guard(const struct server *server);

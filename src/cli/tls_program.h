@@ -1,7 +1,7 @@
 /*
- * dlock and dlock-tls are the same sources: the one is quick to start and speaks no TLS, the other
- * is linked with OpenSSL, which alone takes longer to load than a run of dlock takes. So users
- * start dlock, and where the server wants TLS it becomes the other, before it has done anything but
+ * dlock and dlock-tls are the same sources. dlock is quick to start and speaks no TLS. dlock-tls is
+ * linked with OpenSSL, which alone takes longer to load than a run of dlock takes. So users start
+ * dlock. If the server wants TLS, dlock becomes the other program, before it has done anything but
  * read.
  */
 #pragma once

@@ -56,7 +56,7 @@ static enum lock_result print_token(
 	char line[LOCK_TOKEN_SIZE + 24];
 	struct deadline now = {.cancel_fd = deadline.cancel_fd};
 
-	/* A signal that came before the token was out has nobody left to give the lock back. */
+	/* If a signal came before the token was out, no process is left to release the lock. */
 	if (deadline_wait(&now, -1, 0) == DEADLINE_CANCELLED)
 		return LOCK_CANCELLED;
 	snprintf(line, sizeof(line), "%s %" PRIu64 "\n", lock_token(lock), granted->fence);

@@ -40,7 +40,7 @@ static bool show(
 	return output_finish(failure);
 }
 
-/* The same line as from a run that this would stop, where there is one. */
+/* The same line as from a run that this would stop, if there is one. */
 static void say_worst(const struct lock_finding *worst)
 {
 	if (worst == NULL)

@@ -1,5 +1,5 @@
-/* dlock release NAME TOKEN: gives a detached lock back; with --force breaks any; with neither ends
- * the dlock hold around it. */
+/* dlock release NAME TOKEN: gives a detached lock back; with --force breaks any; without TOKEN and
+ * --force ends the dlock hold around it. */
 #include "commands/commands.h"
 
 #include <unistd.h>

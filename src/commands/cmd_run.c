@@ -40,7 +40,7 @@ static void run(const struct options *options, struct outcome *outcome)
 		caller_state_keep_secret(&caller_state);
 	nesting_open(&nesting);
 	take_lock_prepare(options, &nesting, &request);
-	lock = open_lock(options, &request, &failure); /* connects meanwhile, where it can */
+	lock = open_lock(options, &request, &failure); /* connects meanwhile, if it can */
 	if (!lock || !surroundings_suffice(&caller_state, &failure) ||
 		!program_find(&program, options->argv, &failure)) {
 		outcome_fail(outcome, &failure);

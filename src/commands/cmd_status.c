@@ -1,4 +1,4 @@
-/* dlock status: who holds, who waits, for how long. */
+/* dlock status: the holders and waiters, and for how long. */
 #include "commands/commands.h"
 
 #include <sys/ioctl.h>

@@ -45,7 +45,7 @@ int detached_step(const struct options *options,
 	struct failure failure;
 	struct lock *lock;
 
-	signal(SIGPIPE, SIG_IGN); /* a message that nobody reads is lost, no more */
+	signal(SIGPIPE, SIG_IGN); /* a message without a reader is lost, no more */
 	password_guard(options->server);
 	lock = lock_open(options->server, &request, &failure);
 	if (!lock)

@@ -1,5 +1,5 @@
-/* A step on a lock that somebody else took: a process of its own for a moment, by a token, or by
- * force. */
+/* One step on a lock that another process took, by its token or by force: a short process of its
+ * own. */
 #pragma once
 
 #include "base/deadline.h"

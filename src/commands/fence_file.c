@@ -58,8 +58,8 @@ static bool refuse_type(const struct fence_file *file, const char *what, struct 
 		"'%s' is %s; a fencing token is kept in a regular file", file->path, what);
 }
 
-/* O_CREAT even where the file exists: fs.protected_regular (since Linux 4.19) then keeps files
- * out that somebody else put into a folder such as /tmp. A FIFO does not block with O_RDWR. */
+/* O_CREAT even if the file exists: fs.protected_regular (since Linux 4.19) then refuses files that
+ * another user put into a folder such as /tmp. A FIFO does not block with O_RDWR. */
 static bool open_file(struct fence_file *file, struct failure *failure)
 {
 	struct stat st;
@@ -90,8 +90,8 @@ static void move_up(struct fence_file *file)
 	file->fd = fd;
 }
 
-/* Whether the path still leads to the file: who waits for the flock of one that was removed, or
- * renamed, meanwhile would remember for nobody. */
+/* Whether the path still leads to the file. A guard may have waited for the flock of a file that
+ * was removed or renamed meanwhile. No other guard would read what it puts there. */
 static bool is_in_place(const struct fence_file *file)
 {
 	struct stat ours, there;

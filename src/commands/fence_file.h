@@ -4,12 +4,12 @@
  *
  * One record of a fixed width, the token twice: "%19d %19d\n". It is written in place by one
  * pwrite, at offset 0 and so within one sector: the old record or the new one survives a power cut.
- * Should a device tear it all the same, the two halves differ, wherever the cut is, and a
- * record with two tokens is garbage, never a smaller token. Other programs read the first word.
+ * Should a device tear it all the same, the two halves differ, wherever the cut is. A record with
+ * two tokens is garbage, never a smaller token. Other programs read the first word.
  *
- * The file is never replaced: whoever waits for the flock waits on the same inode,
- * and its owner, mode and labels are the operator's. An empty file has no token yet, so one can
- * be made beforehand, with another mode.
+ * The file is never replaced. So all guards wait for the flock on the same inode, and its owner,
+ * mode and labels are the operator's. An empty file has no token yet, so one can be made
+ * beforehand, with another mode.
  */
 #pragma once
 
@@ -34,10 +34,10 @@ struct fence_file {
 bool fence_file_open(struct fence_file *file, const char *path, struct failure *failure);
 
 /*
- * Puts `token`, from 1 on, on record and returns when it will survive a power cut; it does so too
- * when it was there before, as whoever wrote it may have died before that. False: EXIT_STALE when
- * a greater one is on record; EXIT_SYSTEM when it could not be written, the old one is then still
- * there, or could not be synced, then either may be.
+ * Puts `token`, from 1 on, on record and returns when it will survive a power cut. It syncs a token
+ * that was there before as well: the guard that wrote it may have died before its sync. False:
+ * EXIT_STALE if a greater one is on record. EXIT_SYSTEM if it could not be written: the old one is
+ * then still there. EXIT_SYSTEM as well if it could not be synced: either may be there then.
  */
 bool fence_file_record(struct fence_file *file, int64_t token, struct failure *failure);
 

@@ -122,7 +122,7 @@ static bool replace_file(const char *path, const char *line)
 	return done && !line;
 }
 
-/* O_NONBLOCK: a FIFO that nobody reads is an error, not a reason to wait. */
+/* O_NONBLOCK: a FIFO without a reader is an error, not a reason to wait. */
 static bool open_stream(struct report *report, const char *path)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
@@ -193,7 +193,7 @@ void report_write(struct report *report, const struct outcome *outcome)
 
 	if (!report->options->report && report->options->report_fd < 0)
 		return;
-	signal(SIGPIPE, SIG_IGN); /* nobody may read any longer: that is a warning */
+	signal(SIGPIPE, SIG_IGN); /* the reader may be gone: that is a warning */
 	signal(SIGXFSZ, SIG_IGN); /* so is a file that may not grow */
 	line = make_line(report->options, outcome);
 	if (line)

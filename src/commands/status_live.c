@@ -40,9 +40,9 @@ struct status_live {
 	bool quit, gone;            /* wanted; the terminal is */
 };
 
-/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a
- * terminal is no pipe, and a message that nobody reads is lost, no more. What is ignored (nohup)
- * stays so: a signalfd would get it. */
+/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a terminal is no
+ * pipe, and a message without a reader is lost, no more. What is ignored (nohup) stays so: a
+ * signalfd would get it. */
 static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
 {
 	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,
@@ -178,7 +178,7 @@ static void draw(struct status_live *watch)
 	watch->gone = !screen_end_frame();
 }
 
-/* What was seen before stays in sight where the server cannot be asked. False: we were called away
+/* What was seen before stays in sight if the server cannot be asked. False: we were called away
  * meanwhile. */
 static bool look(struct status_live *watch)
 {

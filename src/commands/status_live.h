@@ -3,5 +3,5 @@
 
 struct options;
 
-/* Returns the exit code; does not return where a signal ended it. */
+/* Returns the exit code; does not return if a signal ended it. */
 int status_watch(const struct options *options);

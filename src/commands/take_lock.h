@@ -10,7 +10,7 @@ struct options;
 struct report;
 struct server;
 
-/* What the options ask for, and who asks; borrows from both. */
+/* What the options ask for, and the owner that asks; borrows from both. */
 void take_lock_prepare(
 	const struct options *options, const struct nesting *nesting, struct lock_request *request);
 
@@ -26,7 +26,7 @@ struct front_task take_lock_task(const struct options *options, struct lock *loc
 /* Says which server is asked (-v), and what may be unwise about it. */
 void take_lock_announce(const struct server *server);
 
-/* Says in one line how it went, where that is worth one and was not said when it happened. Returns
+/* Says in one line how it went, if that is worth one and was not said when it happened. Returns
  * dlock's exit code, or dies of the signal that ended it. report NULL: none is written. */
 int take_lock_end(
 	const struct outcome *outcome, const struct options *options, struct report *report);

@@ -1,8 +1,8 @@
 /*
- * Waiters that hold other locks of the folder say so in their slots (request.held). One that has
- * waited for a while looks at all of them: whether what it waits for is held by one that waits, and
- * so on, for what it holds itself. The last that came of such a circle gives up, so each looks once
- * all are there: whoever completes a circle looks after it.
+ * Waiters that hold other locks of the folder say so in their slots (request.held). A waiter that
+ * has waited for a while looks at all of them. There is a circle if the holder of what it waits for
+ * waits in turn, and so on, for what the first waiter holds. The last waiter of a circle gives up.
+ * Each waiter looks after it has put itself on record, so the one that completes a circle sees it.
  */
 #include <bsd/string.h>
 #include <dirent.h>
@@ -21,7 +21,7 @@
 #define MOST    256                   /* waits that are looked at */
 #define REST    104                   /* of the message, beside the circle */
 
-/* Somebody waits for a lock. */
+/* One waiter: the lock and the holders that it waits for, and what it holds itself. */
 struct wait_for {
 	char key[KEY_SIZE];
 	char holders[TOKENS]; /* lines; of permits none, as any may come free */

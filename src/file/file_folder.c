@@ -183,7 +183,7 @@ static int fail_odd(const struct folder *folder, const char *file, struct failur
 	return -1;
 }
 
-/* Whoever may use the folder may use what is in it. */
+/* Each user that may use the folder may use the files in it. */
 static int make_file(const struct folder *folder, const char *file, int flags)
 {
 	mode_t mask = umask(0);
@@ -265,7 +265,7 @@ void folder_ring(const struct folder *folder, const char *file, const char *purp
 	name_pipe(file, purpose, name);
 	fd = open_pipe(folder, name, O_WRONLY);
 	if (fd < 0)
-		return; /* nobody listens */
+		return; /* no waiter listens */
 	(void)!write(fd, "", 1);
 	close(fd);
 }

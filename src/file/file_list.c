@@ -247,7 +247,7 @@ static struct lock_finding look_at_folder(
 	return finding;
 }
 
-/* Nobody else has that name. */
+/* No other lock has that name. */
 static void remove_trial(const struct folder *folder, const char *trial)
 {
 	static const char *const forms[] = {"%s", ".%s", ".%s+ended", ".%s+bell"};

@@ -1,10 +1,10 @@
 /*
- * One lock of a `file:` service, as one party has it or wants it.
+ * One lock of a `file:` service, as one holder or waiter sees it.
  *
- * Who holds it is the kernel's to say: flock(2) on the lock's file, by an open file description
- * that front and keeper share, and nobody else. So `flock` excludes us and is excluded, and the
- * lock is free when both are gone. The record says the rest: whose turn it is, and what no process
- * holds.
+ * The kernel decides which process holds it, by flock(2) on the lock's file. Front and keeper share
+ * one open file description of that file, and no other process has it. So the `flock` program
+ * excludes us and is excluded, and the lock is free when front and keeper are gone. The record says
+ * the rest: which waiter is next, and what is held without a process.
  */
 #ifndef DLOCK_FILE_FILE_LOCK_H
 #define DLOCK_FILE_FILE_LOCK_H
@@ -21,9 +21,9 @@
 struct file_lock;
 
 /*
- * Waiting without asking: threads that block in the kernel, in flock(2) or for a byte of the
- * record, until the process that is in the way has ended or given up what it had. Nobody has to
- * send a message, so nobody can die before it is sent.
+ * Waiting without asking: threads block in the kernel, in flock(2) or for a byte of the record.
+ * They do so until the process in the way has ended or given up what it had. No process has to send
+ * a message, so none can die before it is sent.
  */
 
 /* Of more permits than that only so many are watched, and all looked at now and then. */
@@ -74,7 +74,7 @@ struct file_lock {
 /* Inside the mutex; the record is read. */
 struct slot *file_own(struct file_lock *f);
 void file_unlock(struct file_lock *f); /* gives the flock back */
-void file_forget(struct file_lock *f); /* our slot is nobody's */
+void file_forget(struct file_lock *f); /* our slot is free again */
 
 /* Opens what is not open yet, and enters the record's mutex. As record_enter. */
 enum lock_result file_enter(

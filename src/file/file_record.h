@@ -1,14 +1,14 @@
 /*
- * What is on record of a lock, in a file beside its own (.NAME): who holds it, who waits, the
+ * What is on record of a lock, in a file beside its own (.NAME): its holders, its waiters, the
  * counter of fencing tokens. Changed under a mutex that is held for microseconds.
  *
- * A process may be killed at any write, and what it left is read right: the head has two copies, of
- * which the one with the right checksum counts; a slot is written by one write(2) inside one page,
- * which a signal cannot divide, and last of what belongs to it.
+ * A process may be killed at any write, and what it left is read right. The head has two copies,
+ * and the one with the right checksum counts. A slot is written by one write(2) inside one page,
+ * which a signal cannot divide. It is written last of what belongs to it.
  *
  * A slot stands for a process that lives as long as its byte is locked by F_OFD_SETLK. Such a lock
- * is shared by fork(2), so it ends when front and keeper are both gone; and the kernel wakes those
- * that wait for it.
+ * is shared by fork(2), so it ends when front and keeper are both gone. The kernel wakes those that
+ * wait for it.
  */
 #ifndef DLOCK_FILE_FILE_RECORD_H
 #define DLOCK_FILE_FILE_RECORD_H
@@ -31,7 +31,7 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_WAITING,
 	SLOT_HOLDING,
-	SLOT_OVER, /* given back, but kept: --at-least, or somebody inside */
+	SLOT_OVER, /* given back, but kept: --at-least, or a holder inside */
 };
 
 /* 128 bytes, so that none crosses a page. */
@@ -60,7 +60,7 @@ struct record_head {
 	uint64_t count; /* of slots that were ever in use */
 };
 
-/* Who a slot stands for. */
+/* The owner that a slot stands for. */
 struct slot_text {
 	char token[LOCK_TOKEN_SIZE];
 	struct owner owner;

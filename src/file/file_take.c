@@ -52,8 +52,8 @@ static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 	return request->mode == LOCK_PERMITS && ++*sharers >= request->permits;
 }
 
-/* How it is waited for. One that the kernel would let us share the lock with is waited for by its
- * byte; so is one whose lock's file was replaced. */
+/* How it is waited for. If the kernel would let us share the lock with a holder, its byte is waited
+ * for. So it is if the lock's file was replaced. */
 static void wait_for_holder(struct file_lock *f, int i, nanos until)
 {
 	const struct slot *holder = &f->record.slots[i];
@@ -379,7 +379,7 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 	return true;
 }
 
-/* Says who has it: a holder, or the first of those that wait; else it is none of ours. */
+/* Names a holder, or the first waiter. If there is neither, another program has it by flock. */
 static void name_holder(
 	struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
 {
@@ -426,7 +426,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	/* Of the dlocks around it may have learnt since. */
 	if ((first || f->request.held) && !write_own(f, answer))
 		return;
-	/* What was the first so far has somebody else to wait for. */
+	/* The waiter that was first so far now has to wait for us. */
 	if (first && survey->rank == 0 && survey->behind > 0)
 		folder_ring(&f->folder, f->file, "bell");
 }

@@ -9,8 +9,8 @@
 #include "file/file_lock.h"
 
 #define STACK      (64 * 1024)
-#define NUDGE      SIGRTMAX      /* ends a thread's system call */
-#define LOOK_EVERY NANOS_PER_SEC /* somebody looks on; or not all that is in the way is watched */
+#define NUDGE      SIGRTMAX             /* ends a thread's system call */
+#define LOOK_EVERY NANOS_PER_SEC        /* if a user looks on, or not all in the way is watched */
 #define POLL_EVERY (100 * NANOS_PER_MS) /* no thread is to be had */
 
 static void do_nothing(int signal)

@@ -8,9 +8,9 @@
 	"dlock handover" /* and the process that sees to a handover: see handoff_leave_behind      \
 			  */
 
-/* The process whose request handed the lock on looks again after a round trip, then after 2, 4 …
- * 100 ms, until the receivers have claimed it; what none of them took goes to the next. Returns at
- * once if nothing was handed on; `limit` (a span) after the last change at the latest: the
+/* For the process that handed the lock on. Looks again after a round trip, then after 2, 4 … 100
+ * ms, until the receivers have claimed it. What none of them took goes to the next. Returns at once
+ * if nothing was handed on, and `limit` (a span) after the last change at the latest. The
  * receivers' own timers go on from there. */
 void handoff_verify(struct lock *lock, nanos limit);
 

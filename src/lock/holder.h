@@ -1,4 +1,4 @@
-/* Who holds a lock, in words. */
+/* The holder of a lock, in words. */
 #pragma once
 
 #include "base/clock.h"

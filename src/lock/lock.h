@@ -30,21 +30,21 @@ struct lock_request {
 	enum lock_mode mode;
 	int permits; /* with LOCK_PERMITS */
 	int64_t ttl_ms;
-	int64_t at_least_ms; /* keep it that long from its grant, even where nobody renews it */
+	int64_t at_least_ms; /* keep it that long from its grant, even if no process renews it */
 	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
 	const char *once;    /* so does one on record under this ID; NULL: none */
 	int64_t once_for_ms; /* for how long ours is put on record under it */
 	int64_t settle_ms;   /* take nothing from a server that has been up for less than that, */
-	bool settle_asked;   /* nor from one that does not say for how long; else that one passes */
+	bool settle_asked;   /* refuse one that does not say for how long, too; else it passes */
 	bool settle_named;   /* the command line itself asks for it: a service without is refused */
-	bool detached;       /* nobody stays with it: it lives for its TTL, and to renew or release
+	bool detached;       /* no process stays with it: it lives for its TTL; to renew or release
 			      * it takes no more than its token (below), whose lock, mode and TTL
 			      * the server then knows */
 	bool queues;         /* busy: take a place in the queue (else -n) */
 	int replicas;        /* a grant counts when so many have it; 0: do not ask */
 	int64_t replicas_ms; /* within that */
 	int priority;        /* a point counts as a minute of waiting */
-	bool watched;        /* somebody looks on while we wait: asks again when our rank changes */
+	bool watched;        /* a user looks on while we wait: asks again when our rank changes */
 	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
 			      * change between requests; NULL: none */
 	const char *held;    /* the same tokens, each with the NAME that it holds: lines "TOKEN
@@ -52,25 +52,25 @@ struct lock_request {
 	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
 	bool hold;           /* self is not the asker, but a process that is to hold the lock: one
 			      * that does so already needs no second dlock for it (covered) */
-	struct owner self;   /* who asks */
+	struct owner self;   /* the owner that asks */
 };
 
 enum lock_result {
 	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
-	LOCK_SET_AGAIN, /* renew: the server had lost it, nobody came between, it is ours again */
-	LOCK_BUSY,      /* acquire: somebody else holds it, or is ahead */
+	LOCK_SET_AGAIN, /* renew: the server had lost it, no other took it, it is ours again */
+	LOCK_BUSY,      /* acquire: another holds it, or is ahead */
 	LOCK_WITHIN,    /* acquire: one of request.outer holds it, and inside that one it is ours as
 			 * well, to be renewed and given back like any other */
 	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
 			 */
 	LOCK_RELEASED,  /* release: given back */
-	LOCK_GONE,      /* release: it was not there, nor has anybody the server knows had it since;
+	LOCK_GONE,      /* release: it was not there, and no owner the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
-	LOCK_LOST,    /* renew, release: proven that somebody else has, or had, it, or it was ended;
-		       * acquire: this attempt was ended meanwhile, asking again makes another */
-	LOCK_TIMEOUT, /* patience ran out */
-	LOCK_CANCELLED,    /* cancel_fd became readable */
-	LOCK_FAILED,       /* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_LOST,      /* renew, release: proven that another owner has or had it, or it was ended;
+			 * acquire: this attempt was ended meanwhile, asking again makes another */
+	LOCK_TIMEOUT,   /* patience ran out */
+	LOCK_CANCELLED, /* cancel_fd became readable */
+	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
 	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
 			    * back; see failure */
 };
@@ -144,20 +144,20 @@ struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure);
 void lock_close(struct lock *lock);
 
-/* Connects where that is needed and sends the request to acquire, without waiting for its answer:
+/* Connects if that is needed and sends the request to acquire, without waiting for its answer:
  * LOCK_GRANTED here means "on its way". Else LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED; of several
  * locks LOCK_LOST as well: one that was held was lost, all were given back, ask again. */
 enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
 
 /* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker
- * may call lock_answer himself, instead of having a child for whom there is nothing to do. Never
- * waits; may say false though it is so. */
+ * may call lock_answer itself: a child would have nothing to do. Never waits; may say false though
+ * it is so. */
 bool lock_is_busy(const struct lock *lock);
 
-/* Waits for the answer to lock_ask; meanwhile repeats it in full where the server does not know
- * the script, and after a pause where it cannot answer just now (LOADING, a failover). The process
- * that calls it may be a child of the one that asked; the asker then calls lock_adopt_answer, or
- * lock_release, before anything else. */
+/* Waits for the answer to lock_ask. Meanwhile repeats it: in full if the server does not know the
+ * script, after a pause if it cannot answer just now (LOADING, a failover). The process that calls
+ * it may be a child of the one that asked; the asker then calls lock_adopt_answer, or lock_release,
+ * before anything else. */
 void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
 /* The asker takes over what its child learnt by lock_answer: the connection is clean again, the
@@ -172,9 +172,9 @@ void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer);
 enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
 
 /* Extends the lease by a TTL from now on: LOCK_GRANTED, LOCK_SET_AGAIN, LOCK_LOST, LOCK_TIMEOUT,
- * LOCK_CANCELLED, or LOCK_FAILED. One bounded try; reconnects where the connection is gone.
- * By the token of a detached lock: LOCK_GRANTED, or LOCK_LOST with a failure that says why, and
- * nothing was changed; request.ttl_ms 0 is the TTL that it was acquired with. */
+ * LOCK_CANCELLED, or LOCK_FAILED. One bounded try; reconnects if the connection is gone. By the
+ * token of a detached lock: LOCK_GRANTED, or LOCK_LOST with a failure that says why, and nothing
+ * was changed; request.ttl_ms 0 is the TTL that it was acquired with. */
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
 /* Gives the lock, a request under way and the place in the queue back, whichever there is, and
@@ -186,22 +186,22 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
 /*
- * The two halves of a release, for a child that has the lock and its asker who waits for its end:
- * so that the child can end while the server works. lock_release_send sends the release over the
- * connection that both have by fork; false where that cannot be (it was replaced since): nothing
- * was sent. Then lock_release_finish, in the asker, after lock_adopt_answer of the grant, hears the
- * answer, and does all that lock_release would where it does not come. The parting is the same in
- * both.
+ * The two halves of a release, for a child that has the lock, and for its asker, which waits for
+ * the end of that child. So the child can end while the server works. lock_release_send sends the
+ * release over the connection that both have by fork. False: nothing was sent, as the connection
+ * was replaced since. Then the asker calls lock_adopt_answer with the grant, and
+ * lock_release_finish, which reads the answer. If none comes, it does all that lock_release would.
+ * The release terms are the same in both.
  */
 bool lock_release_send(
 	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
 void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
-/* Breaks the lock, whatever holds it, a foreign client too: it is free then, or its next waiter's,
- * and no former holder can set it again. LOCK_RELEASED: tell has been called for each
- * of those who held it, with an answer that holder_describe() can put into words. LOCK_GONE: it was
- * free. Else as above; sent only once, so without an answer nobody knows whether it was broken. */
+/* Breaks the lock of any holder, a foreign client too. It is free then, or its next waiter's, and
+ * no former holder can set it again. LOCK_RELEASED: tell has been called for each holder that it
+ * had, with an answer that holder_describe() can put into words. LOCK_GONE: it was free. Else as
+ * above; sent only once, so without an answer it is unknown whether it was broken. */
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
 

@@ -19,10 +19,10 @@ struct lock_finding {
 	const char *advice;  /* what to do; NULL: nothing */
 };
 
-/* Whether the server, or each of several, is fit to hold locks such as request describes (prefix,
- * TTL, settle, who asks; its name does not matter). Takes and gives back locks under a name of its
- * own. What cannot be reached, or does not do, is a finding; false with failure: nothing could be
- * looked at. Each finding is borrowed for the time of the call. */
+/* Whether the server, or each of several, is fit to hold locks such as request describes: prefix,
+ * TTL, settle, the owner that asks. Its name does not matter. Takes and releases locks under a name
+ * of its own. What cannot be reached, or does not do, is a finding; false with failure: nothing
+ * could be looked at. Each finding is borrowed for the time of the call. */
 bool lock_check_server(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);

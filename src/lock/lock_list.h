@@ -24,7 +24,7 @@ struct lock_view_owner {
 	bool detached;
 };
 
-/* Since the server has known the lock; it forgets one that nobody used for a month. */
+/* Since the server has known the lock; it forgets one that was not used for a month. */
 struct lock_counters {
 	int64_t acquisitions, contentions, timeouts, losses;
 	int64_t waited_us, held_us;
@@ -57,7 +57,7 @@ struct lock_query {
 	const char *prefix;
 	char *const *patterns; /* NAMEs, or globs (with * ? [); none: all */
 	size_t pattern_count;
-	bool idle_too; /* those as well that are neither held nor waited for */
+	bool idle_too; /* those as well that are not held and have no waiters */
 };
 
 /* Prepares looks at every lock under the prefix that matches one of the patterns. NULL with

@@ -37,7 +37,7 @@ struct lock_set {
 	size_t next;  /* the first that is not held: asked, or waited for */
 	size_t named; /* request.name's */
 	bool lost;  /* one was, or an attempt was ended: all are to be given back, and taken anew */
-	bool fresh; /* nobody but us has the tokens yet */
+	bool fresh; /* no other process has the tokens yet */
 	bool put_by;                 /* members[next].answer is the answer to lock_ask */
 	char *fences;                /* owned */
 	const struct server *server; /* borrowed */
@@ -99,7 +99,7 @@ static enum lock_result worse(enum lock_result a, enum lock_result b)
 	return a;
 }
 
-/* The one that was taken last first, so that nobody who waits for several is woken for nothing. */
+/* The lock taken last is released first, so that no waiter for several is woken for nothing. */
 static enum lock_result give_back(struct lock_set *set, const struct release_terms *release_terms,
 	struct deadline deadline, struct failure *failure)
 {
@@ -124,7 +124,7 @@ static enum lock_result give_back(struct lock_set *set, const struct release_ter
 	return result;
 }
 
-/* Renews what is held, where that is due; sets set->lost where one of them was lost. */
+/* Renews what is held, if that is due; sets set->lost if one of them was lost. */
 static void set_refresh(struct lock_set *set, struct deadline deadline)
 {
 	static struct lock_answer answer; /* large */
@@ -282,7 +282,7 @@ static struct member *last_of(struct lock_set *set)
 	return &set->members[set->count - 1];
 }
 
-/* Whoever waits for the next one waits under those that are held. */
+/* A wait for the next lock is a wait under those that are held already. */
 static void record_held(struct lock_set *set)
 {
 	size_t used = strlcpy(set->held, set->outer_held ? set->outer_held : "", SET_HELD);
@@ -315,8 +315,8 @@ static enum lock_result take_member(struct lock_set *set, struct deadline deadli
 	return member->answer.result;
 }
 
-/* Once something is held, or somebody waits in a queue, the caller has something to take back: so
- * he is to learn of it as an answer. */
+/* If a lock is held by now, or has a place in a queue, the caller has something to release. So the
+ * failure comes to it as an answer. */
 static enum lock_result put_by(struct lock_set *set, struct failure *failure)
 {
 	struct lock_answer *answer = &set->members[set->next].answer;

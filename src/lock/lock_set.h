@@ -1,8 +1,8 @@
 /*
- * Several locks as one: all or none. They are taken one after the other, in one canonical order (by
- * the bytes of their NAMEs), so that whoever takes some of them together never waits in a circle;
- * those that are held are renewed while the next is waited for. To its users it is a struct lock
- * like any other (lock.h).
+ * Several locks as one: all or none. They are taken one after the other, in one canonical order: by
+ * the bytes of their NAMEs. So callers that take several of them never wait in a circle. Those that
+ * are held are renewed while the next is waited for. To its users it is a struct lock like any
+ * other (lock.h).
  */
 #pragma once
 

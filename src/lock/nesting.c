@@ -77,7 +77,7 @@ static void hear(char **value, const char *entry, const char *variable)
 	}
 }
 
-/* What the process was started with; nothing where we may not read it. */
+/* What the process was started with; nothing if we may not read it. */
 static bool add_environment(struct nesting *nesting, pid_t pid)
 {
 	struct told told = {0};

@@ -30,6 +30,6 @@ void nesting_open(struct nesting *nesting);
 bool nesting_learn(
 	struct nesting *nesting, const struct owner *self, const struct lock_answer *answer);
 
-/* The fence of the lock NAME that an outer dlock holds by token, as it told COMMAND; `otherwise`
- * where the environment does not say. */
+/* The fence of the lock NAME that an outer dlock holds by token, as it told COMMAND; `otherwise` if
+ * the environment does not say. */
 uint64_t nesting_fence(const char *name, const char *token, uint64_t otherwise);

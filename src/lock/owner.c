@@ -82,7 +82,7 @@ static void find_user(char *text, size_t size)
 	if (user && *user)
 		strlcpy(text, user, size);
 	else if (geteuid() == 0)
-		strlcpy(text, "root", size); /* in a container, say, where neither is set */
+		strlcpy(text, "root", size); /* in a container, say, if neither is set */
 	else
 		read_user(geteuid(), text, size);
 }

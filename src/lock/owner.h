@@ -1,4 +1,4 @@
-/* Who holds or waits for a lock, as `dlock status` and the busy line show it. */
+/* A holder of a lock, or a waiter, as `dlock status` and the busy line show it. */
 #pragma once
 
 #include <stdbool.h>

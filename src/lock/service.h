@@ -22,7 +22,7 @@ enum lock_ability {
 	LOCK_CAN_PERMITS = 1 << 1,   /* --permits */
 	LOCK_CAN_PRIORITY = 1 << 2,  /* --priority */
 	LOCK_CAN_RECORD = 1 << 3,    /* --once, --cooldown: successes on record */
-	LOCK_CAN_KEEP = 1 << 4,      /* --at-least: the lock stays though nobody renews it */
+	LOCK_CAN_KEEP = 1 << 4,      /* --at-least: the lock stays though no process renews it */
 	LOCK_CAN_DETACH = 1 << 5,    /* acquire, renew and release by token */
 	LOCK_CAN_JOIN = 1 << 6,      /* --also: one of several locks that have one token */
 	LOCK_CAN_REPLICATE = 1 << 7, /* --wait-replicas */
@@ -44,9 +44,9 @@ struct lock_scheme {
 	int form; /* which of the service's own forms it is */
 };
 
-/* The functions with which the answer is awaited while a keeper is forked, and with which a keeper
- * ends while its release is on the way: for a service whose connection both sides of a fork can
- * use. Without it lock_ask takes the lock, and the front leaves the connection to the keeper. */
+/* With these functions the answer is awaited while a keeper is forked, and a keeper ends while its
+ * release is on the way. Only for a service with a connection that both sides of a fork can use.
+ * Without it lock_ask takes the lock, and the front leaves the connection to the keeper. */
 struct lock_overlap {
 	enum lock_result (*ask)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);

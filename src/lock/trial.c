@@ -59,7 +59,7 @@ static bool wait_for_turn(struct trial *trial)
 	return expect(trial, LOCK_GRANTED);
 }
 
-/* The one that handed it on asks whether it was taken. */
+/* The process that handed it on asks whether it was taken. */
 static bool verify(struct trial *trial)
 {
 	trial->step = "verified";

@@ -19,7 +19,7 @@
 
 #include "base/failure.h"
 
-/* Shared by the asker and the thread; whoever lets go of it last frees it. */
+/* Shared by the asker and the thread; the last of them to let go of it frees it. */
 struct lookup {
 	atomic_int owners;
 	atomic_bool done;        /* result and error are there */
@@ -48,7 +48,7 @@ static void *look_up(void *argument)
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 
 #ifdef DLOCK_STATIC
-	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not where
+	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not if
 	 * there is a dynamic linker, as in dlock-tls. */
 	if (getauxval(AT_BASE) == 0)
 		__nss_configure_lookup("hosts", "files dns");

@@ -1,4 +1,4 @@
-/* From a host to addresses, within somebody's patience. */
+/* From a host to addresses, within the caller's deadline. */
 #pragma once
 
 #include <stddef.h>

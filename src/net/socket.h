@@ -11,7 +11,7 @@ struct failure;
 struct lookup;
 
 /* A connected stream socket to an endpoint, non-blocking, close-on-exec, and no standard stream
- * even where those are closed. Tries all addresses of a host, one after the other. `peer` is the
+ * even if those are closed. Tries all addresses of a host, one after the other. `peer` is the
  * server's name in messages; *lookup as in resolve_host(). */
 enum io_result socket_open(int *fd, const struct endpoint *endpoint, const char *peer,
 	struct lookup **lookup, struct deadline deadline, struct failure *failure);

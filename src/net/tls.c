@@ -110,7 +110,7 @@ static bool is_stale(const struct tls *tls)
 	return atomic_load(&tls->shared->count) != tls->uses;
 }
 
-/* Counted before it is used: who is killed in the middle of it has spoilt it for the others. */
+/* Counted before it is used: a process killed in the middle of it has spoilt it for the others. */
 static bool begin_use(struct tls *tls)
 {
 	unsigned long uses = tls->uses;

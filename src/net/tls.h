@@ -28,8 +28,8 @@ struct tls_layer {
 		const char *host, const char *peer, struct deadline deadline,
 		struct failure *failure);
 
-	/* The same without waiting, and fd may still be connecting: shaking hands goes on with
-	 * send() and receive(), and nothing is sent to whom has not proved who he is. */
+	/* The same without waiting, and fd may still be connecting: the handshake goes on in send()
+	 * and receive(). No data is sent before the server has proved its identity. */
 	enum io_result (*begin)(struct tls **tls, int fd, const struct server *server,
 		const char *host, const char *peer, struct failure *failure);
 
@@ -51,8 +51,8 @@ struct tls_layer {
 	/* Whether another process has used it. */
 	bool (*is_stale)(const struct tls *tls);
 
-	/* After send() or receive() failed, and after receive() returned 0: says why. IO_CLOSED
-	 * where another session may do better, else IO_FAILED. */
+	/* After send() or receive() failed, and after receive() returned 0: says why. IO_CLOSED if
+	 * another session may do better, else IO_FAILED. */
 	enum io_result (*explain)(const struct tls *tls, struct failure *failure);
 };
 

@@ -8,13 +8,14 @@
 struct failure;
 struct server;
 
-/* Reads the files that the URL names. NULL with failure: EXIT_CONFIG where one of them is of no
- * use. SSL_CTX_free() with it. */
+/* Reads the files that the URL names. NULL with failure: EXIT_CONFIG if one of them is of no use.
+ * SSL_CTX_free() with it. */
 SSL_CTX *tls_context_make(const struct server *server, struct failure *failure);
 
 /* What is wrong with a certificate of which OpenSSL says that, as the rest of a sentence; NULL:
  * what OpenSSL has to say of it is all. */
 const char *tls_context_broken(long verdict);
 
-/* Whom to ask for (SNI, which is for names only), and who has to answer. */
+/* The host to ask for (SNI, which is for names only); the server has to prove that it is this
+ * host. */
 bool tls_context_set_host(SSL *ssl, const char *host);

@@ -48,7 +48,7 @@ bool url_find_password(const char *text, size_t *from, size_t *length)
 	return true;
 }
 
-/* Ends a piece at a delimiter and returns what follows; NULL where there is none. */
+/* Ends a piece at a delimiter and returns what follows; NULL if there is none. */
 static char *cut(char *delimiter)
 {
 	if (delimiter == NULL)

@@ -16,8 +16,8 @@ struct keys {
 	void *memory;
 };
 
-/* Names them for a token ("" where none matters). False: out of memory. keys_free() in any case,
- * which may be repeated. */
+/* Names them for a token ("" if none matters). False: out of memory. keys_free() in any case, which
+ * may be repeated. */
 bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token);
 void keys_free(struct keys *keys);
 

@@ -31,7 +31,7 @@ static struct lock *single_open(
 	single->request = *request;
 	single->link.server = server;
 	link_begin(&single->link);
-	single->asked = request->token != NULL; /* the one that has a token was here before */
+	single->asked = request->token != NULL; /* an owner with a token was here before */
 	owner_record_mode(request, single->mode);
 	owner_record_text(request, single->text);
 	keys_once(request->once, single->once);

@@ -24,11 +24,11 @@ void check_report_free(struct check_report *findings);
 /* The first finding for which no lock is safe; NULL: there is none. */
 const struct lock_finding *check_report_worst(const struct check_report *findings);
 
-/* Its code; else EXIT_BUSY where there are doubts; else EXIT_DONE. */
+/* Its code; else EXIT_BUSY if there are doubts; else EXIT_DONE. */
 enum exit_code check_report_code(const struct check_report *findings);
 
-/* A heading, then a line for each; without doubts and what is well where only failures count. A
- * server has a column where there are several. */
+/* A heading, then a line for each; without doubts and what is well if only failures count. A server
+ * has a column if there are several. */
 void check_report_table(const struct check_report *findings, bool only_failures);
 
 /* One object on one line, as dlock(1) has it. False with failure EXIT_SYSTEM when memory is short.

@@ -17,10 +17,10 @@
 #define HOME  "\033[H"
 #define CLEAR "\033[J"
 
-#define COLUMNS 80 /* where the terminal does not say */
+#define COLUMNS 80 /* if the terminal does not say */
 #define ROWS    24
 
-/* For the handler alone: NULL where there is nothing to give back. */
+/* For the handler alone: NULL if there is nothing to give back. */
 static const struct screen *volatile entered;
 
 /* tcsetattr(3) is safe in a handler, too. */
@@ -36,7 +36,7 @@ static void give_back(int sig)
 	raise(sig);
 }
 
-/* What somebody else looks after stays his: a sanitizer's. */
+/* A signal that has a handler already keeps it: a sanitizer's, for one. */
 static void guard_against_crashes(void)
 {
 	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};

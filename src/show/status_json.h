@@ -16,9 +16,9 @@ const char *status_json_mode(const struct lock_view *view, enum lock_mode mode);
  * is null. False with failure EXIT_SYSTEM when memory is short. */
 bool status_json_print(const struct lock_view *views, size_t count, struct failure *failure);
 
-/* Values of jansson's, a new reference each. null where there is no text; what is no UTF-8 becomes
+/* Values of jansson's, a new reference each. null if there is no text; what is no UTF-8 becomes
  * '?'. NULL: out of memory. */
 struct json_t *status_json_text(const char *text);
 
-/* null where it is not known. */
+/* null if it is not known. */
 struct json_t *status_json_number(int64_t number, bool known);

@@ -12,5 +12,5 @@ struct table_form {
 	const char *line_start; /* what each begins with */
 };
 
-/* A heading, then a line for each holder; a lock that nobody known holds has a line as well. */
+/* A heading, then a line for each holder; a lock without a known holder has a line as well. */
 void table_print(const struct lock_view *views, size_t count, const struct table_form *form);

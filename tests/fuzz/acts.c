@@ -234,8 +234,8 @@ static void run_set_orphaned(const struct server *server)
 	leave_set(server, -1);
 }
 
-/* The asker was killed, and who was forked before the first request gives back what it may have
- * asked for. */
+/* The asker was killed. The child that was forked before the first request releases what the asker
+ * may have asked for. */
 static void run_set_guarded(const struct server *server)
 {
 	static struct lock_answer answer;

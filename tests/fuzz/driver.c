@@ -113,7 +113,7 @@ static void change(struct input *input)
 
 static void run(const struct input *input)
 {
-	/* In memory of its own size, so that a sanitizer sees who reads beyond it. */
+	/* In memory of its own size, so that a sanitizer sees a read beyond it. */
 	uint8_t *bytes = malloc(input->size + 1);
 
 	MUST(bytes != NULL);

@@ -1,5 +1,5 @@
-/* A server's URL: whatever comes of it, no message shows its password, nor does what is left of it
- * in argv. */
+/* A server's URL: whatever comes of it, no message shows its password, and what is left of it in
+ * argv does not either. */
 #include "base/failure.h"
 #include "fuzz.h"
 #include "lock/services.h"

@@ -131,7 +131,7 @@ static size_t next_part(const uint8_t **data, size_t *size, const uint8_t **part
 	return length;
 }
 
-/* cacert=, cert=, key=, and who has to answer. */
+/* cacert=, cert=, key=, and the peer that has to answer. */
 static void read_files(const uint8_t *data, size_t size)
 {
 	struct failure failure = {0};

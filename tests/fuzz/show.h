@@ -11,7 +11,7 @@ struct lock_list;
 /* Fit for a terminal: UTF-8 without what it must not get. */
 void show_text(const char *text);
 
-/* Who holds it, of an answer of LOCK_BUSY. */
+/* The holder in an answer of LOCK_BUSY. */
 void show_holder(const struct lock_answer *answer);
 
 /* `dlock status`: tables, JSON, OpenMetrics. Sorts them. */

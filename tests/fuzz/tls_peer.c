@@ -55,7 +55,7 @@ static int has_chance(void)
 static const RAND_METHOD chance = {
 	.bytes = give_chance, .pseudorand = give_chance, .status = has_chance};
 
-/* --- Who it is ------------------------------------------------------------------------------ */
+/* --- Its identity --------------------------------------------------------------------------- */
 
 static EVP_PKEY *make_key(void)
 {

@@ -21,7 +21,7 @@
 #define LOOKS_MOST 200000 /* at sockets, in one run */
 
 struct far_end {
-	int fd;     /* what nobody reads in there stays */
+	int fd;     /* what is not read in there stays */
 	void *self; /* the voice's */
 	const uint8_t *at, *stop;
 	nanos goes_on_at; /* NANOS_NEVER: all is said */

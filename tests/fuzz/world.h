@@ -1,7 +1,7 @@
 /*
  * The world that a fuzzer of replies lives in. Any input does the same each time, and quickly: the
  * linker puts functions of ours in the place of what dlock calls (--wrap, see world.c): connecting
- * gives a socket that holds what the server says, time passes only where somebody waits, chance is
+ * gives a socket that holds what the server says, time passes only if dlock waits, chance is
  * always the same, and a thread runs when it is made.
  */
 #ifndef WORLD_H
@@ -21,13 +21,13 @@ enum {
 	WORLD_ACT = 0xf9,   /* the byte behind it: as it stands, or what the voice makes of it */
 	WORLD_TAKES_LITTLE, /* first of all: takes less than a request, until it has paused */
 	WORLD_BREAKS,       /* gone, with what was not read; first of all: it was never there */
-	WORLD_CANCELS,      /* somebody presses Ctrl-C */
+	WORLD_CANCELS,      /* the user presses Ctrl-C */
 	WORLD_PAUSES,       /* for 300 ms; first of all: does nothing at all until then */
 	WORLD_SILENT,       /* says no more, and stays */
 	WORLD_NEXT,
 };
 
-/* Who speaks at the far ends of the connections; all may use the socket, which does not block. */
+/* The speakers at the far ends of the connections; all may use the socket, which does not block. */
 struct world_voice {
 	void *(*begin)(int fd);
 

@@ -50,8 +50,8 @@ has() { [[ $(cell "$1") != @(64|no|) ]]; }
 # lacks FEATURE: the table says that it is neither had nor refused.
 lacks() { assert_equal "$(cell "$1")" no "$1 of $service"; }
 
-# refuses FEATURE: by every command that takes the option, in one sentence, of a server that nobody could
-# have asked.
+# refuses FEATURE: by every command that takes the option, in one sentence, of a server that no command
+# could have asked.
 refuses() {
 	local option commands nowhere
 	assert_equal "$(cell "$1")" 64 "$1 of $service"

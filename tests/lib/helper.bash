@@ -51,7 +51,7 @@ programs_begin() {
 	sanitizers_begin
 }
 
-# For a dlock that was built with sanitizers: a finding fails the test (test_end) even where nobody
+# For a dlock that was built with sanitizers: a finding fails the test (test_end) even if no test
 # reads that dlock's stderr. Tests may preload something, and look at the limit of core files, which
 # sanitizers else lower for themselves. Not under strace: see unleaked.
 sanitizers_begin() {
@@ -164,7 +164,7 @@ environment_begin() {
 	export TEST_MARK=$BATS_TEST_TMPDIR
 	ulimit -S -c 0
 	cd "$BATS_TEST_TMPDIR"
-	# Servers start all the time here, and nobody is to wait for that: settle.bats has what happens else.
+	# Servers start all the time here, and no test is to wait for that: settle.bats has what happens else.
 	mkdir -p "$XDG_CONFIG_HOME"
 	echo 'settle = 0' >"$XDG_CONFIG_HOME/dlock.conf"
 }
@@ -366,8 +366,8 @@ fake_server() {
 	wait_until is_file "$1/port"
 }
 
-# proxy SOCKET [SECONDS]: passes what comes to ./proxy.socket on to SOCKET; who speaks when is in
-# ./turns. Answers come that much late.
+# proxy SOCKET [SECONDS]: passes what comes to ./proxy.socket on to SOCKET; ./turns has
+# which side speaks when. Answers come that much late.
 proxy() {
 	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/proxy.socket" "$1" "$PWD/turns" "${2:-0}"
 	wait_until test -S proxy.socket

@@ -1,7 +1,7 @@
 # A PostgreSQL server of a test's own: `load ../lib/postgres`, then database_begin in the test and
 # database_end in teardown.
 
-# Run by somebody without rights, on a socket in a folder of its own.
+# Run by a user without rights, on a socket in a folder of its own.
 database_begin() {
 	local programs as=()
 	programs=$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)

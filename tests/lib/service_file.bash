@@ -9,7 +9,7 @@ service_end() { :; }
 
 service_reset() { rm -rf "$locks"; }
 
-# A file stays with what it remembers, but nobody has it.
+# A file stays with what it remembers, but no process has it.
 service_left() {
 	local file
 	for file in "$locks"/* "$locks"/.*; do

@@ -19,7 +19,7 @@ service_left() { keys_left | grep -v '}:once:' || true; }
 service_reap() { :; }
 
 service_url() { echo "redis://127.0.0.1:$(<"$SERVER/port")"; }
-service_nowhere() { echo redis://127.0.0.1:1; } # nobody is there
+service_nowhere() { echo redis://127.0.0.1:1; } # no server is there
 service_wrong() { printf '%s\n' redis://h:0 redis://h:65536 redis://h/x redis://h?x=1 unix://; }
 
 # The server dies at once, and comes back, perhaps without its data; it says nothing, and goes on.
@@ -29,7 +29,7 @@ service_freeze() { server_stop; }
 service_thaw() { server_continue; }
 service_pids() { server_pid; }
 
-# Takes the lock NAME away, behind its holder's back, for somebody else.
+# Takes the lock NAME away, behind its holder's back, for another client.
 service_steal() { cli SET "lock:$1" thief PX 60000 >/dev/null; }
 
 # Another client, without dlock: takes the lock NAME and has it until it drops it; false: it is not free.

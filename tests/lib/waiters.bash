@@ -1,4 +1,4 @@
-# Who waits for x on the file's server, and in which order they had it: `load ../lib/helper`, then
+# The waiters for x on the file's server, and the order in which they had it: `load ../lib/helper`, then
 # `load ../lib/waiters`.
 
 queue_of() { echo "lock:{lock:$1}:queue"; }

@@ -1,4 +1,4 @@
-# Commands that say when they ran, so that nobody's word but theirs is taken for it that a lock excludes:
+# Commands that say when they ran, so that only their own word proves that a lock excludes:
 # `load ../lib/helper`, then `load ../lib/work`, and write_work in setup.
 
 # ./work NAME: a command that runs until ./NAME.go is there, and says in ./spans when it began and ended;
@@ -47,7 +47,7 @@ all_end() {
 	done
 }
 
-# Of those who have begun all but one have ended.
+# Of the commands that have begun, all but one have ended.
 is_one_at_most() { [[ $(grep -c begin spans) -le $(($(grep -c ' end ' spans) + 1)) ]]; }
 
 # one_by_one A B: whichever came first.

@@ -79,7 +79,7 @@ far_from() {
 	fence=$(cli HGET "$(meta_of x)" fence)
 	set_clock +3600
 	wait_until server_time_is_off
-	# Whoever comes first may have it: the manual says so. But he has a greater token.
+	# The first that comes may have it: the manual says so. But it has a greater token.
 	try dlock -n x sh -c 'echo $DLOCK_FENCE'
 	if [[ $status == 0 ]]; then
 		((out > fence)) || fail "fence $out after $fence"

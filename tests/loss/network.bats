@@ -22,7 +22,7 @@ teardown() { test_end; }
 	assert_equal "$status" 80
 }
 
-# swallowed WAY BYTES: a holder behind a hole, and one who waits with a good connection, both with
+# swallowed WAY BYTES: a holder behind a hole, and a waiter with a good connection, both with
 # oracle as COMMAND.
 swallowed() {
 	local name=$1$2

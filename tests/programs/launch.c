@@ -43,7 +43,7 @@ static void file_write(const char *path, const char *text)
 {
 	char next[4096];
 
-	/* Renamed into place: whoever waits for the file sees it whole. */
+	/* Renamed into place: a process that waits for the file sees it whole. */
 	snprintf(next, sizeof(next), "%s.new", path);
 	FILE *file = fopen(next, "w");
 	if (file == NULL || fputs(text, file) == EOF || fclose(file) != 0 ||

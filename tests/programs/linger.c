@@ -1,7 +1,7 @@
 /*
- * LD_PRELOAD=linger.so LINGER=FILE: who ends by _exit(2), or leaves the session by setsid(2), says
- * so by FILE.here, and does it once FILE is gone. What is said of a process that does so at once
- * must hold for one that takes its time.
+ * LD_PRELOAD=linger.so LINGER=FILE: a process that ends by _exit(2), or leaves the session by
+ * setsid(2), says so by FILE.here, and does it once FILE is gone. What is said of a process that
+ * does so at once must hold for one that takes its time.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -5,7 +5,7 @@
  *	oracle MODE FILE BUSY_MS [LINGER_MS]
  *
  * MODE is x, s for a shared lock, or pK for one of K permits, each of which is a file of its own. A
- * flock that is not free: somebody else's command still lives, an overlap. A fence that is not
+ * flock that is not free: another holder's command still lives, an overlap. A fence that is not
  * above the one in FILE: tokens did not grow. Either is a line in FILE.violations. Otherwise x
  *writes DLOCK_FENCE into FILE, BUSY_MS pass at most, at random, and with LINGER_MS a descendant in
  *a session of its own lives on for as long at most, deaf to every polite signal. Each good run is a
@@ -73,7 +73,7 @@ static void leave_descendant(long linger_ms)
 	_exit(0);
 }
 
-/* One of K files that nobody has; the descriptor stays open. */
+/* One of K files that no process has; the descriptor stays open. */
 static bool take_permit(const char *file, int most)
 {
 	for (int i = 0; i < most; i++) {

@@ -41,7 +41,7 @@ static void write_file(const char *path, int flags, const char *text)
 		die(path);
 }
 
-/* Who is not root is in a user namespace of its own, and there the same user. */
+/* A process that is not root gets a user namespace of its own, and is the same user there. */
 static void become_able(void)
 {
 	unsigned uid = geteuid(), gid = getegid();

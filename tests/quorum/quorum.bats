@@ -412,7 +412,7 @@ has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME N
 	try dlock acquire -t 20 -S "$DLOCK_SERVER,127.0.0.1:$(<"delay-10:$(port_of 3)/port")" x
 	assert_equal "$status" 0
 	wait_until is_owned_on 3
-	# A promise that nobody confirms is for 5 s.
+	# A promise that is not confirmed is for 5 s.
 	assert_between "$(on 3 PTTL lock:x)" 10000 20000 'ms until it expires'
 	thaw 5
 	local i
@@ -433,7 +433,7 @@ has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME N
 	thaw 3 5
 	assert_equal "$status" 0
 	local token=${out% *}
-	# Who was asked first may be the one to fail: those that were slow have the lock as well.
+	# The server asked first may be the one to fail: those that were slow have the lock as well.
 	wait_until eval '[[ $(fence_on 3) == "$(fence_on 1)" && $(fence_on 5) == "$(fence_on 1)" ]]'
 	slay 4
 	try dlock renew x "$token"
@@ -593,7 +593,7 @@ noticed() { is_gone "$a_pid" || [[ $(warnings a) != 0 ]]; }
 	assert_equal "$(warnings a)" 1
 }
 
-has_unread() { # PORT: something has come from there that nobody has read
+has_unread() { # PORT: something has come from there that is not read yet
 	awk -v from=":$(printf %04X "$1")" '$3 ~ (from "$") && $5 !~ ":0+$" { found = 1 } END { exit !found }' /proc/net/tcp
 }
 

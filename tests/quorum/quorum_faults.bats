@@ -16,7 +16,7 @@ pairs() { # "I J" for each two of five
 # The token of the holder a is on all five.
 is_whole() { [[ $(count_owned "$token") == 5 ]]; }
 
-# each_pair SPOIL HEAL: in mid-hold. Nobody gets in beside the holder, who has it everywhere again
+# each_pair SPOIL HEAL: in mid-hold. No other gets in beside the holder, which has it everywhere again
 # afterwards, and in the end COMMAND's own code.
 each_pair() {
 	local i j

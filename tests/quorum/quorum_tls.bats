@@ -101,7 +101,7 @@ slow_url() { # MS SERVER...
 	let_go a
 	finish b
 	expect 0 b
-	ends_by_itself 4 5 # who ends at once does not wait for them to leave their queues
+	ends_by_itself 4 5 # a front that ends at once does not wait for them to leave their queues
 }
 
 lasts() { (($(on "$1" PTTL lock:x) > $2)); } # SERVER MS
@@ -163,7 +163,7 @@ lasts() { (($(on "$1" PTTL lock:x) > $2)); } # SERVER MS
 	try dlock -S "$DLOCK_SERVER&insecure=1" x echo ran
 	expect 0 ran
 	refute_file ran
-	# Whose name is asked for is so for all.
+	# The name that sni= asks for is the same for all.
 	for i in 1 2 3 4 5; do
 		present $i wild
 	done
@@ -213,7 +213,7 @@ lasts() { (($(on "$1" PTTL lock:x) > $2)); } # SERVER MS
 	local before
 	before=$(ticks "$a_keeper")
 	stays $((6000 * TEST_PATIENCE)) is_alive "$a_command"
-	# In 6 s: who does not sleep takes 600.
+	# In 6 s: a keeper that does not sleep takes 600.
 	assert_between $(($(ticks "$a_keeper") - before)) 0 60 'ticks of processor time'
 	thaw 2 5
 	wait_until all_have_it

@@ -121,7 +121,7 @@ user() { printf '%s\n' "$@" >config/dlock.conf; }
 	expect_failure 78 '^dlock: /dev/zero:1: a NUL byte'
 	try bash -c 'ulimit -v $memory; tr "\0" x </dev/zero | exec dlock --config /dev/stdin -S unix:///no/x status'
 	expect_failure 78 '^dlock: /dev/stdin:1: a line of more than 4000 bytes'
-	# Whoever names a FIFO may have to wait for it. Nobody named this one.
+	# A user that names a FIFO may have to wait for it. This one was not named.
 	try dlock --config <(echo 'server = unix:///no/pipe') status
 	expect_failure 69 'unix:///no/pipe'
 	mkfifo config/dlock.conf

@@ -131,7 +131,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 		expect 0
 	done
 	refute_file two
-	assert test -e three # nobody has succeeded under that ID
+	assert test -e three # no run has succeeded under that ID
 	refute_file four
 	# Slow would be the second after which a handover counts as not taken.
 	assert_between $(($(<five) - since)) 0 $((900 * TEST_PATIENCE)) 'ms to the last in the queue'
@@ -588,7 +588,7 @@ tree() {
 		for round in 0 1 2; do
 			assert_equal "$(grep -c "begin $round" "$kind.log")" 4 "runs in round $round of $kind"
 			assert_equal "$(grep -c "done $round" "$kind.log")" 1 "successes in round $round of $kind"
-			# Who was not killed himself tells how it went.
+			# A dlock that was not killed itself tells how it went.
 			assert_equal "$(cat "$kind.$round".*.json | sed 's/.*"outcome":"\([^"]*\)".*/\1/' | sort | uniq -c | xargs)" \
 				"$((hosts - 4)) already 1 killed 1 ran" "outcomes of round $round of $kind"
 			assert_equal "$(cat "$kind.$round".*.exit | sort -n | uniq -c | xargs)" \

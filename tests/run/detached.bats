@@ -755,7 +755,7 @@ share_is_over() {
 	enqueue a
 	kill -STOP "$a_pid"
 	enqueue b
-	give x "$one_token" # handed to a, who cannot claim it
+	give x "$one_token" # handed to a, which cannot claim it
 	try dlock release --force x
 	kill -CONT "$a_pid"
 	finish_all a b

@@ -46,7 +46,7 @@ order() {
 }
 
 # mounted TYPE OPTIONS COMMAND...: runs COMMAND in the folder `mounted`, where something is mounted
-# that nobody else sees.
+# that no other process sees.
 mounted() {
 	mkdir -p mounted
 	in_mounts sh -c '
@@ -348,7 +348,7 @@ limited() {
 	traced state 6
 	expect 0
 	assert_equal "$(order state .)" 'open lock write sync-file COMMAND unlock'
-	# Whoever wrote it may have been killed before it was synced.
+	# The guard that wrote it may have been killed before it was synced.
 	traced state 6
 	expect 0
 	assert_equal "$(order state .)" 'open lock sync-file COMMAND unlock'

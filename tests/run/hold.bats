@@ -32,7 +32,7 @@ keepers() {
 one_keeper() { [[ $(keepers | wc -l) == 1 ]]; }
 no_keepers() { [[ -z $(keepers) ]]; }
 
-# Whether somebody who is not one of the script's could have the lock.
+# Whether a process that is not one of the script's could have the lock.
 is_taken() { ! dlock -qn "$1" true; }
 
 # clean: everything that a test which repeats itself must not find again.
@@ -220,7 +220,7 @@ c is free"
 	wait_until is_free x
 }
 
-# As cron and CI do: somebody reads all that a script prints.
+# As cron and CI do: one reader gets all that a script prints.
 @test "a script whose output is read by the one that runs it: held for the script, not for that one" {
 	write inner <<-'END'
 		(true; dlock hold x || exit; dlock status --json x >status.txt)

@@ -141,14 +141,14 @@ everything() {
 	mkfifo password
 	try dlock x true
 	expect_failure 78 'no regular file'
-	# Whoever names the file in the URL's place is told so.
+	# A user that names the file in the URL's place is told so.
 	echo 'password-file = password' >config/dlock.conf
 	try dlock x true
 	expect_failure 78 'dlock.conf:1: password-file'
 }
 
 @test "what goes to syslog is what is said on stderr" {
-	# Where nobody listens, connect(2) is made to succeed, and what follows it fails.
+	# No server listens: connect(2) is made to succeed, and what follows it fails.
 	unleaked try strace -f -qq -s 400 -e trace=connect,sendto -e inject=connect:retval=0 -o trace \
 		dlock --syslog -S "redis://u:s3cretword@h:0" x touch ran
 	assert_equal "$status" 64

@@ -223,7 +223,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	is_report report
 	assert_equal "$(stat -c %a report)" "$(umask | awk '{printf "%o", 438 - ($1 % 10) - 8 * (int($1 / 10) % 10)}')"
 	assert_equal "$(ls -A | grep -c 'report')" 1 'files beside it'
-	# Renamed into place: nobody ever sees half of it.
+	# Renamed into place: no reader ever sees half of it.
 	traced -e trace=openat,write,rename,renameat,renameat2,unlink dlock --report report x true
 	assert_match "$(grep -E 'rename' trace)" "\"report\.[0-9a-f]{8}~\", \"report\"\) = 0"
 	refute grep -E 'openat\(.*"report", .*O_(WRONLY|RDWR)' trace

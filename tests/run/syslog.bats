@@ -228,7 +228,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	rm log
 	try ./logged dlock --syslog -n -v x echo ran
 	assert_equal "$status $out" '0 ran'
-	# Nobody reads: the keeper hangs in its message; the front sees to it that COMMAND ends in time.
+	# Without a reader the keeper hangs in its message; the front sees to it that COMMAND ends in time.
 	deaf_log dgram
 	holds one -t 4 y
 	server_stop

@@ -209,7 +209,7 @@ use() { # [NAME=VALUE]...
 	assert_equal "$(owner x)" b
 	assert_between "$(cli PTTL lock:x)" 1 1000
 	assert_equal "$(told x b)/$(told x c)/$(told x d)" 'go/look 1005/'
-	# Whoever was told something may not be listening for a moment.
+	# A waiter that was told something may not be listening for a moment.
 	assert_between "$(cli PTTL 'lock:{lock:x}:who:c')" 1 2000
 	take x b
 	says granted
@@ -354,7 +354,7 @@ use() { # [NAME=VALUE]...
 		take $mode c lease=60000
 		give $mode a fence=$f gen=$f since=1
 		assert_equal "${handed[*]}" b
-		hears $mode b # the message went into the socket of one who is dead
+		hears $mode b # the message went into the socket of a dead waiter
 		cli PEXPIRE "lock:{lock:$mode}:who:b" 100 >/dev/null
 		hears $mode c
 		wait_until is_dead $mode b
@@ -431,7 +431,7 @@ use() { # [NAME=VALUE]...
 	assert_between "$(cli PTTL lock:x)" 1 700
 	assert_equal "$(told x b)/$(meta x token)" 'look 700/'
 	wait_until is_free x
-	# Nobody sets it again afterwards.
+	# No holder sets it again afterwards.
 	extend x a $f $f
 	says denied
 	cli FLUSHALL >/dev/null
@@ -448,7 +448,7 @@ use() { # [NAME=VALUE]...
 		says unknown
 		assert_between "$(cli PTTL lock:$mode)" 1 20000
 		assert_equal "$(meta $mode lost)" ''
-		# Nor when the server remembers others that ended since.
+		# It is denied as well if the server remembers others that ended since.
 		cli HSET "$(meta_of $mode)" ended 'b c d e' >/dev/null
 		extend $mode a "$fence" "$gen" $mode
 		says denied
@@ -775,7 +775,7 @@ near=
 	cli FLUSHALL >/dev/null
 	take x b lease=60000 ticket=$ticket_given off=5000 seen=$f_h
 	says busy
-	# a thought that he held it until now.
+	# a thought that it held it until now.
 	give x a fence=$f gen=$f
 	says gone
 	assert_equal "${#handed[@]}/$(owner x)" 0/
@@ -808,7 +808,7 @@ near=
 	cli FLUSHALL >/dev/null
 }
 
-# Readers r1 and r2 of x, of grants f1, f2 and the generation g, and w, who keeps off on their behalf.
+# Readers r1 and r2 of x, of grants f1, f2 and the generation g, and w, which keeps off on their behalf.
 readers_are_forgotten() {
 	take x r1 mode=s
 	g=$gen f1=$fence
@@ -840,7 +840,7 @@ readers_are_forgotten() {
 	give x r2 mode=s fence=$f2 gen=$g
 	says released
 	assert_equal "${#handed[@]}/$(owner x)" 0/
-	# Who is first looks when that time is over.
+	# The first waiter looks when that time is over.
 	assert_match "$(told x w)" '^look [34][0-9]{3},look [34][0-9]{3}$'
 	cli FLUSHALL >/dev/null
 }
@@ -1187,7 +1187,7 @@ messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK 
 
 # --- Circles ---------------------------------------------------------------------------------------
 
-# look LOCK WAITER TICKET OUTER_LOCK OUTER_TOKEN: WAITER, who runs under OUTER, looks for a circle.
+# look LOCK WAITER TICKET OUTER_LOCK OUTER_TOKEN: WAITER, which runs under OUTER, looks for a circle.
 look() { lua circle "$1" "$2" "$3" '' '' proof "lock:{lock:$4}:waits:$5" "$5"; }
 
 # Holders A1 of a and B1 of b; below A1 first waits for b, below B1 second waits for a. All look.

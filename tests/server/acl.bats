@@ -63,7 +63,7 @@ waits_or_is_gone() { is_gone $waiter_pid || [[ $(cli INFO clients) == *blocked_c
 
 waiting() { take_turns quietly dlock status; }
 
-# The one whose turn it is does not take it.
+# The next waiter does not take it.
 passing() { take_turns eval 'kill -STOP $waiter_pid'; }
 
 # Two that wait for each other.

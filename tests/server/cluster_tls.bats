@@ -117,7 +117,7 @@ name_on() {
 	node a CLUSTER GETKEYSINSLOT "$slot" 100 | while IFS= read -r key; do
 		node a MIGRATE 127.0.0.1 "$(tls_of b)" "$key" 0 5000 >/dev/null
 	done
-	# Longer than the TTL; b has it for those who were sent there by a.
+	# Longer than the TTL; b has it for clients that a sent there.
 	stays $((5000 * TEST_PATIENCE)) eval '[[ $(node b CLUSTER GETKEYSINSLOT '"$slot"' 100) == *"lock:'"$name"'"* ]]'
 	start two dlock -v "$name" echo second
 	for one in b a; do

@@ -201,7 +201,7 @@ replicas_have() {
 	refute_file ran
 	wait_until -t 40 is_chosen_anew
 	wait_until -t 10 node_counts "$(master)" EXISTS lock:x 1
-	# Who comes back comes back as a replica.
+	# A master that comes back does so as a replica.
 	server_again "$BATS_FILE_TMPDIR/$master" --repl-diskless-sync-delay 0 \
 		--replicaof 127.0.0.1 "$(port "$(master)")"
 	assert is_alive "$one_command"
@@ -226,7 +226,7 @@ replicas_have() {
 	start three dlock z echo ran
 	wait_until is_chosen_anew
 	finish three
-	# Choosing may take longer than the five seconds that one who never had an answer waits.
+	# Choosing may take longer than the five seconds that a client waits that never had an answer.
 	[[ $status == 0 && $out == ran ]] || expect_failure 69 'does not answer'
 	wait_until listen_at "$(master)" 1
 	kill -CONT "$(<"$BATS_FILE_TMPDIR/$master/pid")"

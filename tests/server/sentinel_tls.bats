@@ -43,7 +43,7 @@ present() { present_at "$BATS_FILE_TMPDIR/$1" "$2"; }
 
 sentinel_listens() { printf '%s\n' "port 0" "tls-port $1" "tls-replication yes" "tls-auth-clients no"; }
 
-# begin NAME CERTIFICATE: a Sentinel. For whom a certificate is, they do not mind among themselves.
+# begin NAME CERTIFICATE: a Sentinel. Among themselves they do not mind which host a certificate is for.
 begin() {
 	sentinel_begin "$1" main "$(port d1)" 1 "tls-ca-cert-file $CA/ca.pem" "tls-cert-file $CA/$2.pem" \
 		"tls-key-file $CA/$2.key"

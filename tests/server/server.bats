@@ -137,7 +137,7 @@ held_within() { # URL REDIS-CLI-ARGUMENT...: the lock is at that server while CO
 }
 
 @test "a password that a server does not want is no reason to go on without: 77" {
-	# What follows the refused AUTH runs as the default user, who may do everything here: the lock
+	# What follows the refused AUTH runs as the default user, which may do everything here: the lock
 	# is granted, and must be given back. With the scripts known to the server, and without.
 	local round
 	for round in cold warm; do

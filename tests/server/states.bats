@@ -1,5 +1,5 @@
-# Servers in trouble: what passes is waited for, within -w, and else said in one line. Who holds a lock goes
-# on where that can be.
+# Servers in trouble: what passes is waited for, within -w, and else said in one line. A holder goes on
+# if it can.
 
 load ../lib/helper
 
@@ -55,7 +55,7 @@ waits_for() {
 	expect 0 ran
 	wait "$loading"
 	load
-	# Whether it is busy nobody can tell until then.
+	# Until then the server cannot tell whether it is busy.
 	try dlock -n y true
 	expect_failure 1 "held by $(hostname):$one_pid"
 	let_go one

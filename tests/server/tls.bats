@@ -1,4 +1,4 @@
-# TLS: who is believed, what is said of all others, and that everything else is as without.
+# TLS: which servers are believed, what is said of all others, and that everything else is as without.
 
 load ../lib/helper
 load ../lib/authority
@@ -158,7 +158,7 @@ connections() { grep -c 'Accepted 127\.0\.0\.1:' "$SERVER/log" || true; }
 	SSL_CERT_FILE='' SSL_CERT_DIR=$PWD try dlock -S "rediss://localhost:$PORT" x touch ran
 	expect_failure 77 'authority'
 	refute_file ran
-	# What cacert= names is believed, whoever signed it.
+	# What cacert= names is believed, with any signature or none.
 	present self
 	try dlock -S "rediss://localhost:$PORT?cacert=$CA/self.pem" x echo ran
 	expect 0 ran

@@ -1,5 +1,5 @@
 # The lock service `file:`: what it promises beside what every service does, and what could go wrong in a
-# folder. Who overlaps is the kernel's to say: each COMMAND takes a flock(2) of its own, and never waits.
+# folder. The kernel judges overlaps: each COMMAND takes a flock(2) of its own, and never waits.
 
 load ../lib/helper
 
@@ -12,7 +12,7 @@ setup() {
 	export DLOCK_SERVER=file://$PWD/locks
 	cat >work <<-'END'
 		#!/bin/sh
-		# work NAME [SECONDS]: says in `log` when it begins and ends, or that somebody else runs.
+		# work NAME [SECONDS]: says in `log` when it begins and ends, or that another one runs.
 		exec 9>>judge
 		flock -n 9 || echo "overlap $1" >>overlaps
 		echo "$1" >>log
@@ -26,7 +26,7 @@ held() { dlock -q status "${1:-x}"; }
 waiting() { dlock status --json x | jq '.[0].waiting // 0'; }
 wait_for_waiters() { wait_until waiters_are "$1"; }
 waiters_are() { [[ $(waiting) == "$1" ]]; }
-assert_log() { # NAME...: who ran, in that order
+assert_log() { # NAME...: those that ran, in that order
 	assert_equal "$(grep -v / log | tr '\n' ' ')" "$* " order
 	refute_file overlaps
 }

@@ -584,12 +584,12 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	say r1 renew granted
 	server_end "$SERVER"
 	server_again "$SERVER"
-	# Else the reader may come before the writer, of whom the server does not know any longer.
+	# Else the reader may come before the writer, which the server does not know any longer.
 	wait_until in_queue 2
 	for name in r3 r1 r2; do say $name renew again; done
 	for name in r1 r2 r3; do say $name 'release 1000' released; done
-	# Nobody knows whether these were all: the writer has it when the time is over for which a share
-	# could have been held.
+	# The server does not know whether these were all: the writer has it once the time is over for which
+	# a share could have been held.
 	heard w granted
 	say w 'release 1000' released
 	heard r4 granted

@@ -329,7 +329,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 
 		terminal = Terminal("dlock", "x", "sh", "-c", "echo up; exec sleep 60")
 		terminal.expect("up")
-		# The front alone is put behind everybody else, and somebody else is on every processor.
+		# The front alone is put behind all others, and another process is on every processor.
 		os.sched_setscheduler(terminal.pid, os.SCHED_IDLE, os.sched_param(0))
 		busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
 		    for processor in range(os.cpu_count())]

@@ -8,8 +8,8 @@ teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
 
-# What a laptop does: every process of the run stands still past the end of the lock, and somebody
-# else has it meanwhile.
+# What a laptop does: every process of the run stands still past the end of the lock, and another
+# process has it meanwhile.
 suspended() {
 	start_deaf one -t 2
 	keeper=$(parent_of $one_command)

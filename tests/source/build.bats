@@ -133,7 +133,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	cd "$BATS_TEST_DIRNAME/../.."
 	find src tests completions docs -type f | sed 's|.*/||' >"$BATS_TEST_TMPDIR/there"
 	echo script_text.c >>"$BATS_TEST_TMPDIR/there" # made by the build
-	# Not <a system's>, *_of.many, nor those of the kernel, which stand with their folder.
+	# Not <a system's>, *_of.many, or those of the kernel, which stand with their folder.
 	grep -v '^[ \t]*#' -r HACKING src |
 		grep -oE '^[^:]*:|[<*A-Za-z0-9_/]+\.(c|h|lua|ld|py|bats|bash)\b' |
 		awk '/:$/ { from = $0; next } !/^(<|\/tmp\/|kernel\/|net\/unix\/)|[*]/ { print from, $0 }' |

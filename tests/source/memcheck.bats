@@ -9,7 +9,7 @@ setup() {
 	PROGRAMS=${builddir:-$BATS_TEST_DIRNAME/../..}/tests
 	grep -qE '__(asan|tsan)_init' "${DLOCK:-$PROGRAMS/../src/dlock}" && left_out 'a sanitizer is in the way of valgrind'
 	cd "$BATS_TEST_TMPDIR"
-	# waitid(2) takes NULL where nobody wants to know which process it was.
+	# waitid(2) takes NULL if the caller does not want to know which process it was.
 	printf '{\n\tnull\n\tMemcheck:Param\n\twaitid(infop)\n\t...\n\tfun:waitid\n}\n' >suppressed
 }
 

@@ -1,4 +1,4 @@
-# dlock status: who holds what, for people and for scripts.
+# dlock status: the holders and waiters, for people and for scripts.
 
 load ../lib/helper
 

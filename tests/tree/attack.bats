@@ -120,7 +120,7 @@ write_program() { # NAME <<PYTHON
 	start one dlock -t $((3 * TEST_PATIENCE)) x ./storm
 	wait_until is_file command
 	ends_before_the_lock
-	# Nobody got away in between.
+	# No process got away in between.
 	stays 300 none_but_dlock
 }
 

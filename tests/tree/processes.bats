@@ -339,8 +339,8 @@ just_renewed() {
 	echo "$now"
 }
 
-# A COMMAND that writes when it got TERM (ms since 1970), and goes on. It starts nothing for that: who is
-# new in a tree that is being stopped gets TERM as well.
+# A COMMAND that writes when it got TERM (ms since 1970), and goes on. It starts nothing for that: a
+# process that is new in a tree that is being stopped gets TERM as well.
 write_stubborn() {
 	cat >stubborn <<-'END'
 		#!/bin/bash

@@ -207,7 +207,7 @@ ends_within() {
 	finish x
 }
 
-# ---- A stderr that nobody reads -------------------------------------------------------------------
+# ---- A stderr without a reader --------------------------------------------------------------------
 
 @test "front killed, stderr a pipe that another fills before the message is written: the tree is gone in time" {
 	service "$BATS_TEST_DIRNAME/../programs/bad_stderr.py" pipe "$PWD/pipe" "$PWD/ready"

@@ -1,8 +1,8 @@
-# A dlock that takes the lock of a dlock around it is a holder too: nobody else is while it runs, whatever
+# A dlock that takes the lock of a dlock around it is a holder too: no other one is while it runs, whatever
 # becomes of the one around it. And one that has given the lock back is no holder, however long
 # --at-least keeps the lock.
 #
-# Who overlaps is judged by the commands themselves, on one clock: see work.bash.
+# The commands themselves judge overlaps, on one clock: see work.bash.
 
 load ../lib/helper
 load ../lib/work
@@ -16,7 +16,7 @@ setup() {
 	write_work
 }
 
-# next_waits NAME: another one who wants x, and stands in its queue.
+# next_waits NAME: another waiter for x, which stands in its queue.
 next_waits() {
 	start "$1" dlock "${@:2}" x ./work "$1"
 	wait_until is_waiting
@@ -86,7 +86,7 @@ any_begun() { [[ -s spans ]]; }
 	start other dlock x ./work other
 	stays $((500 * TEST_PATIENCE)) is_one_at_most
 	wait_until is_waiting
-	# It is the job who holds it now.
+	# The job holds it now.
 	assert_equal "$(dlock status --json x | jq -c '.[0].holders | map(.label)')" '["work"]'
 	: >job.go
 	wait_until has_begun other
@@ -131,7 +131,7 @@ dlock: x: busy: held by [^ ]+ \(tester, work\)'
 	all_end other
 }
 
-# The token goes to somebody who is no descendant, as by at(1).
+# The token goes to a process that is no descendant, as by at(1).
 outside() { # NAME [OPTION]...
 	DLOCK_TOKEN=$(cli GET lock:x | sed 's/ ended$//') start "$1" dlock "${@:2}" x ./work "$1"
 	wait_until has_begun "$1"
@@ -188,7 +188,7 @@ outside() { # NAME [OPTION]...
 	stays $((2500 * TEST_PATIENCE)) lasts 500000
 	all_end job
 	finish job
-	# Nobody is inside any more.
+	# No holder is inside any more.
 	wait_until is_short
 	let_go one
 	begin_holder one x -t 600
@@ -274,7 +274,7 @@ is_short() { ! lasts $((3000 * TEST_PATIENCE)); }
 
 is_waiting_for_y() { [[ $(cli ZCARD 'lock:{lock:y}:queue') != 0 ]]; }
 
-# ---- Whoever dies ----------------------------------------------------------------------------------
+# ---- Deaths ----------------------------------------------------------------------------------------
 
 # An outer one with work of its own, and one inside that is no descendant.
 two_deep() {
@@ -352,7 +352,7 @@ is_nobody_inside() { [[ -z $(cli --scan --pattern 'lock:{lock:x}:inner:*') ]]; }
 	stays $((3500 * TEST_PATIENCE)) is_held x
 	refute has_begun other
 	: >job.go
-	# Nobody has said that the outer one ended.
+	# No process has said that the outer one ended.
 	wait_until -t 4 has_begun other
 	after job other
 	after outer other
@@ -414,7 +414,7 @@ knows_ended() { (($(cli PTTL lock:x) > 59000)); }
 	try dlock --cooldown 1h x echo again
 	expect 0
 	cli FLUSHALL >/dev/null
-	# What failed inside is none; nor is what it was inside of, then.
+	# What failed inside is no success, and then what it was inside of is none either.
 	try dlock x sh -c 'dlock --once id x false; dlock --once id x echo run; exit 3'
 	expect 3 run
 	try dlock --once id x echo again

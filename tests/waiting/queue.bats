@@ -1,4 +1,4 @@
-# The queue: in order, whoever dies, stops or comes between; and what waiting costs the server.
+# The queue: in order, also if a waiter dies, stops or comes between; and what waiting costs the server.
 
 load ../lib/helper
 load ../lib/waiters
@@ -231,7 +231,7 @@ is_first() { [[ $(cli ZRANK "$(queue_of x)" "$1") == 0 ]]; } # TOKEN
 	begin_holder one x
 	enqueue a
 	enqueue b
-	# As who comes next is told to; then a does not come to listen again for a moment.
+	# As the next waiter is told to; then a does not come to listen again for a moment.
 	cli RPUSH "lock:{lock:x}:wake:$(token_of "$a_pid")" 'look 1500' >/dev/null
 	wait_until has_short_lease "$a_pid"
 	kill -STOP "$a_pid"
@@ -289,7 +289,7 @@ is_seen_to_apart() { # PID
 		local owner = redis.call('GET', 'lock:x')
 		return owner and owner:find(':$a_pid:') and redis.call('PEXPIRE', 'lock:x', 60000)" 0 >/dev/null 2>&1 3>&- 4>&- &
 	local extends=$!
-	# b looks, finds the lock free, and hands it to a, who is ahead.
+	# b looks, finds the lock free, and hands it to a, which is ahead.
 	cli RPUSH "lock:{lock:x}:wake:$(token_of "$b_pid")" 'look 0' >/dev/null
 	wait_until owner_is_pid "$a_pid"
 	wait_until is_seen_to_apart "$b_pid"
@@ -388,7 +388,7 @@ is_seen_to_apart() { # PID
 	begin_holder one x -t 2
 	enqueue a
 	enqueue b
-	# Both: nobody renews, nobody gives back.
+	# Both: no process renews, none releases.
 	kill -KILL $one_pid $one_keeper
 	local began
 	began=$(now_ms)
@@ -552,7 +552,7 @@ was_release() { [[ -n $(released_with 14) ]]; } # as no renewal has so many
 	assert_equal "$(released_with 14)" 0
 	cli DEL lock:x >/dev/null
 
-	# Whoever takes over from a keeper that was killed knows when the grant came: not just now.
+	# The front that takes over from a killed keeper knows when the grant came: not just now.
 	begin_holder three x -t 3
 	wait_until scripts_ran 18
 	kill -KILL "$three_keeper"

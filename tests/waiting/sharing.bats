@@ -100,7 +100,7 @@ mode_of() { cli GET lock:x; }
 	try dlock -w 20 x sh -c 'echo w >>order'
 	expect 0
 	wait_until file_has order w
-	# Nor the writers the readers.
+	# The writers do not keep the readers out either.
 	wait_until readers_come_after_the_writer
 	: >enough
 	for i in 1 2 3 4; do

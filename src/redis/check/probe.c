@@ -13,7 +13,7 @@
 #define TEXT_SIZE     700
 #define NAMES_AT_ONCE 200
 
-/* Where the finding has no other. */
+/* For a finding that has no other. */
 static const char *usual_advice(enum exit_code code)
 {
 	switch (code) {

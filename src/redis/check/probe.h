@@ -24,8 +24,8 @@ struct probe {
 	enum exit_code code; /* of the first finding that makes it unfit; EXIT_DONE */
 };
 
-/* Tells a finding; found is printf-like. The code counts where the verdict is LOCK_UNFIT; then
- * there is always some advice, by the code if none is given. */
+/* Tells a finding; found is printf-like. The code counts if the verdict is LOCK_UNFIT; then there
+ * is always some advice, by the code if none is given. */
 void probe_report(struct probe *probe, const char *subject, enum lock_verdict verdict,
 	enum exit_code code, const char *advice, const char *found, ...)
 	__attribute__((format(printf, 6, 7)));
@@ -38,7 +38,7 @@ struct probe_command {
 bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
 	struct reply **replies, struct failure *failure);
 
-/* The name of a lock that nobody else takes, and its keys; keys_free() with them. */
+/* The name of a lock that no other client takes, and its keys; keys_free() with them. */
 struct keys;
 bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *keys);
 

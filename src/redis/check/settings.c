@@ -98,7 +98,7 @@ static const char *describe_losses(const struct probe *probe)
 	return "snapshots at most: a restart loses every lock taken since the last one";
 }
 
-/* Then even a lock whose holder does not return has run out before anybody gets it. */
+/* Then even the lock of a holder that does not return has run out before a waiter gets it. */
 static bool is_settled(const struct probe *probe)
 {
 	return probe->request->settle_ms >= probe->request->ttl_ms;

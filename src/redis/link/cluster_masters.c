@@ -55,9 +55,9 @@ static enum io_result read_slots(const struct link *link, const struct reply *re
 }
 
 /* Only a Cluster minds that two keys are in slots of their own. Asked by a command that status
- * takes anyway, so that rules for a single server need not let the user ask about Clusters, nor log
- * that he did. Where the prefix has a hash tag both are in one slot, as all locks are: then this
- * may be the node. */
+ * takes anyway. So on a single server the ACL rules need not allow the user to ask about Clusters,
+ * and log no refusal. If the prefix has a hash tag, both keys are in one slot, as all locks are:
+ * then this may be the node. */
 static enum io_result find_out(struct link *link, const char *prefix, bool *cluster,
 	struct deadline deadline, struct failure *failure)
 {

@@ -70,7 +70,7 @@ static bool create_reader(struct connection *connection)
 	return true;
 }
 
-/* NULL with failure. The socket is closed where it fails. */
+/* NULL with failure. The socket is closed if it fails. */
 static struct connection *create(
 	int fd, const struct endpoint *endpoint, const char *peer, struct failure *failure)
 {

@@ -20,8 +20,8 @@ struct lookup;
 struct reply;
 struct server;
 
-/* Connects to an endpoint of a server, by TLS where that says so. `peer` is its name in messages;
- * it and the server are borrowed for the connection's life; *lookup as in resolve_host().
+/* Connects to an endpoint of a server, by TLS if that says so. `peer` is its name in messages; it
+ * and the server are borrowed for the connection's life; *lookup as in resolve_host().
  * connection_close() with *connection after IO_OK. */
 enum io_result connection_open(struct connection **connection, const struct server *server,
 	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
@@ -51,7 +51,7 @@ enum io_result connection_flush(
 enum io_result connection_read(struct connection *connection, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
 
-/* The next reply where it has come already, else IO_AGAIN, which never waits. */
+/* The next reply if it has come already, else IO_AGAIN, which never waits. */
 enum io_result connection_take(
 	struct connection *connection, struct reply **reply, struct failure *failure);
 
@@ -63,8 +63,8 @@ bool connection_begins(const struct connection *connection, const char *bytes, s
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);
 
-/* Something is to be sent: connection_flush is to go on, with connecting first where that has not
- * been done. A socket that takes bytes is no news to whoever has none. */
+/* There are bytes to send: connection_flush is to go on, and connects first if that is not done
+ * yet. Without bytes to send there is no need to wait for the socket to take some. */
 bool connection_is_pending(const struct connection *connection);
 
 /* What poll(2) is to wait for. */

@@ -86,7 +86,7 @@ static const char *skip_wrapping(const char *text)
 	return place + strspn(place, "0123456789: ");
 }
 
-/* What Redis 7 appends, " script: SHA, on @user_script:12.", tells nobody anything. */
+/* What Redis 7 appends, " script: SHA, on @user_script:12.", tells a user nothing. */
 static int length_of_message(const char *text)
 {
 	const char *script = strstr(text, " script: ");

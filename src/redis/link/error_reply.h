@@ -18,12 +18,12 @@ enum error_reply_kind {
 	ERROR_REPLY_NO_RIGHT, /* a script may not run one of its commands: see error_reply_line() */
 };
 
-/* Reads the text of an error reply of `peer` into a failure for people: who, what, and the
- * server's own words. */
+/* Reads the text of an error reply of `peer` into a failure for people: the server, what is wrong,
+ * and the server's own words. */
 enum error_reply_kind error_reply_read(const char *text, const char *peer, struct failure *failure);
 
-/* The failure of a `peer` whose answer is no error, but none to what it was asked either. False, as
- * failure_set. */
+/* The failure of a `peer` that answers with no error, but not to what it was asked either. False,
+ * as failure_set. */
 bool error_reply_nonsense(struct failure *failure, const char *peer);
 
 /* The line of the script in which an error came up, counted from 1; 0: none is named. */

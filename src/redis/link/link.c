@@ -320,7 +320,7 @@ enum io_result link_receive(struct link *link, struct call *call, struct reply *
 	}
 	if (result != IO_OK || link->handshake.refusal.code == EXIT_DONE)
 		return result;
-	/* The password was refused, but nobody had asked for one. */
+	/* The password was refused, but the server had not asked for one. */
 	reply_free(*reply);
 	*failure = link->handshake.refusal;
 	link->landed = true;

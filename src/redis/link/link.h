@@ -1,7 +1,7 @@
 /*
- * Talking to one server, one request at a time: connects and greets (AUTH, SELECT) where there is
- * no connection, in the same write as the first request where that is safe. Which server that is
- * may change meanwhile: in a Cluster, behind Sentinels (route.h).
+ * Talking to one server, one request at a time: connects and greets (AUTH, SELECT) if there is no
+ * connection. It greets in the same write as the first request if that is safe. Which server that
+ * is may change meanwhile: in a Cluster, behind Sentinels (route.h).
  */
 #pragma once
 
@@ -36,11 +36,11 @@ struct link {
 /* The name of the server in messages. */
 const char *link_server_name(const struct link *link);
 
-/* Connects where that takes no waiting, over a unix socket: the server accepts while the caller
- * prepares his request. What goes wrong is left to the request to find. */
+/* Connects if that takes no waiting, over a unix socket: the server accepts while the caller
+ * prepares its request. What goes wrong is left to the request to find. */
 void link_begin(struct link *link);
 
-/* Connects and greets, and waits for the server's consent. At once where that was done before. */
+/* Connects and greets, and waits for the server's consent. At once if that was done before. */
 enum io_result link_open(struct link *link, struct deadline deadline, struct failure *failure);
 
 /* False: Sentinels name another server by now than the one that is spoken to, or that might be.
@@ -54,12 +54,12 @@ void link_drop(struct link *link);
 /* The same, and gives everything back. */
 void link_close(struct link *link);
 
-/* Sends a call, on a fresh connection where there is none or where a reply is still to come. */
+/* Sends a call, on a fresh connection if there is none or if a reply is still to come. */
 enum io_result link_send(
 	struct link *link, struct call *call, struct deadline deadline, struct failure *failure);
 
-/* The reply to what was sent last, never an error; reply_free() with it. Where the server does not
- * know the script it is sent in full. */
+/* The reply to what was sent last, never an error; reply_free() with it. If the server does not
+ * know the script, it is sent in full. */
 enum io_result link_receive(struct link *link, struct call *call, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
 

@@ -12,7 +12,7 @@
 
 struct reply;
 
-#define PEERS_MOST 64 /* that peers_wait looks at; of more servers nobody makes a quorum */
+#define PEERS_MOST 64 /* that peers_wait looks at; no user makes a quorum of more servers */
 #define PEER_DUE   12 /* requests under way at once */
 
 /* What a reply answers. */
@@ -46,7 +46,7 @@ struct peer {
 void peer_open(struct peer *peer, const struct server *list, size_t which);
 void peer_close(struct peer *peer);
 
-/* Begins to connect, where there is no connection; goes on where the host was being looked up. */
+/* Begins to connect if there is no connection; goes on if the host was being looked up. */
 void peer_connect(struct peer *peer);
 
 /* Closes the connection, and reads what has come first (connection_drain). */
@@ -58,10 +58,10 @@ void peer_forget(struct peer *peer);
 /* The greeting was refused, so nothing more is asked over this connection. */
 bool peer_is_refused(const struct peer *peer);
 
-/* Neither refused nor down. */
+/* Not refused, and not down. */
 bool peer_may_answer(const struct peer *peer);
 
-/* For poll(2), where there is a connection. */
+/* For poll(2), if there is a connection. */
 int peer_fd(const struct peer *peer);
 
 /* Nothing that was sent can have come there. */
@@ -70,7 +70,7 @@ bool peer_is_untouched(const struct peer *peer);
 /* It is reached, and has the word: what is to be sent waits for TLS's handshake. */
 bool peer_shakes_hands(const struct peer *peer);
 
-/* Neither connected nor on the way to it. */
+/* Not connected, and not on the way to it. */
 bool peer_is_down(const struct peer *peer);
 
 /* Sends a call. What it is comes back with the reply. False: it was not sent; the peer is down

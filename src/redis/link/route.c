@@ -95,7 +95,7 @@ enum io_result route_connect(struct route *route, const struct server *server,
 	io = connect_place(route, server, &place, connection, lookup, deadline, failure);
 	if (io == IO_OK || io == IO_CANCELLED)
 		return io;
-	/* Who has taken its place is known by the others. */
+	/* The other nodes know which one has taken its place. */
 	route->home.host[0] = '\0';
 	return io == IO_CLOSED ? connect_own(route, server, connection, lookup, deadline, failure)
 			       : io;

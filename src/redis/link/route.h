@@ -48,7 +48,7 @@ bool route_leads_to(const struct route *route, const struct place *place);
 /* The name of the server spoken to last. */
 const char *route_name(const struct route *route, const struct server *server);
 
-/* A place that the server spoken to last has named: where it named no host, its own is meant.
- * False: there is no such place. Pure. */
+/* A place that the server spoken to last has named: if it named no host, its own is meant. False:
+ * there is no such place. Pure. */
 bool route_place(const struct route *route, const struct server *server, const char *host,
 	int64_t port, struct place *place);

@@ -104,7 +104,7 @@ struct quorum {
 	nanos look_at;      /* when asking again makes sense, by itself */
 	nanos listen_until; /* until then we listen; 0: not yet */
 	bool listening;     /* these connections do nothing else */
-	bool foreign;       /* held by somebody who will not wake us */
+	bool foreign;       /* the holder is a client that will not wake us */
 	bool lost;          /* so said a renewal */
 	struct release_terms release_terms; /* of the release under way */
 	int watch, mend;                    /* owned; -1: none: see quorum_watch */
@@ -122,7 +122,7 @@ bool quorum_refuse_many(const struct server *server, struct failure *failure);
 /* Token and keys of the last attempt, whichever process began it. False: out of memory. */
 bool quorum_sync(struct quorum *quorum, struct failure *failure);
 
-/* Until when quorum_wait is to wait, where there is no place in the queues. */
+/* Until when quorum_wait is to wait if there is no place in the queues. */
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
 
 /* The token of an attempt, by its number. */
@@ -144,7 +144,7 @@ enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct 
  * taken back. */
 bool quorum_begin(struct quorum *quorum, struct failure *failure);
 
-/* Asks whoever was not asked yet and can be. */
+/* Asks each server that was not asked yet and can be. */
 void quorum_send_out(struct quorum *quorum);
 
 /* Those that may still promise the lock. */
@@ -160,7 +160,7 @@ void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer);
 
 /* --- quorum_replies.c --- */
 
-/* Takes all replies that have come; notes who can no longer be reached. */
+/* Reads all replies that have come; records the servers that can no longer be reached. */
 void quorum_collect(struct quorum *quorum);
 
 /* --- quorum_tally.c --- */
@@ -172,7 +172,7 @@ size_t quorum_count_word(const struct quorum *quorum, enum vote_word word);
 size_t quorum_count_if(
 	const struct quorum *quorum, bool (*is)(const struct vote *vote, const struct peer *peer));
 
-/* Servers whose word on the renewal, or on force, may still come. */
+/* Servers that may still answer the renewal, or force. */
 size_t quorum_count_pending(const struct quorum *quorum);
 
 /* Since when the lock is proved: what a majority has granted or extended since. */
@@ -188,14 +188,14 @@ bool quorum_is_refused(const struct quorum *quorum);
  * nothing that is known by now. */
 struct failure *quorum_find_refusal(const struct quorum *quorum);
 
-/* The same where the answer came after the lock was granted: answer->flawed, once. */
+/* The same if the answer came after the lock was granted: answer->flawed, once. */
 void quorum_report_flaw(const struct quorum *quorum, struct lock_answer *answer);
 
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
- * LOCK_LOST: nobody has it, another attempt may. */
+ * LOCK_LOST. LOCK_LOST: it has no holder, another attempt may get it. */
 enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
 
-/* LOCK_BUSY, as far as the votes tell by whom. */
+/* LOCK_BUSY, with the holder, as far as the votes tell. */
 void quorum_busy(struct quorum *quorum, struct lock_answer *answer);
 
 /* --- quorum_renew.c --- */

@@ -46,8 +46,8 @@ static bool owes_release(const struct vote *vote, const struct peer *peer)
 	return vote->kind != VOTE_ASKED && vote->touched && peer->due_count > 0;
 }
 
-/* Written to all before any answer is awaited; and behind a request that is not answered yet, or
- * the lock would stay where that is granted late. */
+/* Written to all before any answer is awaited. Also written behind a request that is not answered
+ * yet: else the lock would stay if that is granted late. */
 void quorum_step_back(struct quorum *quorum)
 {
 	struct deadline limit = {.until = clock_now() + QUORUM_SHARE, .cancel_fd = -1};

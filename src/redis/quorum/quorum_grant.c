@@ -12,7 +12,7 @@
 #define ATTEMPT_MOST   (5 * NANOS_PER_SEC)
 #define PAUSE_LEAST    (5 * NANOS_PER_MS)
 #define PAUSE_MOST     NANOS_PER_SEC
-#define TRIES_MOST     10 /* in a row, while nobody has the lock */
+#define TRIES_MOST     10 /* in a row, while the lock has no holder */
 
 static bool is_decided(const struct quorum *quorum)
 {
@@ -110,8 +110,8 @@ static bool may_confirm(const struct vote *vote, const struct peer *peer)
 	return (vote->kind == VOTE_GRANTED || vote->kind == VOTE_ASKED) && peer->due_count > 0;
 }
 
-/* No renewal will bring a detached lock to those that were too slow, and nobody stays with it to
- * repeat what goes behind a request; and where scripts were not known yet, one server takes longer
+/* No renewal will bring a detached lock to the servers that were too slow. No process stays with it
+ * to repeat what goes behind a request. If a server did not know the scripts yet, it takes longer
  * than another, or than the same one by another name. */
 static bool wants_all(const struct quorum *quorum)
 {
@@ -275,8 +275,8 @@ static void attempt(
 		report_refusal(quorum, answer);
 }
 
-/* Before the next attempt, at random, so that those who split the votes do not do so again. False:
- * patience ended in it. */
+/* Before the next attempt, at random, so that the clients that split the votes do not do so again.
+ * False: patience ended in it. */
 static bool pause_between(const struct quorum *quorum, int tries, struct deadline deadline)
 {
 	nanos most = (clock_now() - quorum->asked_at + PAUSE_LEAST) << tries;

@@ -116,7 +116,7 @@ static bool is_same_holder(const struct lock_view *one, const struct lock_view *
 	       is_same_party(&one->holders[0].owner, &other->holders[0].owner);
 }
 
-/* The one that most of the entries name; NULL: nobody is named. */
+/* The one that most of the entries name; NULL: none is named. */
 static const struct lock_view *find_holder(const struct entry *entries, size_t count, size_t *times)
 {
 	const struct lock_view *best = NULL;
@@ -152,7 +152,7 @@ static int64_t find_ttl(const struct listing *listing, const struct entry *entri
 	return moments[needed < found ? found - needed : 0];
 }
 
-/* A waiter, and his place among all that were told. */
+/* A waiter, and its place among all that the servers told of. */
 struct waiter {
 	const struct lock_view_owner *view;
 	size_t place;
@@ -194,7 +194,7 @@ static size_t make_unique(struct waiter *waiters, size_t count)
 	return kept;
 }
 
-/* Who waits on any of them. NULL: no memory. */
+/* The waiters on any of the servers. NULL: no memory. */
 static struct lock_view_owner *gather_waiters(
 	const struct entry *entries, size_t count, size_t *found)
 {

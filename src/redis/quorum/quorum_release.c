@@ -8,9 +8,9 @@
 #define RELEASE_SHARE (10 * NANOS_PER_MS) /* as QUORUM_SHARE: the end of a run waits for it */
 #define FORCE_SHARE   (200 * NANOS_PER_MS)
 
-/* To whom it can be sent now. Nothing can have come of a request that is not sent yet, and must
- * not: so that is forgotten. Behind what is not answered the release goes in full, as nobody may be
- * there any more to send it again. */
+/* Sends the release to each server that it can be sent to now. A request that is not sent yet has
+ * had no effect, and must have none: so it is forgotten. Behind a request without an answer the
+ * release goes in full, as no process may be left to send it again. */
 static void send_releases(struct quorum *quorum)
 {
 	for (size_t i = 0; i < quorum->count; i++) {
@@ -36,7 +36,8 @@ static void send_releases(struct quorum *quorum)
 	}
 }
 
-/* Who was sent it and went down without an answer is to get it again; it may be repeated. */
+/* A server that was sent it, and went down without an answer, is to get it again; it may be
+ * repeated. */
 static void look_after(struct quorum *quorum)
 {
 	quorum_collect(quorum);
@@ -80,9 +81,9 @@ static bool is_prompt_pending(const struct vote *vote, const struct peer *peer)
 	return vote->prompt && vote->touched && peer->due_count > 0;
 }
 
-/* The majority has decided. Those that were prompt so far get a little longer: a server that does
- * not know the script yet has to be sent it. One that is slower is sent it in any case, as nobody
- * will be there to hear of that; a release may be repeated. */
+/* The majority has decided. Servers that were prompt so far get a little longer: one that does not
+ * know the script yet has to be sent it. A slower one is sent it in any case, as no process will be
+ * there to read its answer. A release may be repeated. */
 static void read_the_rest(struct quorum *quorum, nanos began)
 {
 	nanos now = clock_now();
@@ -178,7 +179,7 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 	forget(quorum);
 }
 
-/* The one who had it on most of those that answer, perhaps of several. */
+/* Reports the owner that had it on most of the servers that answer; there may be several owners. */
 static void report_broken(struct quorum *quorum,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
@@ -189,7 +190,8 @@ static void report_broken(struct quorum *quorum,
 	tell(held, context);
 }
 
-/* Once to each: a second one would hit whoever got the lock by the first. */
+/* Sent once to each server: a second one would break the lock of the waiter that got it by the
+ * first. */
 void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {

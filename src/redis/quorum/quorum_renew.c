@@ -152,8 +152,8 @@ static bool renew_round(struct quorum *quorum, nanos began, struct lock_answer *
 	return true;
 }
 
-/* By a token: nobody stays to bring it to those that are too slow, by the handshake of TLS perhaps.
- */
+/* By a token: no process stays to bring it to the servers that are too slow, perhaps by the TLS
+ * handshake. */
 static void renew_the_rest(struct quorum *quorum, nanos began)
 {
 	nanos now = clock_now();

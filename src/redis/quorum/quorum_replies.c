@@ -109,7 +109,7 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 	}
 }
 
-/* Counts only behind a promise: where there was none, the lock is ours by another name of that
+/* Counts only behind a promise: if there was none, the lock is ours by another name of that
  * server. */
 static void read_confirmation(const struct quorum *quorum, size_t which, const char *word)
 {
@@ -174,7 +174,7 @@ static bool read_release(struct vote *vote, const char *text)
 	return false;
 }
 
-/* Who is broken is told as who is busy would be. */
+/* The holder that lost the lock is read as that of a busy lock would be. */
 static void read_force(
 	struct vote *vote, const struct peer *peer, const struct reply *reply, const char *word)
 {
@@ -247,7 +247,7 @@ static void heed(
 		handle_error(quorum, which, what, reply_error(reply));
 		return;
 	}
-	/* Where another process has read some of the replies, this one may come sooner. */
+	/* If another process has read some of the replies, this one may come sooner. */
 	if (word && quorum->child && read_release(vote, word))
 		return;
 	switch (what->kind) {

@@ -5,7 +5,7 @@
 #include "redis/script/script.h"
 
 #define LEASE_MS     2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
-#define TENTATIVE_MS 5000 /* how long a promise lives that nobody confirms */
+#define TENTATIVE_MS 5000 /* how long a promise lives that is not confirmed */
 
 static void write_acquire(struct quorum *quorum, const struct vote *vote, struct call *call)
 {
@@ -57,7 +57,7 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	call_add_number(call, single_ttl_ms(&quorum->request, quorum->granted_at));
 	call_add_number(call, (int64_t)quorum->fence);
 	call_add_number(call, (int64_t)quorum->fence);
-	/* Once the one around ours has ended, the lock is shown as ours. */
+	/* Once the holder around us has ended, the lock is shown as ours. */
 	call_add(call, inside && !around->ended ? around->who : quorum->who);
 	call_add_number(call, (int64_t)quorum->count);
 	call_add_number(call, quorum->keeping);
@@ -131,7 +131,7 @@ static void (*const writers[])(struct quorum *, const struct vote *, struct call
 bool quorum_send(struct quorum *quorum, size_t which, enum peer_kind kind, bool in_full)
 {
 	struct vote *vote = &quorum->votes[which];
-	unsigned tag = kind == PEER_LEAVE ? 0 : quorum->keyed; /* nobody reads that answer */
+	unsigned tag = kind == PEER_LEAVE ? 0 : quorum->keyed; /* that answer is not read */
 	struct call call;
 	nanos now = clock_now();
 

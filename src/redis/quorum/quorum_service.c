@@ -73,7 +73,7 @@ static struct lock *quorum_open(
 	quorum->request = *request;
 	quorum->server = server->text;
 	quorum->watch = quorum->mend = -1;
-	quorum->asked = request->token != NULL; /* the one that has a token was here before */
+	quorum->asked = request->token != NULL; /* an owner with a token was here before */
 	owner_record_mode(request, quorum->mode);
 	owner_record_text(request, quorum->text);
 	keys_once(request->once, quorum->once);

@@ -145,7 +145,7 @@ void quorum_explain(const struct quorum *quorum, struct failure *failure)
 		if (!first && fault->code != EXIT_DONE)
 			first = fault;
 	}
-	/* What waiting will not mend is said where it alone prevents a majority. */
+	/* What waiting will not mend is said if it alone prevents a majority. */
 	if (final > quorum->count - quorum->majority) {
 		*failure = *first_final;
 		return;
@@ -167,7 +167,7 @@ static size_t count_holder(const struct quorum *quorum, size_t which)
 	return count;
 }
 
-/* The one whom most name; count if nobody is named. */
+/* The first vote for the holder that most votes name; quorum->count if none names one. */
 static size_t find_holder(const struct quorum *quorum, bool claimed, size_t *times)
 {
 	size_t best = quorum->count;
@@ -275,8 +275,8 @@ enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answe
 	for (size_t i = 0; i < quorum->count; i++)
 		off += quorum->votes[i].kind == VOTE_BUSY && quorum->votes[i].holder[0] == '\0';
 	find_holder(quorum, true, &times);
-	/* Where nobody holds it, the server keeps off for a while (--settle). Those that are silent
-	 * may be the holder's as well. */
+	/* A busy server that names no holder grants nothing for a while (--settle). Servers that
+	 * are silent may have the lock's holder as well. */
 	if (off + silent > quorum->count - quorum->majority ||
 		(times > 0 && times + silent >= quorum->majority))
 		quorum_busy(quorum, answer);

@@ -1,7 +1,8 @@
 /*
- * Waiting for a lock on a quorum: in the queue of every server where it was not to be had, blocked
- * in BLPOP on a list of our own. Whoever gives the lock back wakes the first in the queue of each
- * of them. Who is woken tries; nothing was handed to him, so the rest is settled by an attempt.
+ * Waiting for a lock on a quorum, in the queue of every server that did not grant it. We block in
+ * BLPOP on a list of our own. The holder that releases the lock wakes the first waiter in the queue
+ * of each server. A waiter that is woken tries again: nothing was handed to it, so an attempt
+ * decides.
  */
 #include "redis/quorum/quorum.h"
 
@@ -14,7 +15,7 @@
 
 #define LISTEN_MS     20000 /* at most, until the next attempt */
 #define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
-#define FOREIGN_MS    1000  /* a foreign client tells nobody when it gives its lock back */
+#define FOREIGN_MS    1000  /* a foreign client does not tell when it releases its lock */
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
 #define PAUSE_MS      10    /* at random, once woken: others may be */
 
@@ -147,7 +148,7 @@ enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct
 	while (end == DEADLINE_READY && clock_now() < *until) {
 		struct deadline limit = deadline;
 
-		/* Where too few are left to be woken by, it is tried again soon. */
+		/* If too few servers are left to be woken by, it is tried again soon. */
 		if (listen_to_all(quorum, ms) < quorum->majority && *until > began + NANOS_PER_SEC)
 			*until = began + NANOS_PER_SEC;
 		if (*until < limit.until)

@@ -1,6 +1,7 @@
-/* The record who:TOKEN that says who holds or waits: "MODE|NUMBER|TEXT". MODE is x, s or pK while
- * waiting and NUMBER then the ticket; X, S, PK once claimed and NUMBER the moment of the grant;
- * both by the server's clock in us. TEXT is what owner_write wrote, and more of its kind. Pure. */
+/* The record who:TOKEN of a holder or a waiter: "MODE|NUMBER|TEXT". MODE is x, s or pK while it
+ * waits, and NUMBER then the ticket. Once claimed, MODE is X, S or PK, and NUMBER the moment of the
+ * grant. Both are by the server's clock in us. TEXT is what owner_write wrote, and more of its
+ * kind. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,14 +28,14 @@ struct owner_record {
 /* "x", "s" or "pK". */
 void owner_record_mode(const struct lock_request *request, char mode[static OWNER_RECORD_MODE]);
 
-/* TEXT for a request: who asks; of a detached lock also what is needed to extend it and to give it
- * back by its token alone (see detached.lua). */
+/* TEXT for a request: the owner that asks. For a detached lock it also has what is needed to extend
+ * and release it by its token alone (see detached.lua). */
 void owner_record_text(const struct lock_request *request, char text[static OWNER_RECORD_TEXT]);
 
 /* The whole record of a holder. */
 void owner_record_write(
 	char who[static OWNER_RECORD_SIZE], const char *mode, int64_t since_us, const char *text);
 
-/* False: it is no such record (NULL is none). It may come from anybody who may write to the server.
- */
+/* False: it is no such record (NULL is none). It may come from any client that may write to the
+ * server. */
 bool owner_record_read(struct owner_record *record, const char *who);

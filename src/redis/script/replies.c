@@ -34,7 +34,7 @@ static void fail_nonsense(const struct link *link, struct lock_answer *answer)
 	error_reply_nonsense(&answer->failure, link_server_name(link));
 }
 
-/* A fencing token that nobody can compare is none. */
+/* A fencing token that a resource cannot compare is none. */
 static void read_grant(const struct link *link, const struct reply *reply,
 	struct lock_answer *answer, struct handed *handed)
 {

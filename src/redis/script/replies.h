@@ -50,7 +50,7 @@ struct around {
 void around_learn(struct around *around, const struct lock_answer *answer, const char *mode,
 	const struct reply *reply);
 
-/* With whom the lock stays, from the reply to a release. */
+/* The holders that the lock stays with, from the reply to a release. */
 void replies_read_stay(const struct reply *reply, struct lock_answer *answer);
 
 /* All of an answer to a request to acquire, into one that is zero; but for LOCK_FAILED's cause if

@@ -150,7 +150,7 @@ enum io_result deadlock_look(struct single *single, struct failure *failure)
 			single->lock.token + owner_length(single->lock.token), ++deadlock->round);
 	io = ask(single, next, &reply);
 	deadlock->proof[0] = '\0';
-	/* Whoever asks for proof has seen a circle: we shall see it too. */
+	/* A waiter that asks for proof has seen a circle: we shall see it too. */
 	if (!only_proves || deadlock->look_at > clock_now() + FIRST)
 		deadlock->look_at = clock_now() + (only_proves ? FIRST : AGAIN);
 	if (io == IO_FAILED) {

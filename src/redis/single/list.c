@@ -92,7 +92,7 @@ static bool keep_name(struct listing *listing, const char *name, size_t length)
 	return listing->names[listing->name_count++].name != NULL || listing_fail_memory(listing);
 }
 
-/* A lock is found by its key, by its queue where it is free or about to be, and by what the server
+/* A lock is found by its key, by its queue if it is free or about to be, and by what the server
  * remembers of it. */
 static bool handle_key(struct listing *listing, const char *key)
 {
@@ -199,8 +199,8 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
 }
 
-/* Fills in listing->names, sorted, perhaps with some twice: by SCAN, of each node of a Cluster,
- * where a pattern or all are asked for; else those that are named. */
+/* Fills in listing->names, sorted, perhaps with some twice. If a pattern or all are asked for: by
+ * SCAN, of each node of a Cluster. Else those that are named. */
 static bool listing_find_names(struct listing *listing)
 {
 	bool scans = listing->query->pattern_count == 0;

@@ -33,7 +33,8 @@ static void begin_release(
 		return;
 	}
 	call_begin(call, &script_release, &single->keys, single->lock.token);
-	/* Inside another's: --at-least, the time it was held for and its loss are that one's. */
+	/* Inside another holder's lock: --at-least, the time it was held for and its loss are that
+	 * holder's. */
 	call_add(call, inside ? single->around.mode : single->mode);
 	call_add_number(call, inside ? 0 : release_terms->keep_ms);
 	call_add_number(call, (int64_t)single->fence);
@@ -84,10 +85,10 @@ static bool is_redirect(const char *error)
 }
 
 /*
- * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it,
- * as it could on a connection of its own: what is granted late would then stay for a TTL. How many
- * replies come first is not known where a child has read some; none of them looks like ours. A
- * release in full needs no second request.
+ * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it.
+ * On a connection of its own it could be: what is granted late would then stay for a TTL. How many
+ * replies come first is not known if a child has read some; none of them looks like ours. A release
+ * in full needs no second request.
  */
 static enum io_result release_behind(struct single *single, struct call *call,
 	struct deadline deadline, struct lock_answer *answer)

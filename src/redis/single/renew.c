@@ -26,7 +26,7 @@ static enum lock_result read_renewal(
 	return LOCK_FAILED;
 }
 
-/* Of a lock inside another's: that one is renewed with it. */
+/* For a lock inside another holder's: that holder's lock is renewed with it. */
 static void add_around(struct single *single, struct call *call, const char *own)
 {
 	call_add(call, single->around.token);
@@ -34,7 +34,7 @@ static void add_around(struct single *single, struct call *call, const char *own
 	call_add(call, own);
 }
 
-/* who: room for the record that goes with it. */
+/* `who`: room for the record that goes with it. */
 static void begin_renewal(
 	struct single *single, struct call *call, char who[static OWNER_RECORD_SIZE])
 {
@@ -52,7 +52,7 @@ static void begin_renewal(
 	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, (int64_t)single->fence);
 	call_add_number(call, (int64_t)single->generation);
-	/* Once that one has ended, the lock is shown as ours. */
+	/* Once the holder around us has ended, the lock is shown as ours. */
 	call_add(call, inside && !around->ended ? around->who : who);
 	call_add_number(call, 0);
 	call_add_number(call, single_is_to_be_kept(&single->kept_at));

@@ -32,7 +32,7 @@ struct deadlock {
 	int confirmed;
 	unsigned round;
 	char asked[DEADLOCK_PROOF]; /* the proof that was asked for in the last round; "": none */
-	char proof[DEADLOCK_PROOF]; /* what another one asks for; "": nobody does */
+	char proof[DEADLOCK_PROOF]; /* what another waiter asks for; "": none does */
 };
 
 /* What a waiter knows. All moments on CLOCK_BOOTTIME. */
@@ -82,7 +82,7 @@ struct single {
 	struct wait_state waiting;
 };
 
-/* How a step ended, for callers of lock.h. Out of patience is a failure where it was not theirs. */
+/* How a step ended, for callers of lock.h. Out of patience is a failure if it was not theirs. */
 enum lock_result single_result(enum io_result io, struct deadline deadline);
 
 /* Lets a moment pass before the next try; false when patience ended in it. */

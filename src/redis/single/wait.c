@@ -22,7 +22,7 @@
 #define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
 #define LISTEN_MS     20000 /* at most, between two looks */
 #define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
-#define FOREIGN_MS    1000  /* a foreign client tells nobody when it gives its lock back */
+#define FOREIGN_MS    1000  /* a foreign client does not tell when it releases its lock */
 #define RANK_MS       50    /* that each place gives those before it, once all is late */
 #define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
@@ -143,9 +143,9 @@ static bool polls(const struct wait_state *waiting)
 	return waiting->rank == 0 && waiting->foreign && clock_now() < waiting->look_at;
 }
 
-/* Whoever gives a share back says so; but where all that are ahead of us are dead, he told a dead
- * one. To find out takes a whole request, so only those who are next do it now and then, the others
- * seldom. */
+/* A holder that releases a share says so to the first waiter. But if all waiters ahead of us are
+ * dead, a dead one was told. To find out takes a whole request, so a waiter that is next does it
+ * now and then, the others seldom. */
 static bool looks_for_room(struct single *single)
 {
 	struct wait_state *waiting = &single->waiting;
@@ -164,7 +164,7 @@ static enum io_result look(struct single *single, struct deadline deadline, stru
 
 	single->waiting.brief = polls(&single->waiting);
 	single->waiting.for_room = looks_for_room(single);
-	/* Who holds it concerns only those who may be next. */
+	/* The holders concern only waiters that may be next. */
 	near = single->waiting.rank == 0 || single->waiting.for_room;
 	if (near)
 		done = append(single, 2, "GET", keys->lock, NULL);
@@ -174,9 +174,9 @@ static enum io_result look(struct single *single, struct deadline deadline, stru
 	return flush(single, done, near ? WAIT_HOLDER : WAIT_EXPIRY, deadline, failure);
 }
 
-/* The lease says how long we shall listen; in the same write, so that a waiter never seems to
- * listen when it does not, and is passed over though it lives (verify.lua). Behind a foreign client
- * nobody hands the lock on, and it may say more than that. */
+/* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
+ * listen when it does not, and be passed over though it lives (verify.lua). Behind a foreign client
+ * no holder hands the lock on, and the lease may say more than that. */
 static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
@@ -282,10 +282,10 @@ static enum io_result handle_message(struct single *single, const struct reply *
 	waiting->moved = false;
 	if (!message)
 		return look(single, deadline, failure);
-	waiting->lease_until = 0; /* whoever sent it has shortened it */
+	waiting->lease_until = 0; /* the sender has shortened it */
 	if (strncmp(message, "look ", 5) == 0) {
 		waiting->told_ms = strtoll(message + 5, NULL, 10);
-		waiting->looks = ROOM_EVERY - 1; /* whoever says that knows more */
+		waiting->looks = ROOM_EVERY - 1; /* the sender of that knows more */
 	} else if (strncmp(message, "prove ", 6) == 0)
 		deadlock_record_proof(single, message + 6);
 	else
@@ -326,8 +326,8 @@ static enum io_result read_reply(
 	return io;
 }
 
-/* By TLS the connection was spent on the request, whose answer a child has read. Where it does not
- * come back the next request is to see to that, or to hear of the signal that ended this. */
+/* With TLS the connection is spent: a child has read the answer to the request over it. If it
+ * cannot be opened again, the next request meets the fault, or the signal that ended this one. */
 static enum io_result reopen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
@@ -339,9 +339,8 @@ static enum io_result reopen(
 	return io == IO_OK || io == IO_FAILED ? io : IO_CLOSED;
 }
 
-/* Without a place in the queue there is nobody to send a message to: only the server's settle time
- * is waited for. A connection that broke meanwhile would be found broken by the next request only.
- */
+/* Without a place in the queue no message can come: only the server's settle time is waited for. If
+ * the connection breaks meanwhile, only the next request finds out. */
 static enum lock_result rest(struct single *single, struct deadline deadline)
 {
 	nanos left = single->waiting.settled_at - clock_now();

@@ -52,7 +52,7 @@ void wait_replicas_handle(
 
 	if (single->request.replicas == 0)
 		return;
-	/* Where nobody will use the connection again the reply is not worth waiting for. */
+	/* If no request will use the connection again, the reply is not worth waiting for. */
 	if (answer->result != LOCK_GRANTED &&
 		!(answer->result == LOCK_BUSY && single->request.queues)) {
 		link_drop(link);

@@ -1,31 +1,31 @@
 -- Takes the lock, claims what was handed over, or queues for it.
 -- ARGV  4   x, s, or pK for one of K permits
---       5   ttl (ms), or --at-least where that is longer
+--       5   ttl (ms), or --at-least if that is longer
 --       6   the lease of a waiter (ms); 0: does not wait
 --       7   the ticket from an earlier answer; 0: none yet
 --       8   the head start of its priority (us)
 --       9   how long a holder that it knew may still come back (ms); 0: knew none
 --       10  the fence it saw then: a counter below that means that the server lost its memory
---       11  TEXT for who
+--       11  TEXT for the record who:TOKEN
 --       12  a success that is less than that ago will do (ms); 0: do not ask
 --       13  so does one on record under this ID; '': do not ask
 --       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
 --       15  take nothing from a server that has been up for less than that (ms); may be left out. Below 0:
 --           the same, but one that does not say for how long passes
 --       16  of how many servers this is one, in a quorum; may be left out: it is the only one
---       17  on a quorum: who waits, a token that stays the same through all attempts
+--       17  on a quorum: the waiter, a token that stays the same through all attempts
 --       18  on a quorum: how long the lock is held for until confirm.lua (ms)
 -- ->    granted, now, fence, generation, {handed} [, 1: it does not say for how long it has been up]
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
---             by itself), holder, who, {handed} [, how long the server gives no lock for no other
---             reason than that it has not been up for long enough, and for how long it has (ms)]
+--             by itself), holder, its record, {handed} [, if the only reason is that the server has not
+--             been up for long enough: for how long it still gives no lock, and has been up (ms)]
 --       already, now, when that success was (us), {handed}
---       within, now, token, fence, generation, mode, who, ended, same: one of these holds it already, in
---             a mode that covers this one: the caller is a holder inside it from now on, for its TTL.
---             mode, who: that one's; ended (1): it has given the lock back, and others inside keep it;
+--       within, now, token, fence, generation, mode, record, ended, same: one of these holds it already,
+--             in a mode that covers this one: the caller is a holder inside it from now on, for its TTL.
+--             mode, record: that holder's; ended (1): it has released the lock, others inside keep it;
 --             same (1): it, or one inside it, is a dlock hold for the same process, and does for the caller
 --       deadlock, token, word: one of these holds it in a mode that this one would have to wait for
---       ended: a late request of somebody who gave the lock back since
+--       ended: a late request of a client that released the lock since
 --       size, n: on record is a quorum of n servers, and that is not what the caller knows
 --       twice: on a quorum: this attempt has been here before, so the server is listed twice
 local want, most = mode_of(ARGV[4])
@@ -62,8 +62,8 @@ local function grant(claimed)
 end
 
 -- Whether the server has been up for long enough. It counts whole seconds, from the one in which it
--- started: so it did that before the next one began. After its clock was set back behind that, it says
--- less than nothing.
+-- started: so it did that before the next one began. If its clock was set back behind that, the figure
+-- is below 0.
 local function has_settled()
   local info = settle > 0 and call('INFO', 'server') or redis.pcall('INFO', 'server')
   local seconds = type(info) == 'string' and tonumber(info:match('uptime_in_seconds:(%d+)'))
@@ -93,15 +93,15 @@ local function at_once()
   return (not cur or sharing()) and call('ZCARD', QUEUE) == 0 and fits(want, most)
 end
 
--- The usual case: nobody has it, nobody waits, and nothing else is asked for.
+-- The usual case: no holder, no waiter, and nothing else is asked for.
 local plain = first and off == 0 and size == 0 and outer == '' and cooldown == 0 and once == ''
 if plain and at_once() and (settle == 0 or has_settled()) then
   return grant(false)
 end
 --+ handing.lua
 
--- One server's part of a quorum: who holds is settled by a majority, and by confirm.lua. So neither
--- the counter nor anything else that lasts is written yet.
+-- One server's part of a quorum: a majority, and confirm.lua, settle which client holds it. So nothing
+-- that lasts is written yet, not even the counter.
 local function promise()
   local tentative = ARGV[18]
   call('SET', WHO, ARGV[4] .. '|' .. int(now()) .. '|' .. text, 'PX', tentative)
@@ -115,7 +115,7 @@ local function queue()
   end
   call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
   local new = call('ZADD', QUEUE, 'NX', ticket - ARGV[8], waiter) == 1
-  -- Where nobody is handed the lock, the dead are not passed over by the way either.
+  -- If the lock is handed to no waiter, the dead ones are not passed over by the way either.
   if size > 0 then
     call('PEXPIRE', QUEUE, MINUTE)
   elseif new then
@@ -161,7 +161,7 @@ local function busy()
   return {'busy', now(), meta.fence, ticket, rank, left, holder, who, handed}
 end
 
--- Leaves nothing of the caller behind, and hands on what he was handed.
+-- Leaves nothing of the caller behind, and hands on what it was handed.
 local function step_aside()
   local mine, rank = is_mine(want), not first and call('ZRANK', QUEUE, me)
   if mine and want == 'x' then
@@ -182,7 +182,7 @@ local function step_aside()
   end
 end
 
--- The answer if the caller runs under one that has it: it is a holder inside that one, or would wait for
+-- The answer if the caller runs under a holder: it becomes a holder inside that one, or would wait for
 -- itself.
 local function within()
 --+ inner.lua
@@ -196,9 +196,9 @@ local function within()
     return true
   end
 
-  -- An environment may travel to another host or survive a boot; a token alone proves nothing then.
-  -- Nor does that of a detached lock: nobody renews it for those who run below it. One that has ended is
-  -- a holder only as long as somebody lives inside it, for whoever runs under that one in turn.
+  -- An environment may travel to another host or survive a boot; a token alone proves nothing then. The
+  -- token of a detached lock proves nothing either: no process renews it for what runs below. A holder
+  -- that has ended still counts while another lives inside it: callers may run under that one.
   local function is_outer(token, name, who)
     return name and agrees(who, {'host', 'boot'}) and not who:find('\tdetached=1\t', 1, true)
       and (name == token or select(2, kept_until(token)))
@@ -224,7 +224,7 @@ local function within()
   local function join(token, name, who)
     local mode = cur == name and 'x' or ARGV[4]
     local same = is_same(token, name, who)
-    -- Nobody would stay to renew a detached one.
+    -- No process would stay to renew a detached one.
     if not same and not text:find('\tdetached=1', 1, true) then
       enter(token, me, ttl, mode:upper() .. '|' .. int(now()) .. '|' .. text)
       outlast(name, ttl)
@@ -259,8 +259,8 @@ local function already()
   end
 end
 
--- Nobody is to be granted the lock while a holder may come back to a server that lost its memory, or
--- to one that has not been up for long.
+-- A server that lost its memory, or has not been up for long, grants no client the lock while a holder
+-- may come back.
 local function keep_off()
   local moment = 0
   if not cur and off > 0 and meta.fence < tonumber(ARGV[10]) then

@@ -23,7 +23,7 @@ if ask == '' then
   return {'none'}
 end
 
--- One that has ended holds nothing up for longer than --at-least, unless somebody lives inside it.
+-- A holder that has ended holds nothing up for longer than --at-least, unless another lives inside it.
 local function is_held(name, token, head, tail)
   if name == token then
     return true
@@ -78,7 +78,8 @@ end
 if not walk(K, HOLDERS, ARGV[1], ARGV[2]) then
   return {'none'}
 end
--- Who came last may have looked when others had not published yet: then this makes it look again.
+-- The waiter that came last may have looked when others had not published yet: then this makes it look
+-- again.
 for _, step in ipairs(path) do
   local wake = step.waiter[7] .. 'wake:' .. step.waiter[1] .. step.waiter[8]
   call('RPUSH', wake, 'prove ' .. ask)

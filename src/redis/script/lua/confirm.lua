@@ -1,9 +1,9 @@
 -- The second step on a quorum: makes the fencing token known to a server that promised the lock, so
--- that nobody who gets it there later misses it. Takes the caller out of the queue in any case.
+-- that a later holder there does not miss it. Takes the caller out of the queue in any case.
 -- ARGV  4  the fencing token, above the counters of a majority
---       5  ttl (ms), or --at-least where that is longer
+--       5  ttl (ms), or --at-least if that is longer
 --       6  when the caller began to wait here (us); 0: it did not
---       7  TEXT for who
+--       7  TEXT for the record who:TOKEN
 --       8  under which token the caller waits
 -- ->    confirmed | stale
 --       stale: the lock is not the caller's here, or the token is no news
@@ -14,8 +14,8 @@ if call('ZREM', QUEUE, waiter) == 1 then
   call('DEL', companion('who:', waiter), companion('wake:', waiter))
 end
 local granted, waited_us = know('granted', 'waited_us')
--- Without asking whose the lock is, a confirmation that comes late would count for a lock that
--- somebody else has taken since, with a smaller token (docs/model).
+-- If the holder were not compared, a late confirmation would count for a lock that another client has
+-- taken since, with a smaller token (docs/model).
 if cur ~= me or meta.fence > fence or meta.fence == fence and meta.token ~= me then
   return {'stale'}
 end

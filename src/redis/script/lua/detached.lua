@@ -1,16 +1,16 @@
--- Stands before renew.lua and release.lua where a token is all that the caller has: learns the rest
+-- Stands before renew.lua and release.lua if a token is all that the caller has: learns the rest
 -- from the holder's record. Ends here, with nothing changed, unless the token is that of a detached lock
 -- that is still held.
 -- ARGV  4  before renew.lua: how long it is to live from now on (ms), 0: for as long as it was acquired
 --          for; before release.lua: ''
 -- ->    denied: the token is wrong, or its time is over
---       attended: it is that of a holder who renews his lock himself
---       ended, {handed}: it was given back before
+--       attended: it is that of a holder that renews its lock itself
+--       ended, {handed}: it was released before
 --       or what renew.lua and release.lua answer
 do
   know()
   if has_ended() then
-    -- If the first answer was lost, nobody knows to whom it was handed.
+    -- If the first answer was lost, no process knows which waiter it was handed to.
     if cur and not sharing() and mode_of(call('GET', companion('who:', cur)) or '') then
       handed[1] = cur
     end
@@ -36,7 +36,8 @@ do
   local rest
   if ttl then
     ttl = math.max(tonumber(ttl > 0 and ttl or field('ttl')), left)
-    -- Nobody else shortens a lease: whoever is first in the queue would look when it was to end before.
+    -- Only this shortens a lease: the first waiter in the queue would look when the old lease was to
+    -- end.
     if ttl < (share and share - ms() or call('PTTL', K)) then
 --+ handing.lua
       tell_head(ttl + 5)

@@ -1,13 +1,13 @@
--- Breaks the lock, whoever holds it, another Redis client too, and hands on to those who wait. Nobody
--- who held it can set it again: at his next renewal, or when he gives it back, he learns that it is lost.
--- ->    broken | free, now, left (ms; -1: it would not have ended by itself), {the holders' who; '': it is
---       not known}, {handed}
+-- Breaks the lock of any holder, another Redis client too, and hands it on to the waiters. No former
+-- holder can set it again: at its next renewal, or its release, it learns that the lock is lost.
+-- ->    broken | free, now, left (ms; -1: it would not have ended by itself), {the holders' records; '': it
+--       is not known}, {handed}
 --+ handing.lua
 purge()
 know()
 local result, left, holders = cur and 'broken' or 'free', cur and call('PTTL', K) or 0, {}
 
--- One who runs counts his loss himself.
+-- A holder that runs counts its loss itself; a detached one cannot.
 local function drop(token)
   local who = call('GET', who_of(token)) or ''
   if (who .. '\t'):find('\tdetached=1\t', 1, true) then
@@ -35,7 +35,7 @@ for _, token in ipairs(tokens) do
     holders[#holders + 1] = ''
   end
 end
--- Where the lock is free its last holder may still be there, and about to set it again.
+-- If the lock is free, its last holder may still be there, and about to set it again.
 if result == 'broken' or meta.fence > 0 then
   meta.off = 0
   next_generation()

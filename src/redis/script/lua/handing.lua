@@ -25,8 +25,9 @@ local function tell_head(after)
   end
 end
 
--- On a quorum no server can hand the lock on alone: it wakes the first that lives, who then tries,
--- and the next one a while later, should that one be dead. A herd of them would only split the votes.
+-- On a quorum no server can hand the lock on alone. It wakes the first waiter that lives, which then
+-- tries, and the next one a while later, in case the first is dead. A herd of them would only split the
+-- votes.
 local function call_next()
   for _ = 1, MOST do
     local first, second = unpack(call('ZRANGE', QUEUE, 0, 1))
@@ -47,12 +48,12 @@ end
 -- got: the caller is one of them.
 local got = false
 
--- Puts a lock that is free, or shared, into the names of those whose turn it is, for the time of
--- a claim. Passes over those whose lease has run out. A writer at the head blocks later readers.
--- The one who comes next is told to look for himself when the claim must have come: the giver may
--- be dead by then as well. Where many wait, one of them will look by then in any case. And verify,
--- which may pass over many dead in a row, tells nobody: who was told something can no longer be
--- told from one that is on his way back to listening. head: the first, where he is known already.
+-- Puts a lock that is free, or shared, into the names of the waiters that are next, for the time of a
+-- claim. Passes over waiters with an expired lease. A writer at the head blocks later readers. The next
+-- waiter is told to look for itself when the claim must have come: the giver may be dead by then as
+-- well. If many wait, one of them will look by then in any case. verify may pass over many dead in a
+-- row, and tells none. For a waiter with a message looks like one that is on its way back to listening.
+-- head: the first waiter, if it is known already.
 local function hand_on(tells, head)
   if meta.size > 0 then
     return

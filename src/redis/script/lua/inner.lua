@@ -31,7 +31,7 @@ local function left_of(name)
   return call('PTTL', K)
 end
 
--- Lists a holder inside the token for so long (ms); who: its record.
+-- Lists a holder inside the token for so long (ms); `who` is its record.
 local function enter(token, inner, ttl, who)
   local key = companion('inner:', token)
   call('ZADD', key, int(ms() + ttl), inner)

@@ -1,6 +1,6 @@
 -- One lock as `dlock status` shows it; changes nothing.
 -- ->    now, free | exclusive | foreign | shared | permits, left (ms; -1: never by itself), fence,
---       {holder's left (ms), who, ...}, {who of waiters, the first first}, {the counters}
+--       {holder's left (ms), its record, ...}, {the waiters' records, the first first}, {the counters}
 local kind, left, holders, waiters = 'free', -1, {}, {}
 local counters = {know('granted', 'contended', 'timeouts', 'lost', 'waited_us', 'held_us')}
 

@@ -12,16 +12,16 @@
 --       4...  what the script says
 --
 -- The lock is a string: the owner's token, or one of two words while it is shared or held by permits. When
--- the owner has given it back and it stays all the same (--at-least, or somebody inside), "TOKEN ended";
--- so does a share. Therefore nobody takes an ended token for a holder, and no late renewal extends it.
+-- the owner has released it and it stays all the same (--at-least, or a holder inside), "TOKEN ended"; so
+-- does a share. Therefore no client takes an ended token for a holder, and no late renewal extends it.
 --   meta     hash    fence gen ticket off again token ended success keep size inner, and the counters
 --   holders  zset    shares: token by expiry (ms)
---   inner:T  zset    who took the lock again inside that holder: token by expiry (ms): see inner.lua
+--   inner:T  zset    those that took the lock again inside that holder: token by expiry (ms): see inner.lua
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority. On a quorum
 --                    each under a token that is not that of any attempt, and nothing is handed on.
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
---   waits:T  hash    who below this holder waits, and for what: see circle.lua
+--   waits:T  hash    the waiters below this holder, and what they wait for: see circle.lua
 --   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT"
 --   once:ID  string  when there was a success under that ID (us)
 --
@@ -62,13 +62,13 @@ local function ms()
   return math.floor(now() / 1000)
 end
 
--- off: nobody is granted a free lock before it (us). token: whose the last grant is, until it ends.
--- ended: the tokens that were given back last, the last first, so that a request with one of them that
--- comes late does nothing, and a release may be repeated. size: of how many servers this is one, in a
--- quorum; 0: it is the only one. keep: for how long a success must be remembered, where that is longer
--- than a month (ms). What only one script needs it names, and gets as numbers: ticket, the last that was
--- given out; again, the generation that was set again; success, when COMMAND last ended well (us); inner,
--- 1: somebody may hold the lock inside a holder; and the counters.
+-- off: no client is granted a free lock before it (us). token: the owner of the last grant, until it
+-- ends. ended: the tokens that were released last, the last first. So a late request with one of them
+-- does nothing, and a release may be repeated. size: of how many servers this is one, in a quorum; 0:
+-- it is the only one. keep: for how long a success must be remembered, if that is longer than a month
+-- (ms). What only one script needs it names, and gets as numbers: ticket, the last that was given out;
+-- again, the generation that was set again; success, when COMMAND last ended well (us); inner, 1: there
+-- may be a holder inside a holder; and the counters.
 local meta
 local function know(...)
   local values = call('HMGET', META, 'token', 'ended', 'fence', 'gen', 'off', 'size', 'keep', ...)
@@ -122,7 +122,7 @@ local function sharing()
   return cur == WORDS.s or cur == WORDS.p
 end
 
--- A word without shares (evicted, or somebody else's doing) is held until its own expiry.
+-- A word without shares (evicted, or another client's doing) is held until its own expiry.
 local function fits(want, most)
   if meta.off > now() then
     return false
@@ -161,7 +161,7 @@ local function keep_shares()
   return last
 end
 
--- Takes a share away; when the last of those that are left runs out, nil where there is none.
+-- Takes a share away; when the last of those that are left runs out, nil if there is none.
 local function drop_share(token)
   call('ZREM', HOLDERS, token)
   local last = keep_shares()

@@ -7,15 +7,15 @@
 --       8  when it was granted (us)
 --       9  1: a loss is news, and counts
 --      10  1: COMMAND ended well, which is put on record
---      11  for how long somebody may ask for that (ms)
+--      11  for how long a client may ask for that (ms)
 --      12  put it on record under this ID as well; '': under none
 --      13  how long that record lives (ms)
 --      14  until when the caller's lease lasts in any case, renewals included (us); may be left out
---      15  where the caller may be a holder inside another: the token of that one, whose 4, 6 and 7 are
---          then; or the tokens of all that it may be inside, as long as it knows of no grant
--- ->    released | gone | lost, {handed}; and if the lock stays: {the pids of those inside, with whom}, 1 if
---       it is with the holder around the caller
---       gone: it was not there, and nobody whom the server remembers has come since the grant, or no
+--      15  if the caller may be a holder inside another: the token of that one, and 4, 6 and 7 are that
+--          one's; or the tokens of all that it may be inside, as long as it knows of no grant
+-- ->    released | gone | lost, {handed}; and if the lock stays: {the pids of the holders inside}, 1 if it
+--       stays with the holder around the caller
+--       gone: it was not there, and no client that the server remembers has come since the grant, or no
 --       grant is known
 local want = mode_of(ARGV[4])
 local left, fence, gen = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -28,13 +28,14 @@ local held_us, inner = know('held_us', 'inner')
 purge()
 local repeated, known, known_gen = has_ended(), meta.fence, meta.gen
 local mine = is_mine(want)
--- Whose lock it is about: the caller's, or that of the holder around it; and what the lock calls that one.
+-- holder: the owner of the lock in question, the caller or the holder around it. name: what the lock
+-- calls it.
 local holder, name, inside = me, me, false
 if not mine and (cur == me .. ENDED or sharing() and call('ZSCORE', HOLDERS, me .. ENDED)) then
   mine, name = true, me .. ENDED -- repeated
 end
 
--- The lock, or the share, is nobody's any longer.
+-- The lock, or the share, has no owner any longer.
 local function free()
   local rest = {companion('who:', holder), companion('wake:', holder), companion('waits:', holder)}
   if cur == name then
@@ -53,7 +54,7 @@ local function free()
   end
 end
 
--- kept: somebody inside lives on. around: the holder around the caller goes on, so nothing ends here.
+-- kept: a holder inside lives on. around: the holder around the caller goes on, so nothing ends here.
 local kept, around = false, false
 if mine and (left > 0 or inner > 0) or not mine and outer ~= '' then
 --+ inner.lua
@@ -72,7 +73,7 @@ if mine and (left > 0 or inner > 0) or not mine and outer ~= '' then
   end
   around = inside and name == holder
   if mine and left > 0 then
-    -- Whoever leaves last is to know of it.
+    -- The holder that leaves last is to know of it.
     if lived then
       call('ZADD', companion('inner:', me), int(ms() + left), LEAST)
     end
@@ -111,7 +112,7 @@ if not mine then
     end
   elseif repeated and cur and not sharing()
     and mode_of(call('GET', companion('who:', cur)) or '') then
-    -- Repeated because the answer was lost: so nobody knows to whom it was handed.
+    -- Repeated because the answer was lost: so no process knows which waiter it was handed to.
     handed[1] = cur
   end
 end
@@ -139,14 +140,15 @@ end
 if not around and (meta.token == holder or meta.token == holder .. ENDED) then
   change('token', kept and holder .. ENDED or '')
 end
--- What its only holder gives back need not be waited for any longer. Where the server has forgotten him,
--- his lease proves that he was the one: else it may have forgotten as well that he had lost it to
--- another, who is on his way back. So may others be of those that shared it.
+-- If its only holder releases it, the server need not keep off for that holder any longer. If the
+-- server has forgotten that holder, its lease proves that no other had the lock. Without that proof the
+-- holder may have lost it to another, which the server has forgotten as well, and which may come back.
+-- So may other holders of a share.
 if meta.off > 0 and want == 'x' and (mine or result == 'gone' and now() < proof) then
   meta.off = 0
   change('off', '0')
 end
--- Before anybody is handed the lock, so that whoever is sees it.
+-- Before the lock is handed to a waiter, so that this waiter sees it.
 if success and result ~= 'lost' then
   change('success', int(now()))
   if cooldown > math.max(MONTH, meta.keep) then
@@ -169,14 +171,14 @@ local function answer()
   return {result, handed}
 end
 
--- The usual case: nobody waits.
+-- The usual case: no waiter.
 local head = call('ZRANGE', QUEUE, 0, 0)[1]
 if not head then
   return answer()
 end
 --+ handing.lua
 if meta.size > 0 then
-  -- Who only gives an attempt back tries again himself.
+  -- A client that only gives an attempt back tries again itself.
   if not cur and fence > 0 then
     call_next()
   end

@@ -1,16 +1,16 @@
--- Extends the lease; or sets the lock again where the server has lost it and nobody whom it
+-- Extends the lease; or sets the lock again if the server has lost it and no client that it
 -- remembers has come since.
 -- ARGV  4  x, s, or pK
---       5  ttl (ms), or what is left of --at-least where that is longer
+--       5  ttl (ms), or what is left of --at-least if that is longer
 --       6  the fence and
 --       7  the generation of the grant
---       8  who, in full
+--       8  the record who:TOKEN, in full
 --       9  of how many servers this is one, in a quorum; may be left out: it is the only one
 --       10 1: what is remembered of the lock is to live on; once a day will do; may be left out
 --       11 the token of the holder inside which the caller is one; '', or left out: it is inside none.
 --          4, 6, 7 and 8 are that holder's then, and
 --       12 1: that holder has ended, as the caller knows
---       13 the caller's own who
+--       13 the caller's own record
 -- ->    extended | again, 1 if the holder around the caller has ended, else 0
 --       denied
 local want, most = mode_of(ARGV[4])
@@ -36,8 +36,8 @@ local function may_return()
   if meta.gen > gen then
     return false
   end
-  -- Beside others only where the server forgot this grant too: else the share was given back,
-  -- and this is a renewal that was under way for too long.
+  -- Beside others only if the server forgot this grant too. Else the share was released, and this is a
+  -- renewal that was under way for too long.
   if not cur then
     return true
   end

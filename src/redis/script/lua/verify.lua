@@ -1,8 +1,8 @@
--- Sees to it that what was handed over is claimed. A message can go into the socket of somebody who
--- is dead already, and then nobody answers it; so whoever handed on asks here, after a round trip and
--- again, until nobody is left who has not claimed.
+-- Sees to it that what was handed over is claimed. A message can go into the socket of a waiter that is
+-- dead already, and then no answer comes. So the process that handed the lock on asks here, after a
+-- round trip and again, until no receiver is left that has not claimed.
 -- ARGV  4...  tokens that were handed the lock
--- ->    ok, {those of them, and of others who were handed it now, who have not claimed yet}
+-- ->    ok, {those of them, and of others that were handed it now, that have not claimed yet}
 --+ handing.lua
 local function take_back(token)
   call('DEL', companion('wake:', token), companion('who:', token))
@@ -14,8 +14,8 @@ local function take_back(token)
   drop_share(token)
 end
 
--- Nobody is there to claim it: a message is unread though its receiver said that he listens (a
--- waiter that may not be listening has the short lease). Or he was told to look, and has not even
+-- The receiver is dead if a message is unread though it said that it listens. A waiter that may not be
+-- listening has the short lease. A receiver that was told to look is dead as well if it has not even
 -- read that for a tenth of a second.
 local function is_dead(token)
   local unread = call('LINDEX', companion('wake:', token), 0)
@@ -26,8 +26,8 @@ local function is_dead(token)
   return lease > LEASE + 100 or unread ~= 'go' and lease < LEASE - 100
 end
 
--- Without a record nobody can tell a claim that did not come, because the lease ran out meanwhile, from
--- a holder whose record was evicted; but that one has his lock for longer.
+-- If the record is gone, either the claim did not come and the lease ran out, or the record of a holder
+-- was evicted. But that holder has its lock for longer.
 local function is_unclaimed(token, share)
   local who = call('GET', companion('who:', token))
   if who then
