@@ -196,7 +196,7 @@ bool file_deadlock_look(struct file_lock *f, struct failure *failure)
 
 	if (circle && (circle->waits = calloc(MOST, sizeof(*circle->waits)))) {
 		circle->f = f;
-		found = find_circle(circle, file_own(f)->ticket);
+		found = find_circle(circle, f->ticket);
 		if (found != 0 && found == wait->circle)
 			good = describe(circle, failure);
 		free(circle->waits);

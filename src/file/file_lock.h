@@ -27,7 +27,7 @@ struct file_lock;
  */
 
 /* Of more permits than that only so many are watched, and all looked at now and then. */
-#define OBSTACLES 64
+#define OBSTACLES 16
 
 /* What is in the way. */
 struct obstacle {
@@ -65,6 +65,7 @@ struct file_lock {
 	bool flocked; /* it has the flock */
 	bool loss_told;
 	uint64_t fence; /* of our grant */
+	int64_t ticket; /* of our place in the queue */
 	int ended_fd;   /* owned; readable when the lock was broken; -1: not asked for */
 	struct record record;
 	struct file_wait wait;

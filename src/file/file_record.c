@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <sha2.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,7 +62,8 @@ uint64_t record_boot(const struct owner *self)
 
 void record_begin(struct record *record, uint64_t boot)
 {
-	*record = (struct record){.fd = -1, .own = -1, .boot = boot};
+	*record = (struct record){.fd = -1, .own = -1, .boot = boot, .room = RECORD_FEW};
+	record->slots = record->few;
 }
 
 bool record_open(struct record *record, const struct folder *folder, const char *file,
@@ -76,13 +77,19 @@ bool record_open(struct record *record, const struct folder *folder, const char 
 	return record->fd >= 0;
 }
 
+static void drop_room(struct record *record)
+{
+	if (record->slots != record->few)
+		munmap(record->slots, record->room * sizeof(struct slot));
+	record->slots = record->few;
+	record->room = RECORD_FEW;
+}
+
 void record_close(struct record *record)
 {
 	if (record->fd >= 0)
 		close(record->fd);
-	free(record->slots);
-	record->slots = NULL;
-	record->room = 0;
+	drop_room(record);
 	record->fd = record->own = -1;
 }
 
@@ -179,18 +186,21 @@ static enum lock_result take_mutex(
 
 /* --- Reading ---------------------------------------------------------------------------------- */
 
+/* Many are not allocated: memory that is freed stays with the process, and it may wait for long. */
 static bool make_room(struct record *record, size_t count, struct failure *failure)
 {
+	size_t room = count + 2 * RECORD_FEW, size = room * sizeof(struct slot);
 	struct slot *slots;
 
 	if (count <= record->room)
 		return true;
-	count = count < 8 ? 8 : count + count / 4;
-	slots = reallocarray(record->slots, count, sizeof(*slots));
-	if (!slots)
+	slots = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (slots == MAP_FAILED)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	memcpy(slots, record->slots, record->room * sizeof(struct slot));
+	drop_room(record);
 	record->slots = slots;
-	record->room = count;
+	record->room = room;
 	return true;
 }
 
@@ -262,6 +272,8 @@ void record_leave(struct record *record)
 
 	fcntl(record->fd, F_SETLK, &lock);
 	pthread_sigmask(SIG_SETMASK, &record->mask, NULL);
+	if (!record->reading)
+		drop_room(record);
 }
 
 bool record_read_key(const struct record *record, char key[static KEY_SIZE])

@@ -24,6 +24,7 @@
 #include "lock/lock.h"
 
 #define RECORD_MOST 4096 /* slots */
+#define RECORD_FEW  16   /* of them in the first page of the file */
 #define RECORD_HELD 1328 /* bytes of the tokens that a waiter holds */
 
 enum slot_state {
@@ -74,8 +75,10 @@ struct record {
 	uint64_t boot;
 	sigset_t mask;
 	struct record_head head;
-	struct slot *slots; /* owned; head.count of them, valid inside the mutex */
+	struct slot *slots; /* owned; head.count of them, valid inside the mutex; of one that is
+			     * only looked at until it is closed */
 	size_t room;
+	struct slot few[RECORD_FEW];
 };
 
 enum record_byte { BYTE_QUEUE, BYTE_HOLDER };

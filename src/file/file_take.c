@@ -375,7 +375,7 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 		.priority = f->request.priority,
 		.ticket = ticket};
 	record->head.contended++;
-	record->head.ticket = ticket;
+	record->head.ticket = f->ticket = ticket;
 	return true;
 }
 
