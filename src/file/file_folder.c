@@ -241,20 +241,20 @@ static int open_pipe(const struct folder *folder, const char *name, int flags)
 	return -1;
 }
 
-int folder_listen(const struct folder *folder, const char *file, const char *purpose)
+int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access)
 {
 	char name[NAME_MAX + 1];
 	mode_t mask;
 	int fd;
 
 	name_pipe(file, purpose, name);
-	fd = open_pipe(folder, name, O_RDWR);
+	fd = open_pipe(folder, name, access);
 	if (fd >= 0 || errno != ENOENT)
 		return fd;
 	mask = umask(0);
 	(void)!mkfifoat(folder->fd, name, folder->files);
 	umask(mask);
-	return open_pipe(folder, name, O_RDWR);
+	return open_pipe(folder, name, access);
 }
 
 void folder_ring(const struct folder *folder, const char *file, const char *purpose)

@@ -48,9 +48,10 @@ int folder_open_file(const struct folder *folder, const char *file, int flags, b
 bool folder_has_lost(int fd);
 
 /* A pipe beside a lock's file, by which others are told something. listen: opens it, makes it if
- * need be, and it becomes readable; -1: it cannot be had. ring: makes it readable for all that
- * listen, until one reads. */
-int folder_listen(const struct folder *folder, const char *file, const char *purpose);
+ * need be; -1: it cannot be had. ring: tells all that listen. Access is O_RDWR: it is readable for
+ * all until one reads. O_RDONLY: it has POLLHUP from then on, for each that had opened it,
+ * whatever the others do (a writer came and went). The two do not mix. */
+int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access);
 void folder_ring(const struct folder *folder, const char *file, const char *purpose);
 
 #endif

@@ -283,16 +283,26 @@ static bool is_around(const struct file_lock *f, uint64_t fence)
 	return false;
 }
 
+/* A detached one may have expired, and the slot be another's. So it may be if the keeper was killed
+ * after it had given the lock back, and the front does so once more. */
+static bool is_still_ours(const struct file_lock *f)
+{
+	struct slot_text text;
+
+	record_read_text(&f->record, f->record.own, &text);
+	return (size_t)f->record.own < f->record.head.count &&
+	       strcmp(text.token, f->lock.token) == 0;
+}
+
 static void release_own(
 	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
 {
 	uint64_t around = file_own(f)->around;
 	bool detached = file_own(f)->detached, kept;
 
-	/* A detached one may have expired, and the slot be another's. */
-	if (detached && file_own(f)->fence != f->fence) {
-		f->record.own = -1;
-		answer->result = LOCK_LOST;
+	if (!is_still_ours(f)) {
+		file_forget(f);
+		answer->result = detached ? LOCK_LOST : LOCK_RELEASED;
 		return;
 	}
 	kept = end_own(f, terms, answer);

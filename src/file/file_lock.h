@@ -64,7 +64,6 @@ struct file_lock {
 	int fd;       /* owned; of the lock's file; -1: not open */
 	bool flocked; /* it has the flock */
 	bool loss_told;
-	uint64_t fence; /* of our grant */
 	int64_t ticket; /* of our place in the queue */
 	int ended_fd;   /* owned; readable when the lock was broken; -1: not asked for */
 	struct record record;

@@ -1,6 +1,7 @@
 #include "file/file_service.h"
 
 #include <bsd/string.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -51,7 +52,7 @@ static int file_watch_fd(const struct lock *lock)
 
 	if (f->ended_fd >= 0 || f->record.own < 0 || !f->flocked)
 		return f->ended_fd;
-	f->ended_fd = folder_listen(&f->folder, f->file, "ended");
+	f->ended_fd = folder_listen(&f->folder, f->file, "ended", O_RDWR);
 	if (record_is_broken(&f->record))
 		folder_ring(&f->folder, f->file, "ended");
 	return f->ended_fd;

@@ -1,8 +1,10 @@
 /* Taking the lock: whether it is ours to have is decided here, inside the record's mutex. */
 #include <bsd/string.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include "file/file_lock.h"
 
@@ -26,14 +28,29 @@ static int64_t order_of(const struct slot *waiter)
 /* --- What is in the way -------------------------------------------------------------------------
  */
 
+static bool has_obstacle(const struct file_lock *f, int kind)
+{
+	for (int i = 0; i < f->wait.count; i++)
+		if ((int)f->wait.obstacles[i].kind == kind)
+			return true;
+	return false;
+}
+
+/* Listens anew, inside the mutex: what has rung before was for what is on record by now. Opened
+ * after it, the pipe could miss the only ring. */
+static void listen_for_bell(struct file_lock *f)
+{
+	if (f->wait.bell_fd >= 0)
+		close(f->wait.bell_fd);
+	f->wait.bell_fd = folder_listen(&f->folder, f->file, "bell", O_RDONLY);
+}
+
 static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)
 {
 	struct file_wait *wait = &f->wait;
 
-	if (kind != OBSTACLE_BYTE)
-		for (int i = 0; i < wait->count; i++)
-			if ((int)wait->obstacles[i].kind == kind)
-				return;
+	if (kind != OBSTACLE_BYTE && has_obstacle(f, kind))
+		return;
 	if (wait->count < OBSTACLES)
 		wait->obstacles[wait->count++] =
 			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
@@ -60,6 +77,8 @@ static void wait_for_holder(struct file_lock *f, int i, nanos until)
 	bool excludes = f->request.mode == LOCK_EXCLUSIVE || holder->mode == LOCK_EXCLUSIVE;
 
 	if (until != NANOS_NEVER) {
+		if (f->request.queues && !has_obstacle(f, OBSTACLE_BELL))
+			listen_for_bell(f);
 		add_obstacle(f, OBSTACLE_BELL, -1, 0);
 		if (until + LOOK_AFTER < f->wait.look_at)
 			f->wait.look_at = until + LOOK_AFTER;
@@ -222,7 +241,7 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 		return;
 	}
 	answer->result = LOCK_GRANTED;
-	answer->fence = f->fence = own->fence;
+	answer->fence = own->fence;
 	answer->granted_at = clock_now();
 	if (request->detached) {
 		record_drop(record, true); /* no process holds it from here on */

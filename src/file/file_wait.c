@@ -22,8 +22,7 @@ static void do_nothing(int signal)
 static bool block(struct obstacle *o)
 {
 	struct file_lock *f = o->lock;
-	struct pollfd bell = {.fd = f->wait.bell_fd, .events = POLLIN};
-	char bytes[64];
+	struct pollfd bell = {.fd = f->wait.bell_fd}; /* POLLHUP */
 
 	switch (o->kind) {
 	case OBSTACLE_FLOCK:
@@ -32,10 +31,7 @@ static bool block(struct obstacle *o)
 	case OBSTACLE_BYTE:
 		return record_await(f->record.fd, o->slot, o->byte);
 	default:
-		if (poll(&bell, 1, -1) <= 0)
-			return false;
-		(void)!read(bell.fd, bytes, sizeof(bytes));
-		return true;
+		return poll(&bell, 1, -1) > 0;
 	}
 }
 
@@ -74,8 +70,6 @@ static void start(struct file_lock *f)
 		o->lock = f;
 		o->got = false;
 		atomic_store(&o->over, false);
-		if (o->kind == OBSTACLE_BELL && wait->bell_fd < 0)
-			wait->bell_fd = folder_listen(&f->folder, f->file, "bell");
 		if (pthread_create(&o->thread, &attributes, watch, o) != 0)
 			break;
 		wait->threads++;

@@ -396,6 +396,33 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	assert_between "$took" 500 $((1500 * TEST_PATIENCE)) ms
 }
 
+@test "a detached lock that is released at the moment in which another begins to wait" {
+	local token
+	token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+	start next env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -qq -o trace -e trace=mknodat,mknod -e inject=mknodat,mknod:delay_enter=1s dlock -w 15s x true
+	wait_for_waiters 1
+	try dlock release x "$token"
+	expect 0
+	finish next
+	expect 0
+}
+
+@test "a detached lock is released while the first is stopped: that one has it once it goes on" {
+	local token
+	token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+	start one dlock -w 20s x ./work one
+	wait_for_waiters 1
+	start two dlock x ./work two
+	wait_for_waiters 2
+	kill -STOP "$one_pid"
+	dlock release x "$token"
+	finish two
+	kill -CONT "$one_pid"
+	finish one
+	expect 0
+	assert_log two one
+}
+
 @test "release --force: COMMAND is stopped, and dead before the next one has the lock" {
 	start one dlock x ./work one 60
 	wait_until held
@@ -476,4 +503,34 @@ killed_at() { # CALL WHEN KIND
 	finish still
 	try dlock x true
 	expect 0
+}
+
+# trace_keeper PID [STRACE-OPTION...]: from now on.
+trace_keeper() {
+	unleaked strace -qq -o trace -e trace=flock,close "${@:2}" -p "$1" 3>&- 4>&- &
+	wait_until is_traced "$1"
+}
+is_traced() { grep -q '^TracerPid:.*[1-9]' "/proc/$1/status"; }
+is_free() { ! held; }
+
+@test "the keeper is killed when it has given the lock back: the front takes nothing from the next one" {
+	needs_root 'trace what is not its child'
+	local closes
+	begin_holder one x --permits 1
+	trace_keeper "$one_keeper"
+	let_go one
+	wait_until file_has trace LOCK_UN
+	closes=$(sed '/LOCK_UN/q' trace | grep -c '^close') || true
+	begin_holder two x --permits 1
+	# At the first that comes after the lock is free.
+	trace_keeper "$two_keeper" -e inject=close:delay_enter=$((10 * TEST_PATIENCE))s:when=$((closes + 1))
+	kill -RTMIN "$two_command"
+	wait_until is_free
+	begin_holder three x --permits 1
+	kill -KILL "$two_keeper"
+	finish two
+	assert_equal "$status" 70
+	try dlock --permits 1 -n x true
+	expect_failure 1 'held by'
+	let_go three
 }
