@@ -78,6 +78,7 @@ void file_forget(struct file_lock *f); /* our slot is free again */
 /* Opens what is not open yet, and enters the record's mutex. As record_enter. */
 enum lock_result file_enter(
 	struct file_lock *f, struct deadline deadline, struct lock_answer *answer);
+/* The threads of a wait are stopped by then. */
 void file_close_all(struct file_lock *f);
 
 /* Ends the threads. True: one of them has the flock. */

@@ -34,7 +34,10 @@ static struct lock *file_open(
 
 static void file_close(struct lock *lock)
 {
-	file_close_all((struct file_lock *)lock);
+	struct file_lock *f = (struct file_lock *)lock;
+
+	file_wait_stop(&f->wait);
+	file_close_all(f);
 	free(lock);
 }
 

@@ -1,0 +1,385 @@
+/* Renewing a lock, giving it back, and breaking it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "file/file_lock.h"
+#include "lock/handoff.h"
+#include "lock/token.h"
+
+/* By the token of a detached lock. */
+static bool is_by_token(const struct file_lock *f)
+{
+	return f->request.detached && f->request.token;
+}
+
+/* --- Renewing -----------------------------------------------------------------------------------
+ */
+
+/* The slot that our token is for; -1 with failure: there is none, and why. */
+static int find_detached(const struct file_lock *f, struct failure *failure)
+{
+	const struct record *record = &f->record;
+	const char *reason = "not held with this token: it is wrong, or has expired";
+	struct slot_text text;
+
+	for (size_t i = 0; i < record->head.count; i++) {
+		const struct slot *slot = &record->slots[i];
+
+		if (slot->boot != record->boot || slot->state == SLOT_WAITING)
+			continue;
+		record_read_text(record, (int)i, &text);
+		if (strcmp(text.token, f->lock.token) != 0)
+			continue;
+		if (slot->state == SLOT_HOLDING && slot->detached &&
+			record_holds_until(record, (int)i) != 0)
+			return (int)i;
+		/* What was broken, or has expired, another may have cleared away since. */
+		if (slot->detached && slot->state != SLOT_HOLDING) {
+			if (!slot->broken && slot->until > clock_now())
+				reason = "the lock was given back with this token before";
+		} else if (record_holds_until(record, (int)i) != 0)
+			reason = "the token is that of a holder that still runs and gives the lock "
+				 "back itself; --force breaks it";
+	}
+	failure_set(failure, EXIT_BUSY, "%s", reason);
+	return -1;
+}
+
+static void renew_detached(struct file_lock *f, struct lock_answer *answer)
+{
+	int i = find_detached(f, &answer->failure);
+	struct slot *slot = &f->record.slots[i];
+	int64_t ttl_ms = f->request.ttl_ms;
+
+	if (i < 0) {
+		answer->result = LOCK_LOST;
+		return;
+	}
+	if (ttl_ms == 0)
+		ttl_ms = slot->ttl_ms;
+	slot->until = clock_now() + ttl_ms * NANOS_PER_MS;
+	if (slot->until < slot->least)
+		slot->until = slot->least;
+	answer->fence = slot->fence;
+	answer->ttl_ms = ttl_ms;
+	if (!record_write_slot(&f->record, i, &answer->failure))
+		answer->result = LOCK_FAILED;
+	folder_ring(&f->folder, f->file, "bell");
+}
+
+/* Once none is left for which it was rung, the pipe is to be silent. */
+static void silence(struct file_lock *f)
+{
+	char bytes[64];
+
+	for (size_t i = 0; i < f->record.head.count; i++)
+		if (f->record.slots[i].broken && record_holds_until(&f->record, (int)i) != 0)
+			return;
+	if (f->ended_fd >= 0)
+		(void)!read(f->ended_fd, bytes, sizeof(bytes));
+}
+
+static bool record_loss(struct file_lock *f, struct lock_answer *answer)
+{
+	answer->result = LOCK_LOST;
+	if (!f->loss_told && file_own(f)->around == 0) {
+		f->record.head.lost++;
+		record_write_head(&f->record, &answer->failure);
+	}
+	return f->loss_told = true;
+}
+
+/* A holder that lives has the lock as long as it does, unless it was broken. */
+static void renew_own(struct file_lock *f, struct lock_answer *answer)
+{
+	answer->fence = file_own(f)->fence;
+	answer->ttl_ms = LOCK_NO_TTL;
+	if (file_own(f)->broken)
+		record_loss(f, answer);
+	else
+		silence(f);
+}
+
+void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct file_lock *f = (struct file_lock *)lock;
+
+	answer->asked_at = clock_now();
+	answer->result = file_enter(f, deadline, answer);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	if (is_by_token(f))
+		renew_detached(f, answer);
+	else if (f->record.own < 0)
+		answer->result = LOCK_LOST;
+	else
+		renew_own(f, answer);
+	record_leave(&f->record);
+}
+
+/* --- Giving back --------------------------------------------------------------------------------
+ */
+
+/* The pids of those inside our lock; how many. */
+static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_answer *answer)
+{
+	const struct record *record = &f->record;
+	struct slot_text text;
+	int count = 0;
+
+	for (size_t i = 0; i < record->head.count; i++) {
+		if ((int)i == record->own || record->slots[i].around != fence ||
+			record_holds_until(record, (int)i) != NANOS_NEVER)
+			continue;
+		record_read_text(record, (int)i, &text);
+		if (count < LOCK_INSIDE_MOST)
+			answer->inside[count++] = text.owner.pid;
+	}
+	return count;
+}
+
+/* Keeps the flock for those that hold the lock inside ours, until the last of them has ended: a
+ * process of its own, since ours is to return. Dlocks go by the record, with or without it. */
+static void stay_for_inside(struct file_lock *f)
+{
+	struct lock_answer answer;
+	struct deadline forever = {.until = NANOS_NEVER, .cancel_fd = -1};
+	uint64_t fence = file_own(f)->fence;
+
+	prctl(PR_SET_NAME, HANDOFF_PROGRAM);
+	setsid();
+	dup2(f->fd, 0);
+	dup2(f->record.fd, 1);
+	f->record.fd = 1;
+	close_range(2, ~0U, 0);
+	while (record_enter(&f->record, forever, &answer.failure) == LOCK_GRANTED) {
+		int next = -1;
+
+		for (size_t i = 0; i < f->record.head.count; i++)
+			if ((int)i != f->record.own && f->record.slots[i].around == fence &&
+				record_holds_until(&f->record, (int)i) == NANOS_NEVER)
+				next = (int)i;
+		if (next < 0) {
+			file_own(f)->state = SLOT_FREE;
+			record_write_slot(&f->record, f->record.own, &answer.failure);
+		}
+		record_leave(&f->record);
+		if (next < 0)
+			break;
+		record_await(1, next, BYTE_HOLDER);
+	}
+	_exit(0);
+}
+
+static bool note_success(struct file_lock *f, struct failure *failure)
+{
+	const struct lock_request *request = &f->request;
+
+	f->record.head.success = record_now();
+	return !request->once ||
+	       record_note_once(&f->folder, f->file, request->once, request->once_for_ms, failure);
+}
+
+/* What is ours ends, or stays for a while. True: it stays with those inside. */
+static bool end_own(
+	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
+{
+	struct record *record = &f->record;
+	struct slot *own = file_own(f);
+	nanos least = terms && terms->keep_ms > 0 ? clock_now() + terms->keep_ms * NANOS_PER_MS : 0;
+	int64_t now = record_now();
+	bool kept, noted = true;
+
+	answer->result = LOCK_RELEASED;
+	if (own->state == SLOT_WAITING)
+		record->head.timeouts++;
+	else if (own->broken)
+		record_loss(f, answer);
+	else if (terms && terms->success)
+		noted = note_success(f, &answer->failure);
+	if (own->state == SLOT_HOLDING && own->around == 0 && now > own->since)
+		record->head.held_us += now - own->since;
+	answer->inside_count = own->state == SLOT_HOLDING && own->around == 0
+				       ? list_inside(f, own->fence, answer)
+				       : 0;
+	kept = answer->inside_count > 0 && !own->broken;
+	own->least = own->around == 0 && !own->broken ? least : 0;
+	own->state = kept || own->least > 0 ? SLOT_OVER : SLOT_FREE;
+	if (!noted || !record_write_head(record, &answer->failure) ||
+		!record_write_slot(record, record->own, &answer->failure))
+		answer->result = LOCK_FAILED;
+	return kept;
+}
+
+/* Whether the holder inside which ours was goes on. */
+static bool is_around(const struct file_lock *f, uint64_t fence)
+{
+	const struct record *record = &f->record;
+
+	for (size_t i = 0; fence != 0 && i < record->head.count; i++)
+		if (record->slots[i].fence == fence && record->slots[i].around == 0 &&
+			record->slots[i].state == SLOT_HOLDING &&
+			record_holds_until(record, (int)i) != 0)
+			return true;
+	return false;
+}
+
+/* A detached one may have expired, and the slot be another's. So it may be if the keeper was killed
+ * after it had given the lock back, and the front does so once more. */
+static bool is_still_ours(const struct file_lock *f)
+{
+	struct slot_text text;
+
+	record_read_text(&f->record, f->record.own, &text);
+	return (size_t)f->record.own < f->record.head.count &&
+	       strcmp(text.token, f->lock.token) == 0;
+}
+
+static void release_own(
+	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
+{
+	uint64_t around = file_own(f)->around;
+	bool detached = file_own(f)->detached, kept;
+
+	if (!is_still_ours(f)) {
+		file_forget(f);
+		answer->result = detached ? LOCK_LOST : LOCK_RELEASED;
+		return;
+	}
+	kept = end_own(f, terms, answer);
+	answer->around = is_around(f, around);
+	if (kept && fork() == 0)
+		stay_for_inside(f);
+	if (!kept) {
+		file_unlock(f);
+		file_forget(f);
+		silence(f);
+	}
+	f->flocked = false;
+	if (detached)
+		folder_ring(&f->folder, f->file, "bell");
+}
+
+static void release_detached(struct file_lock *f, struct lock_answer *answer)
+{
+	int i = find_detached(f, &answer->failure);
+	struct slot *slot = &f->record.slots[i];
+
+	if (i < 0) {
+		answer->result = LOCK_LOST;
+		return;
+	}
+	answer->result = LOCK_RELEASED;
+	f->record.head.held_us += record_now() - slot->since;
+	slot->until = slot->least;
+	slot->state = slot->least > clock_now() ? SLOT_OVER : SLOT_FREE;
+	if (!record_write_head(&f->record, &answer->failure) ||
+		!record_write_slot(&f->record, i, &answer->failure))
+		answer->result = LOCK_FAILED;
+	folder_ring(&f->folder, f->file, "bell");
+}
+
+/* If the record cannot be had, the kernel lets others have the lock all the same once the process
+ * has dropped it. */
+void file_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct file_lock *f = (struct file_lock *)lock;
+
+	f->flocked = file_wait_stop(&f->wait) || f->flocked;
+	answer->result = LOCK_RELEASED;
+	if (is_by_token(f) || f->record.own >= 0)
+		answer->result = file_enter(f, deadline, answer);
+	else
+		file_unlock(f);
+	if (answer->result == LOCK_GRANTED) {
+		if (is_by_token(f))
+			release_detached(f, answer);
+		else
+			release_own(f, release_terms, answer);
+		record_leave(&f->record);
+	}
+	file_unlock(f);
+	file_close_all(f);
+	if (!f->request.token)
+		token_make(&f->request.self, f->lock.token);
+}
+
+/* --- Breaking -----------------------------------------------------------------------------------
+ */
+
+static void tell_of(const struct file_lock *f, int slot,
+	void (*tell)(const struct lock_answer *held, void *context), void *context)
+{
+	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
+	struct slot_text text;
+
+	record_read_text(&f->record, slot, &text);
+	held.holder = text.owner;
+	held.known = text.owner.pid != 0;
+	held.held_ms = (record_now() - f->record.slots[slot].since) / 1000;
+	tell(&held, context);
+}
+
+/* One that lives keeps the lock until its COMMAND is stopped; one without a process has it no
+ * longer. */
+static bool break_slot(struct file_lock *f, int i, struct failure *failure)
+{
+	struct slot *slot = &f->record.slots[i];
+
+	slot->broken = true;
+	if (record_holds_until(&f->record, i) == NANOS_NEVER) {
+		slot->least = 0;
+	} else {
+		slot->state = SLOT_FREE;
+		f->record.head.lost++;
+	}
+	return record_write_slot(&f->record, i, failure);
+}
+
+/* Inside the mutex. A holder that is no dlock cannot be told to stop. */
+static enum lock_result break_all(struct file_lock *f,
+	void (*tell)(const struct lock_answer *held, void *context), void *context,
+	struct failure *failure)
+{
+	struct record *record = &f->record;
+	enum lock_result result = LOCK_GONE;
+
+	for (size_t i = 0; i < record->head.count; i++) {
+		if (record_holds_until(record, (int)i) == 0 || record->slots[i].broken)
+			continue;
+		if (record->slots[i].around == 0)
+			tell_of(f, (int)i, tell, context);
+		if (!break_slot(f, (int)i, failure))
+			return LOCK_FAILED;
+		result = LOCK_RELEASED;
+	}
+	if (result == LOCK_RELEASED)
+		return record_write_head(record, failure) ? result : LOCK_FAILED;
+	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0) {
+		flock(f->fd, LOCK_UN);
+		return LOCK_GONE;
+	}
+	failure_set(failure, EXIT_REFUSED,
+		"another program holds it (flock), which only its end can break: see fuser %s/%s",
+		f->folder.path, f->file);
+	return LOCK_FAILED;
+}
+
+void file_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer)
+{
+	struct file_lock *f = (struct file_lock *)lock;
+
+	answer->result = file_enter(f, deadline, answer);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	answer->result = break_all(f, tell, context, &answer->failure);
+	record_leave(&f->record);
+	folder_ring(&f->folder, f->file, "ended");
+	folder_ring(&f->folder, f->file, "bell");
+}
