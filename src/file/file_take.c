@@ -69,22 +69,17 @@ static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 	return request->mode == LOCK_PERMITS && ++*sharers >= request->permits;
 }
 
-/* How it is waited for. If the kernel would let us share the lock with a holder, its byte is waited
- * for. So it is if the lock's file was replaced. */
+/* How it is waited for. Not by flock(2), though it is in the way there: one that is stopped at the
+ * moment in which it gets that would keep it. Of holders that all must go one is enough. */
 static void wait_for_holder(struct file_lock *f, int i, nanos until)
 {
-	const struct slot *holder = &f->record.slots[i];
-	bool excludes = f->request.mode == LOCK_EXCLUSIVE || holder->mode == LOCK_EXCLUSIVE;
-
 	if (until != NANOS_NEVER) {
 		if (f->request.queues && !has_obstacle(f, OBSTACLE_BELL))
 			listen_for_bell(f);
 		add_obstacle(f, OBSTACLE_BELL, -1, 0);
 		if (until + LOOK_AFTER < f->wait.look_at)
 			f->wait.look_at = until + LOOK_AFTER;
-	} else if (excludes && !holder->broken && holder->around == 0 && !f->flocked) {
-		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
-	} else {
+	} else if (f->request.mode == LOCK_PERMITS || !has_obstacle(f, OBSTACLE_BYTE)) {
 		add_obstacle(f, OBSTACLE_BYTE, i, BYTE_HOLDER);
 	}
 }
