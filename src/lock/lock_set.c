@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "lock/service.h"
 #include "lock/token.h"
@@ -39,6 +41,7 @@ struct lock_set {
 	bool lost;  /* one was, or an attempt was ended: all are to be given back, and taken anew */
 	bool fresh; /* no other process has the tokens yet */
 	bool put_by;                 /* members[next].answer is the answer to lock_ask */
+	int watch;                   /* owned; -1: none, see set_watch_fd */
 	char *fences;                /* owned */
 	const struct server *server; /* borrowed */
 	struct lock_request request; /* for them all; its strings are borrowed */
@@ -459,10 +462,30 @@ static void set_assume_asked(struct lock *lock)
 		set->members[i].asked = true;
 }
 
-/* All go to one server: when it goes, they drop together. */
+static void open_watch(struct lock_set *set)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	set->watch = epoll_create1(EPOLL_CLOEXEC);
+	for (size_t i = 0; i < set->count && set->watch >= 0; i++) {
+		int fd = lock_watch_fd(set->members[i].lock);
+
+		if (fd >= 0)
+			epoll_ctl(set->watch, EPOLL_CTL_ADD, fd, &event);
+	}
+}
+
+/* All go to one server: if it goes, they drop together. Without a TTL, which nothing renews, each
+ * is told by itself that it was ended. */
 static int set_watch_fd(const struct lock *lock)
 {
-	return lock_watch_fd(((const struct lock_set *)lock)->members[0].lock);
+	struct lock_set *set = (struct lock_set *)lock;
+
+	if (set->members[0].answer.ttl_ms != LOCK_NO_TTL)
+		return lock_watch_fd(set->members[0].lock);
+	if (set->watch < 0)
+		open_watch(set);
+	return set->watch;
 }
 
 static const char *set_fences(struct lock *lock)
@@ -487,6 +510,8 @@ static void set_close(struct lock *lock)
 	struct lock_set *set = (struct lock_set *)lock;
 
 	close_members(set);
+	if (set->watch >= 0)
+		close(set->watch);
 	free(set->fences);
 	free(set);
 }
@@ -551,6 +576,7 @@ struct lock *lock_set_open(const struct server *server, const struct lock_reques
 		return NULL;
 	}
 	set->lock.service = &set_service;
+	set->watch = -1;
 	set->server = server;
 	set->request = *request;
 	set->renew_every = request->ttl_ms * NANOS_PER_MS / 3;

@@ -30,7 +30,7 @@ assert_log() { # NAME...: those that ran, in that order
 	assert_equal "$(grep -v / log | tr '\n' ' ')" "$* " order
 	refute_file overlaps
 }
-needs_root() { [[ $(id -u) == 0 ]] || skip "only root may $1"; }
+needs_root() { [[ $(id -u) == 0 ]] || left_out "only root may $1"; }
 # A folder that another user can reach.
 open_folder() {
 	OPEN=$(mktemp -d)
@@ -421,6 +421,21 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	finish one
 	expect 0
 	assert_log two one
+}
+
+@test "release --force of one of several locks: COMMAND is stopped" {
+	local name
+	for name in a x z; do
+		start one dlock --also a --also z x ./work one 60
+		wait_until held x
+		wait_until held z
+		try dlock release --force $name
+		assert_equal "$status" 0
+		finish one
+		assert_equal "$status" 80 "the exit code after $name was broken"
+		try dlock -n --also a --also z x true
+		expect 0
+	done
 }
 
 @test "release --force: COMMAND is stopped, and dead before the next one has the lock" {
