@@ -34,16 +34,14 @@ setup() {
 	DLOCK_SERVER=$(url 1 2 3 4 5)
 }
 
-# Those that a test stopped go on; then nothing may be left on any of them but what is remembered. A release
-# ends with the majority's answers: what a minority missed of it may stay there, but not beyond its expiry.
+# Those that a test stopped go on; then nothing may be left on any of them but what is remembered.
 teardown() {
 	local i failed=0
 	thaw 1 2 3 4 5
 	if [[ -n ${BATS_TEST_COMPLETED:-} ]]; then
 		wait_until nothing_runs || failed=1
 		for i in 1 2 3 4 5; do
-			wait_until is_clean_or_expires "$i" || failed=1
-			wait_until -t 75 is_clean "$i" || failed=1
+			wait_until is_clean "$i" || failed=1
 		done
 	fi
 	test_end || failed=1
@@ -87,13 +85,6 @@ revive() {
 }
 
 # Of a server that is not there nothing can be left.
-is_clean_or_expires() {
-	local key
-	[[ -e $(dir_of "$1")/pid ]] || return 0
-	for key in $(on "$1" KEYS '*' | grep -v ':meta$'); do
-		[[ $(on "$1" PTTL "$key") != -1 ]] || return 1
-	done
-}
 is_clean() {
 	[[ ! -e $(dir_of "$1")/pid || -z $(on "$1" KEYS '*' | grep -v ':meta$') ]]
 }
