@@ -581,7 +581,7 @@ tree() {
 			started+=("$pid")
 		done
 	done
-	wait_until -t 240 all_gone "${started[@]}"
+	wait_until -t 120 all_gone "${started[@]}"
 
 	for kind in cooldown once; do
 		refute grep overlap "$kind.log"
