@@ -45,7 +45,7 @@ static bool extend(struct trial *trial)
 	return expect(trial, LOCK_GRANTED);
 }
 
-static bool give(struct trial *trial, struct lock *lock, const char *step)
+static bool release(struct trial *trial, struct lock *lock, const char *step)
 {
 	trial->step = step;
 	lock_release(lock, NULL, limit(trial), &trial->answer);
@@ -97,9 +97,9 @@ static bool run(struct trial *trial)
 {
 	return take(trial, trial->one, "taken", LOCK_GRANTED) &&
 	       take(trial, trial->other, "queued for", LOCK_BUSY) && look(trial) && extend(trial) &&
-	       give(trial, trial->one, "handed over") && wait_for_turn(trial) &&
+	       release(trial, trial->one, "handed off") && wait_for_turn(trial) &&
 	       take(trial, trial->other, "claimed", LOCK_GRANTED) && verify(trial) &&
-	       give(trial, trial->other, "given back");
+	       release(trial, trial->other, "released");
 }
 
 static void clean_up(struct trial *trial)

@@ -12,7 +12,7 @@ struct lock_request;
 struct server;
 
 /* Tries a lock of that name with the request's prefix, TTL and owner; each step may take `patience`
- * (a span). Whatever was reached, both are given back. False with failure, and *step: what could
+ * (a span). Whatever was reached, both are released. False with failure, and *step: what could
  * not be done ("taken", "queued for", ...); static. */
 bool trial_run(const struct server *server, const struct lock_request *request, const char *name,
 	nanos patience, const char **step, struct failure *failure);

@@ -445,7 +445,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	wait_for_waiters 1
 	try dlock release --force x
 	assert_equal "$status" 0
-	assert_match "$err" 'broken: held by'
+	assert_match "$err" 'released by force: held by'
 	finish one
 	assert_equal "$status" 80
 	finish two
