@@ -112,7 +112,7 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view_slots(record, owners, owners + head->count, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
 	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
-		(l->query.idle_too && head->turn > 0))
+		(l->query.idle_too && head->magic != 0))
 		l->show(view, l->context);
 	free(owners);
 	return true;
@@ -147,10 +147,11 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 	record_begin(&record, l->boot);
 	record.reading = true;
 	if (recorded && record_open(&record, &l->folder, file, file, false, failure)) {
-		known = record_read_key(&record, key) || known;
 		good = record_enter(&record, l->deadline, failure) == LOCK_GRANTED;
 		if (good)
 			record_leave(&record);
+		if (good && record.head.magic != 0)
+			known = strlcpy(key, record.head.key, sizeof(key)) > 0;
 	}
 	view.name = known ? name_of(&l->query, key) : NULL;
 	snprintf(path, sizeof(path), "%s/%s", l->folder.path, file);

@@ -46,7 +46,7 @@ struct file_wait {
 	int count, threads;
 	nanos look_at; /* when something in the way is over by itself */
 	int wakeup_fd; /* owned, while there are threads */
-	int bell_fd;
+	int bell_fd;   /* owned; -1: none */
 	atomic_bool stop;
 	struct sigaction before;
 	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: none may */
@@ -65,7 +65,7 @@ struct file_lock {
 	bool flocked; /* it has the flock */
 	bool loss_told;
 	int64_t ticket; /* of our place in the queue */
-	int ended_fd;   /* owned; readable when the lock was broken; -1: not asked for */
+	int ended_fd;   /* owned; a holder's, readable when the lock was broken; -1: none */
 	struct record record;
 	struct file_wait wait;
 };

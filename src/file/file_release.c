@@ -49,6 +49,12 @@ static int find_detached(const struct file_lock *f, struct failure *failure)
 	return -1;
 }
 
+/* Inside the mutex: so it may ring before that is written of which it tells. */
+static bool ring_bell(struct file_lock *f, struct failure *failure)
+{
+	return folder_ring(&f->folder, f->file, "bell", failure) != RING_FAILED;
+}
+
 static void renew_detached(struct file_lock *f, struct lock_answer *answer)
 {
 	int i = find_detached(f, &answer->failure);
@@ -66,9 +72,8 @@ static void renew_detached(struct file_lock *f, struct lock_answer *answer)
 		slot->until = slot->least;
 	answer->fence = slot->fence;
 	answer->ttl_ms = ttl_ms;
-	if (!record_write_slot(&f->record, i, &answer->failure))
+	if (!ring_bell(f, &answer->failure) || !record_write_slot(&f->record, i, &answer->failure))
 		answer->result = LOCK_FAILED;
-	folder_ring(&f->folder, f->file, "bell");
 }
 
 /* Once none is left for which it was rung, the pipe is to be silent. */
@@ -147,11 +152,15 @@ static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_an
 static void stay_for_inside(struct file_lock *f)
 {
 	struct lock_answer answer;
-	struct deadline forever = {.until = NANOS_NEVER, .cancel_fd = -1};
+	const struct deadline forever = {.until = NANOS_NEVER, .cancel_fd = -1};
 	uint64_t fence = file_own(f)->fence;
+	sigset_t none;
 
 	prctl(PR_SET_NAME, HANDOFF_PROGRAM);
 	setsid();
+	(void)!chdir("/");
+	sigemptyset(&none);
+	pthread_sigmask(SIG_SETMASK, &none, NULL);
 	dup2(f->fd, 0);
 	dup2(f->record.fd, 1);
 	f->record.fd = 1;
@@ -244,6 +253,7 @@ static void release_own(
 {
 	uint64_t around = file_own(f)->around;
 	bool detached = file_own(f)->detached, kept;
+	struct failure unheard;
 
 	if (!is_still_ours(f)) {
 		file_forget(f);
@@ -261,7 +271,7 @@ static void release_own(
 	}
 	f->flocked = false;
 	if (detached)
-		folder_ring(&f->folder, f->file, "bell");
+		ring_bell(f, &unheard);
 }
 
 static void release_detached(struct file_lock *f, struct lock_answer *answer)
@@ -277,10 +287,9 @@ static void release_detached(struct file_lock *f, struct lock_answer *answer)
 	f->record.head.held_us += record_now() - slot->since;
 	slot->until = slot->least;
 	slot->state = slot->least > clock_now() ? SLOT_OVER : SLOT_FREE;
-	if (!record_write_head(&f->record, &answer->failure) ||
+	if (!ring_bell(f, &answer->failure) || !record_write_head(&f->record, &answer->failure) ||
 		!record_write_slot(&f->record, i, &answer->failure))
 		answer->result = LOCK_FAILED;
-	folder_ring(&f->folder, f->file, "bell");
 }
 
 /* If the record cannot be had, the kernel lets others have the lock all the same once the process
@@ -341,25 +350,53 @@ static bool break_slot(struct file_lock *f, int i, struct failure *failure)
 	return record_write_slot(&f->record, i, failure);
 }
 
+/* Tells the keepers of those that live, and the waiters. */
+static bool ring_all(struct file_lock *f, bool live, struct failure *failure)
+{
+	switch (folder_ring(&f->folder, f->file, "ended", failure)) {
+	case RING_UNHEARD:
+		if (live)
+			return failure_set(failure, EXIT_PROTOCOL,
+				"%s/.%s+ended was removed: its holder cannot be told",
+				f->folder.path, f->file);
+		break;
+	case RING_FAILED:
+		return false;
+	default:
+		break;
+	}
+	return ring_bell(f, failure);
+}
+
+static bool is_breakable(const struct record *record, int slot)
+{
+	return record_holds_until(record, slot) != 0 && !record->slots[slot].broken;
+}
+
 /* Inside the mutex. A holder that is no dlock cannot be told to stop. */
 static enum lock_result break_all(struct file_lock *f,
 	void (*tell)(const struct lock_answer *held, void *context), void *context,
 	struct failure *failure)
 {
 	struct record *record = &f->record;
-	enum lock_result result = LOCK_GONE;
+	bool any = false, live = false;
 
 	for (size_t i = 0; i < record->head.count; i++) {
-		if (record_holds_until(record, (int)i) == 0 || record->slots[i].broken)
+		any = any || is_breakable(record, (int)i);
+		live = live || record_holds_until(record, (int)i) == NANOS_NEVER;
+	}
+	if (any && !ring_all(f, live, failure))
+		return LOCK_FAILED;
+	for (size_t i = 0; i < record->head.count; i++) {
+		if (!is_breakable(record, (int)i))
 			continue;
 		if (record->slots[i].around == 0)
 			tell_of(f, (int)i, tell, context);
 		if (!break_slot(f, (int)i, failure))
 			return LOCK_FAILED;
-		result = LOCK_RELEASED;
 	}
-	if (result == LOCK_RELEASED)
-		return record_write_head(record, failure) ? result : LOCK_FAILED;
+	if (any)
+		return record_write_head(record, failure) ? LOCK_RELEASED : LOCK_FAILED;
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0) {
 		flock(f->fd, LOCK_UN);
 		return LOCK_GONE;
@@ -380,6 +417,4 @@ void file_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 		return;
 	answer->result = break_all(f, tell, context, &answer->failure);
 	record_leave(&f->record);
-	folder_ring(&f->folder, f->file, "ended");
-	folder_ring(&f->folder, f->file, "bell");
 }

@@ -38,11 +38,12 @@ static bool has_obstacle(const struct file_lock *f, int kind)
 
 /* Listens anew, inside the mutex: what has rung before was for what is on record by now. Opened
  * after it, the pipe could miss the only ring. */
-static void listen_for_bell(struct file_lock *f)
+static bool listen_for_bell(struct file_lock *f, struct failure *failure)
 {
 	if (f->wait.bell_fd >= 0)
 		close(f->wait.bell_fd);
-	f->wait.bell_fd = folder_listen(&f->folder, f->file, "bell", O_RDONLY);
+	f->wait.bell_fd = folder_listen(&f->folder, f->file, "bell", O_RDONLY, failure);
+	return f->wait.bell_fd >= 0;
 }
 
 static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)
@@ -74,8 +75,6 @@ static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 static void wait_for_holder(struct file_lock *f, int i, nanos until)
 {
 	if (until != NANOS_NEVER) {
-		if (f->request.queues && !has_obstacle(f, OBSTACLE_BELL))
-			listen_for_bell(f);
 		add_obstacle(f, OBSTACLE_BELL, -1, 0);
 		if (until + LOOK_AFTER < f->wait.look_at)
 			f->wait.look_at = until + LOOK_AFTER;
@@ -184,12 +183,21 @@ static void step_aside(struct file_lock *f)
 	file_forget(f);
 }
 
-/* A slot of our own as a holder's, in which only what differs is still to be written. */
+/* A slot of our own as a holder's, in which only what differs is still to be written. Its keeper
+ * listens for --force. */
 static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
 	int64_t now = record_now();
+
+	if (!request->detached && f->ended_fd < 0)
+		f->ended_fd = folder_listen(&f->folder, f->file, "ended", O_RDWR, &answer->failure);
+	if (!request->detached && f->ended_fd < 0) {
+		step_aside(f);
+		fail(answer);
+		return NULL;
+	}
 
 	if (record->own >= 0) {
 		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
@@ -406,6 +414,7 @@ static void name_holder(
 	if (slot < 0) {
 		if (survey->ahead < 0)
 			answer->foreign = "another program (flock)";
+		answer->ttl_ms = LOCK_NO_TTL;
 		return;
 	}
 	until = record_holds_until(&f->record, slot);
@@ -422,6 +431,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	struct lock_answer *answer)
 {
 	bool first = f->record.own < 0;
+	struct failure unheard;
 
 	file_unlock(f);
 	answer->result = LOCK_BUSY;
@@ -429,10 +439,13 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	answer->rank = f->request.queues ? survey->rank : -1;
 	name_holder(f, survey, answer);
 	if (!f->request.queues) {
-		struct failure unheard;
-
 		f->record.head.contended++;
 		record_write_head(&f->record, &unheard);
+		return;
+	}
+	if (has_obstacle(f, OBSTACLE_BELL) && !listen_for_bell(f, &answer->failure)) {
+		step_aside(f);
+		fail(answer);
 		return;
 	}
 	if (!queue(f, ticket, answer))
@@ -442,7 +455,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 		return;
 	/* The waiter that was first so far now has to wait for us. */
 	if (first && survey->rank == 0 && survey->behind > 0)
-		folder_ring(&f->folder, f->file, "bell");
+		folder_ring(&f->folder, f->file, "bell", &unheard);
 }
 
 static bool try_flock(struct file_lock *f)
@@ -531,22 +544,28 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 		record_write_slot(record, record->own, &answer->failure);
 }
 
+static bool is_removed(const struct file_lock *f)
+{
+	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
+}
+
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct file_lock *f = (struct file_lock *)lock;
-	bool waited = f->record.own >= 0;
+	bool waited = f->record.own >= 0, removed;
 
 	f->flocked = file_wait_stop(&f->wait) || f->flocked;
 	answer->asked_at = clock_now();
 	answer->result = file_enter(f, deadline, answer);
 	if (answer->result != LOCK_GRANTED)
 		return;
-	if (waited && (folder_has_lost(f->fd) || folder_has_lost(f->record.fd))) {
+	removed = waited && is_removed(f);
+	if (!removed)
+		decide(f, answer);
+	if (removed || (waited && answer->result == LOCK_FAILED && is_removed(f))) {
 		fail(answer);
 		failure_set(&answer->failure, EXIT_SYSTEM,
 			"%s/%s was removed while dlock waited for it", f->folder.path, f->file);
-	} else {
-		decide(f, answer);
 	}
 	record_leave(&f->record);
 }

@@ -118,6 +118,79 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	assert_file locks/.mine 'somebody else had this idea first'
 }
 
+@test "what is in the place of the pipes beside a lock is not touched: 76, and nobody is left in the dark" {
+	local token odd made
+	for made in 'mkdir' 'ln -s /dev/null' 'touch' 'mknod=p'; do
+		mkdir -p locks
+		if [[ $made == mknod=p ]]; then
+			mkfifo locks/pipe
+			ln locks/pipe locks/.x+ended
+			ln locks/pipe locks/.x+bell
+		else
+			for odd in ended bell; do $made locks/.x+$odd; done
+		fi
+		try dlock x touch ran
+		expect_failure 76 'x\+ended is no pipe with one name'
+		refute_file ran
+		token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+		try dlock -w 10 x true
+		expect_failure 76 'x\+bell is no pipe with one name'
+		[[ $made == mknod=p ]] || try dlock renew x "$token"
+		[[ $made == mknod=p ]] || expect_failure 76 'x\+bell is no pipe'
+		[[ $made == mknod=p ]] || try dlock release --force x
+		[[ $made == mknod=p ]] || expect_failure 76 'x\+ended is no pipe'
+		try dlock -n x true
+		expect_failure 1 'held by'
+		rm -r locks
+	done
+}
+
+@test "release --force says so if the pipe to the holder is no longer there, and breaks nothing" {
+	begin_holder one x
+	rm locks/.x+ended
+	try dlock release --force x
+	expect_failure 76 'x\+ended was removed: its holder cannot be told'
+	mkdir locks/.x+ended
+	try dlock release --force x
+	expect_failure 76 'x\+ended is no pipe'
+	try dlock -n x true
+	expect_failure 1 'held by'
+	let_go one
+}
+
+# flip FILE BYTE: one bit of it.
+flip() {
+	local byte
+	byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+	printf '%b' "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "a bit that changes in a record gives a lock to nobody else: 76" {
+	local at good token
+	token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+	cp locks/.x good
+	# The head, its end, the first slot: each field.
+	for at in {0..128..5} 736 737 1023 {1024..1151..3} 1151; do
+		cp good locks/.x
+		flip locks/.x "$at"
+		try dlock -n x touch ran
+		expect_failure 76 '\.x is no record of dlock, or was damaged'
+		refute_file ran
+	done
+	cp good locks/.x
+	try dlock -n x touch ran
+	expect_failure 1 'held by'
+	try dlock release x "$token"
+	expect 0
+	# Of a queue that goes beyond the first page as well.
+	for at in {1..30}; do
+		dlock acquire -t 60s --permits 40 x >token
+	done
+	flip locks/.x $((1024 + 29 * 128 + 20))
+	try dlock -n --permits 31 x touch ran
+	expect_failure 76 'damaged'
+}
+
 @test "two users in a folder for all; one who has no right: 77" {
 	needs_root 'become another user'
 	local dlock
@@ -152,16 +225,39 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	expect 0
 }
 
-@test "the folder is removed under a waiter: it says so when its turn comes, and does not hang" {
+@test "the folder is removed under the waiters: they say so at once, and do not hang" {
 	begin_holder one x
 	start two dlock x touch ran
 	wait_for_waiters 1
+	start three dlock x touch ran
+	wait_for_waiters 2
+	dlock acquire -t 600s y >token
+	start four dlock y touch ran
+	wait_until sh -c '[ "$(dlock status --json y | jq ".[0].waiting")" = 1 ]'
 	rm -r locks
+	local each
+	for each in two three four; do
+		finish $each
+		assert_equal "$status" 71
+		assert_match "$err" '/[xy] was removed while dlock waited for it'
+	done
+	assert_match "$(cat /proc/$one_pid/comm)" dlock
 	let_go one
+	refute_file ran
+}
+
+@test "the folder is removed under one that waits behind flock: it says so at once" {
+	dlock x true
+	start foreign flock locks/x sh -c 'until [ -e go ]; do sleep 0.02; done'
+	wait_until refute flock -n locks/x true
+	start two dlock x touch ran
+	wait_for_waiters 1
+	rm -r locks
 	finish two
 	assert_equal "$status" 71
 	assert_match "$err" 'x was removed while dlock waited for it'
-	refute_file ran
+	: >go
+	finish foreign
 }
 
 # ---- flock(1) ------------------------------------------------------------------------------------
@@ -180,7 +276,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	expect 0
 	let_go one
 	try flock locks/x dlock -n x true
-	expect_failure 1 'held by another program \(flock\)'
+	expect_failure 1 'held by another program \(flock\), for as long as that runs'
 	try flock -s locks/x dlock -n x true
 	assert_equal "$status" 1
 	try flock locks/x dlock status x
@@ -235,6 +331,35 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	# What it was in when it was looked at, and nothing else.
 	refute grep -vE 'unfinished|resumed|detached|restart_syscall|= \?' one.trace two.trace
 	finish foreign && finish one && finish two
+}
+
+@test "a waiter behind a dlock never stands in the line of flock: stopped, it would keep the lock" {
+	local inode
+	begin_holder one x
+	start two dlock x true
+	wait_for_waiters 1
+	start three dlock x true
+	wait_for_waiters 2
+	inode=$(stat -c %i locks/x)
+	wait_until sh -c '[ "$(grep -c -- "-> OFDLCK" /proc/locks)" -ge 2 ]'
+	refute grep -E -- "-> FLOCK.*:$inode " /proc/locks
+	let_go one
+	finish two && finish three
+	# Behind flock there is no other way.
+	start foreign flock locks/x sh -c 'until [ -e go ]; do sleep 0.02; done'
+	wait_until refute flock -n locks/x true
+	start two dlock x true
+	wait_until grep -E -- "-> FLOCK.*:$inode " /proc/locks
+	: >go
+	finish foreign && finish two
+}
+
+@test "a run without a server leaves the processor to nobody before it starts" {
+	needs_root 'trace what is not its child'
+	dlock x true
+	unleaked strace -f -qq -o trace -e trace=sched_yield,flock dlock x true
+	assert file_has trace flock
+	refute grep sched_yield trace
 }
 
 @test "a holder that is killed with its keeper: the next one runs within 50 ms" {
@@ -465,6 +590,10 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	assert_match "$err" 'the lock stays with the dlocks that hold it inside this one'
 	try flock -n locks/x true
 	assert_equal "$status" 1
+	local stays
+	stays=$(pgrep -x 'dlock handover' | while read -r each; do [[ $(readlink "/proc/$each/fd/0") != "$PWD/locks/x" ]] || echo "$each"; done)
+	assert_equal "$(readlink "/proc/$stays/cwd")" /
+	assert_match "$(grep SigBlk "/proc/$stays/status")" 'SigBlk:.0+$'
 	try dlock -n x true
 	assert_equal "$status" 1
 	start next dlock x ./work next
