@@ -56,3 +56,21 @@ AC_DEFUN([DLOCK_ARCHIVE], [
 		[AS_VAR_APPEND([dlock_linked_in], [" $2"])],
 		[AS_VAR_APPEND([dlock_shared], [" $2"])])
 ])
+
+dnl DLOCK_PROGRAM(WORD, LIBRARY, CHECK)
+dnl A lock service that is a program of its own, dlock-WORD: --with-WORD, --without-WORD, else where
+dnl CHECK sets dlock_found=yes. Sets dlock_WORD to yes or no, and the conditional of that name.
+AC_DEFUN([DLOCK_PROGRAM], [
+	AC_ARG_WITH([$1],
+		[AS_HELP_STRING([--without-$1], [leave out dlock-$1: its URLs are refused])],
+		[], [with_$1=auto])
+	dlock_found=no
+	AS_IF([test "x$with_$1" != xno], [
+		$3
+		AS_CASE([$with_$1$dlock_found],
+			[yesno], [AC_MSG_ERROR([--with-$1 needs $2])],
+			[*no], [AC_MSG_WARN([no $2: dlock will refuse servers by $1:// with exit code 78])])
+	])
+	dlock_$1=$dlock_found
+	AM_CONDITIONAL(m4_toupper([$1]), [test "$dlock_found" = yes])
+])

@@ -3,7 +3,7 @@
 #include "base/message.h"
 #include "cli/options.h"
 #include "cli/options_read.h"
-#include "cli/tls_program.h"
+#include "cli/other_program.h"
 #include "commands/commands.h"
 #include "commands/report.h"
 #include "supervise/outcome.h"
@@ -32,8 +32,8 @@ int main(int argc, char **argv)
 	bool read = options_read(&options, commands, argc, argv, &done, &failure);
 
 	message_open(options.verbosity, options.syslog);
-	if (read && !done && tls_program_is_needed(&options))
-		read = tls_program_become(argv, &options, &failure);
+	if (read && !done && other_program_is_needed(&options))
+		read = other_program_become(argv, &options, &failure);
 	if (!read) {
 		code = fail(&options, &failure);
 	} else if (!done) {

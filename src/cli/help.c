@@ -5,7 +5,7 @@
 #include "base/output.h"
 #include "cli/command.h"
 #include "cli/option_table.h"
-#include "cli/tls_program.h"
+#include "cli/other_program.h"
 #include "lock/services.h"
 
 #define TEXT_COLUMN 32 /* where the description of an option begins */
@@ -71,6 +71,6 @@ bool help_show(
 
 bool help_show_version(struct failure *failure)
 {
-	printf("dlock %s\nTLS: %s\n", PACKAGE_VERSION, tls_program_is_there() ? "yes" : "no");
+	printf("dlock %s\nTLS: %s\n", PACKAGE_VERSION, other_program_has_tls() ? "yes" : "no");
 	return output_finish(failure);
 }

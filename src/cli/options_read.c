@@ -17,7 +17,7 @@
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "cli/password.h"
-#include "cli/tls_program.h"
+#include "cli/other_program.h"
 #include "net/server.h"
 
 #define SYSTEM_FILE "/etc/dlock.conf"
@@ -279,7 +279,7 @@ static bool take_rest(struct reading *reading)
 {
 	struct options *options = reading->options;
 
-	if (tls_program_is_needed(options))
+	if (other_program_is_needed(options))
 		return true;
 	return options->command->take(options, reading->failure) && settle_grace(reading) &&
 	       settle_server(reading);
@@ -309,7 +309,7 @@ static void scrub(const struct reading *reading, bool good)
 {
 	const struct arguments *arguments = &reading->arguments;
 
-	if (good && tls_program_is_needed(reading->options))
+	if (good && other_program_is_needed(reading->options))
 		return;
 	for (size_t i = 0; i < arguments->option_count; i++) {
 		const struct argument *argument = &arguments->options[i];

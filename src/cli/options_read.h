@@ -14,7 +14,7 @@ struct options;
  * (command.h), to which options->command points. On -h and -V prints to stdout and sets *done.
  * False with failure (EXIT_USAGE, EXIT_CONFIG, EXIT_SYSTEM); what was read till then counts. A
  * password in argv is overwritten in place, so that the copy in options->server is the only one
- * left. If tls_program_is_needed(), the password stays in argv, and operands and password are not
+ * left. If other_program_is_needed(), the password stays in argv, and operands and password are not
  * read: the other program is to do that. */
 bool options_read(struct options *options, const struct command *commands, int argc, char **argv,
 	bool *done, struct failure *failure);

@@ -142,7 +142,9 @@ void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer
 
 void lock_share(struct lock *lock)
 {
-	if (!lock->service->overlap)
+	if (lock->service->several)
+		lock->service->several->share(lock);
+	else if (!lock->service->overlap)
 		lock->service->leave(lock);
 }
 

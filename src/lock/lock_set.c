@@ -445,6 +445,14 @@ static void set_leave(struct lock *lock)
 		lock_leave(set->members[i].lock);
 }
 
+static void set_share(struct lock *lock)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	for (size_t i = 0; i < set->count; i++)
+		lock_share(set->members[i].lock);
+}
+
 static bool set_needs_guardian(struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
@@ -525,6 +533,7 @@ static const struct lock_overlap set_overlap = {
 };
 
 static const struct lock_several set_several = {
+	.share = set_share,
 	.needs_guardian = set_needs_guardian,
 	.assume_asked = set_assume_asked,
 	.fences = set_fences,

@@ -39,9 +39,9 @@ struct lock_lack {
 /* What the scheme of a URL stands for. */
 struct lock_scheme {
 	const char *name; /* NULL: the end of the list */
-	bool tls;
-	int port; /* of a host for which the URL names none; 0: there are no hosts */
-	int form; /* which of the service's own forms it is */
+	bool tls;         /* by our own layer (net/tls.h) */
+	int port;         /* of a host for which the URL names none; 0: there are no hosts */
+	int form;         /* which of the service's own forms it is */
 };
 
 /* With these functions the answer is awaited while a keeper is forked, and a keeper ends while its
@@ -74,6 +74,7 @@ struct lock_list_ops {
 
 /* Of several locks as one (lock_set.h), the only one that has this table. */
 struct lock_several {
+	void (*share)(struct lock *lock);
 	bool (*needs_guardian)(struct lock *lock);
 	void (*assume_asked)(struct lock *lock);
 	const char *(*fences)(struct lock *lock);
@@ -82,7 +83,6 @@ struct lock_several {
 struct lock_service {
 	const char *name;                  /* in messages: "etcd" */
 	const struct lock_scheme *schemes; /* which URLs are its own */
-	const char *forms;                 /* of its URLs, for --help */
 	unsigned can;                      /* enum lock_ability */
 	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
 	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that

@@ -11,37 +11,98 @@
 #include "net/tls.h"
 #include "redis/redis_service.h"
 
-static const struct lock_service *const services[] = {
-	&file_service,
-	&redis_service,
-	&quorum_service,
+/* These are in programs of their own, and nowhere in any other. */
+#define ELSEWHERE __attribute__((weak))
+extern ELSEWHERE const struct lock_service postgres_service, etcd_service, zookeeper_service;
+
+/* A service whose library most runs don't need has its own program. dlock knows the schemes of its
+ * URLs, separated by blanks, and what --help says of them; the rest is that program's. */
+static const struct row {
+	const struct lock_service *service; /* NULL: it is not in this program */
+	const char *program;                /* NULL: it is in every program */
+	const char *schemes;
+	const char *forms;
+} rows[] = {
+	{&file_service, NULL, NULL, "file:[///DIR], for this host alone, without a server"},
+	{&redis_service, NULL, NULL,
+		"redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
+		"unix:///path[?db=N], redis+sentinel://host,host,.../service[/db]"},
+	{&quorum_service, NULL, NULL, "redis+quorum://host,host,host[/db]"},
+	{&postgres_service, "dlock-postgres", "postgres postgresql",
+		"postgres://[user[:password]@]host[:port],.../database, as psql takes it"},
+	{&etcd_service, "dlock-etcd", "etcd etcds",
+		"etcd://[user:password@]host[:port],..., etcds:// for TLS"},
+	{&zookeeper_service, "dlock-zookeeper", "zookeeper",
+		"zookeeper://[user:password@]host[:port],...[/chroot]"},
 };
 
-static bool has_scheme(const char *url, const struct lock_scheme *scheme)
-{
-	size_t length = strlen(scheme->name);
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-	return strncmp(url, scheme->name, length) == 0 && url[length] == ':';
+/* Whether the URL begins with the scheme, of which the name ends at a blank or at the end. */
+static bool has_scheme(const char *url, const char *scheme)
+{
+	size_t length = strcspn(scheme, " ");
+
+	return strncmp(url, scheme, length) == 0 && url[length] == ':';
 }
 
-/* The service that has the URL's scheme; NULL: none. */
+static bool has_one_of(const char *url, const char *schemes)
+{
+	while (!has_scheme(url, schemes)) {
+		schemes += strcspn(schemes, " ");
+		if (*schemes == '\0')
+			return false;
+		schemes++;
+	}
+	return true;
+}
+
+/* The service that has the URL's scheme; NULL: none in this program. */
 static const struct lock_service *find_service(const char *url, const struct lock_scheme **scheme)
 {
-	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
-		for (*scheme = services[i]->schemes; (*scheme)->name; (*scheme)++)
-			if (has_scheme(url, *scheme))
-				return services[i];
+	for (size_t i = 0; i < ROWS; i++)
+		for (*scheme = rows[i].service ? rows[i].service->schemes : NULL;
+			*scheme && (*scheme)->name; (*scheme)++)
+			if (has_scheme(url, (*scheme)->name))
+				return rows[i].service;
 	return NULL;
+}
+
+/* The program that has the URL's service; NULL: none. */
+static const char *find_program(const char *url)
+{
+	for (size_t i = 0; i < ROWS; i++)
+		if (!rows[i].service && has_one_of(url, rows[i].schemes))
+			return rows[i].program;
+	return NULL;
+}
+
+/* That program reads the URL; here it is only shown. */
+static bool leave_to(const char *program, struct server_reading *reading)
+{
+	struct server *server = reading->server;
+
+	server->program = program;
+	server->text = strdup(reading->text);
+	if (!server->text)
+		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	server_scrub(server->text);
+	return true;
 }
 
 static bool read_url(struct server_reading *reading)
 {
 	struct server *server = reading->server;
 	const struct lock_service *service = find_service(reading->text, &server->scheme);
+	const char *program = service ? NULL : find_program(reading->text);
 
+	if (program)
+		return leave_to(program, reading);
 	if (!service)
 		return server_split(reading) && server_fault(reading, "an unknown scheme");
 	server->tls = server->scheme->tls;
+	if (server->tls && !tls_layer)
+		server->program = SERVICES_TLS_PROGRAM;
 	server->service = service;
 	return service->read_url(reading);
 }
@@ -66,14 +127,20 @@ struct server *services_read_url(const char *url, struct failure *failure)
 
 void services_print_forms(void)
 {
-	for (size_t i = 0; i < sizeof(services) / sizeof(services[0]); i++)
-		printf("%s%s", services[i]->forms,
-			i + 1 < sizeof(services) / sizeof(services[0]) ? ", or\n" : ".\n");
+	for (size_t i = 0; i < ROWS; i++)
+		printf("%s%s", rows[i].forms, i + 1 < ROWS ? ", or\n" : ".\n");
+}
+
+bool services_miss(const struct server *server, struct failure *failure)
+{
+	if (server->service)
+		return failure_set(failure, EXIT_USAGE,
+			"cannot use %s: this dlock was built without TLS", server->text);
+	return failure_set(failure, EXIT_CONFIG, "cannot use %s: the package %s is not installed",
+		server->text, server->program);
 }
 
 bool services_serve(const struct server *server, struct failure *failure)
 {
-	return !server->tls || tls_layer ||
-	       failure_set(failure, EXIT_USAGE, "cannot use %s: this dlock was built without TLS",
-		       server->text);
+	return !server->program || services_miss(server, failure);
 }

@@ -6,7 +6,10 @@
 struct failure;
 struct server;
 
-/* Reads a URL. NULL with failure: EXIT_USAGE (the value quoted, password left out) when it is
+#define SERVICES_TLS_PROGRAM "dlock-tls" /* the same with OpenSSL */
+
+/* Reads a URL; of one for another program (server->program) as little as struct server says. NULL
+ * with failure: EXIT_USAGE (the value quoted, password left out) when it is
  * malformed or no service has its scheme; EXIT_SYSTEM when memory is short. server_free() with what
  * is returned. Pure. */
 struct server *services_read_url(const char *url, struct failure *failure);
@@ -14,6 +17,9 @@ struct server *services_read_url(const char *url, struct failure *failure);
 /* Prints the forms that a URL may have, a service after the other, for --help. */
 void services_print_forms(void);
 
-/* Whether this program can speak to the server. False with failure: its TLS is another program's.
- */
+/* Whether this program can speak to the server; false as services_miss. */
 bool services_serve(const struct server *server, struct failure *failure);
+
+/* Another program is needed (server->program), and it is not there. False with failure: EXIT_USAGE
+ * if it is only TLS that misses, EXIT_CONFIG if it is the service, with its package's name. */
+bool services_miss(const struct server *server, struct failure *failure);

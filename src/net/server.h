@@ -19,7 +19,10 @@ struct endpoint {
 };
 
 struct server {
-	const struct lock_service *service; /* static; which one the scheme stands for, */
+	const char *program; /* static; the program that can speak to it; NULL: this one. If it is
+			      * another, only service, tls and text are more than zero */
+	const struct lock_service *service; /* static; which one the scheme stands for (NULL: only
+					     * the other program knows) */
 	const struct lock_scheme *scheme;   /* and in which form (lock/service.h) */
 	bool tls;
 	struct endpoint *endpoints; /* owned; one, or as many as the list names */

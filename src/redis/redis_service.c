@@ -80,8 +80,6 @@ static const struct lock_overlap redis_overlap = {
 const struct lock_service redis_service = {
 	.name = "Redis",
 	.schemes = redis_schemes,
-	.forms = "redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
-		 "unix:///path[?db=N], redis+sentinel://host,host,.../service[/db]",
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
 	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_REPLICATE |
 	       LOCK_CAN_SETTLE | LOCK_CAN_FORCE,

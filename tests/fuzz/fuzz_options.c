@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "cli/options.h"
-#include "cli/tls_program.h"
+#include "cli/other_program.h"
 #include "commands/commands.h"
 #include "fuzz.h"
 
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		argv[argc++] = strsep(&rest, "\n");
 	if (!options_read(&options, commands, argc, argv, &done, &failure))
 		MUST(failure.code != EXIT_DONE && failure.text[0] != '\0');
-	else if (!done && !tls_program_is_needed(&options)) /* that reads it all anew */
+	else if (!done && !other_program_is_needed(&options)) /* that reads it all anew */
 		check(&options);
 	options_close(&options);
 	free(text);

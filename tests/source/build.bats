@@ -85,7 +85,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 
 @test "TLS is in the program for it, and in no other" {
 	readelf -dW "$builddir/src/dlock" >dynamic
-	refute grep -qE 'libssl|libcrypto' dynamic
+	refute grep -qE 'libssl|libcrypto|libpq|libcurl|libzookeeper' dynamic
 	try dlock -V
 	if grep -q '^OPENSSL_LIBS = .' "$builddir/Makefile"; then
 		assert_match "$out" 'TLS: yes$'

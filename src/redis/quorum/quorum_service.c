@@ -114,7 +114,6 @@ static const struct lock_overlap quorum_overlap = {
 const struct lock_service quorum_service = {
 	.name = "a quorum",
 	.schemes = redis_quorum_schemes,
-	.forms = "redis+quorum://host,host,host[/db]",
 	.can = LOCK_CAN_RECORD | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
 	.lacks = lacks,
 	.password_variable = "REDISCLI_AUTH",

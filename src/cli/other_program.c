@@ -1,0 +1,67 @@
+#include "cli/other_program.h"
+
+#include <bsd/string.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/failure.h"
+#include "cli/options.h"
+#include "lock/services.h"
+#include "net/server.h"
+#include "net/tls.h"
+
+#ifndef PKGLIBEXECDIR
+#define PKGLIBEXECDIR "/usr/libexec/dlock"
+#endif
+
+/* Beside this program, where it was built; else where it is installed. False: there is none. One
+ * that was put in this one's place does not count: it would execute itself for ever. */
+static bool find(const char *name, char path[static PATH_MAX])
+{
+	char own[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", own, PATH_MAX - 1);
+	char *slash;
+
+	own[length < 0 ? 0 : length] = '\0';
+	strlcpy(path, own, PATH_MAX);
+	slash = strrchr(path, '/');
+	if (slash) {
+		slash[1] = '\0';
+		if (strlcat(path, name, PATH_MAX) < PATH_MAX && access(path, X_OK) == 0)
+			return strcmp(path, own) != 0;
+	}
+	strlcpy(path, PKGLIBEXECDIR "/", PATH_MAX);
+	strlcat(path, name, PATH_MAX);
+	return access(path, X_OK) == 0 && strcmp(path, own) != 0;
+}
+
+bool other_program_is_needed(const struct options *options)
+{
+	return options->server && options->server->program;
+}
+
+bool other_program_become(char **argv, const struct options *options, struct failure *failure)
+{
+	char path[PATH_MAX];
+	struct stat status;
+
+	if (!find(options->server->program, path))
+		return services_miss(options->server, failure);
+	if (options->config && (stat(options->config, &status) != 0 || !S_ISREG(status.st_mode)))
+		return failure_set(failure, EXIT_USAGE,
+			"--config: '%.100s' is no regular file: for this server it has to be read "
+			"twice",
+			options->config);
+	execv(path, argv);
+	return failure_set(failure, EXIT_SYSTEM, "cannot execute %s: %s", path, strerror(errno));
+}
+
+bool other_program_has_tls(void)
+{
+	char path[PATH_MAX];
+
+	return tls_layer || find(SERVICES_TLS_PROGRAM, path);
+}
