@@ -218,7 +218,8 @@ static bool end_own(
 	kept = answer->inside_count > 0 && !own->broken;
 	own->least = own->around == 0 && !own->broken ? least : 0;
 	own->state = kept || own->least > 0 ? SLOT_OVER : SLOT_FREE;
-	if (!noted || !record_write_head(record, &answer->failure) ||
+	answer->flawed = !noted;
+	if (!record_write_head(record, &answer->failure) ||
 		!record_write_slot(record, record->own, &answer->failure))
 		answer->result = LOCK_FAILED;
 	return kept;

@@ -225,6 +225,110 @@ flip() {
 	expect 0
 }
 
+@test "a disk that is full: one line, 71, nobody has the lock; what was held is given back" {
+	needs mount
+	mkdir locks
+	cat >full <<-'END'
+		mount -t tmpfs -o size=64k none locks || exit 99
+		dlock x true || exit 98
+		token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+		dlock --once A y sh -c 'cat /dev/zero >locks/fill 2>/dev/null; exit 0' 2>once.err
+		echo $? >once.status
+		dlock z touch ran 2>err
+		echo $? >status
+		dlock -n x touch ran
+		echo $? >busy
+		dlock release x "$token" && dlock -n x true || exit 97
+		rm locks/fill
+		dlock -n y true && dlock -n z true
+	END
+	try in_mounts sh full
+	assert_equal "$status" 0
+	assert_file status 71
+	assert_match "$(cat err)" '^dlock: .*No space left on device$'
+	assert_file busy 1
+	assert_file once.status 0
+	assert_equal "$(cat once.err)" 'dlock: y: cannot note the success: No space left on device'
+	refute_file ran
+}
+
+@test "a folder that is read only: one line, 71" {
+	needs mount
+	mkdir locks
+	cat >readonly <<-'END'
+		mount -t tmpfs none locks && dlock x true || exit 99
+		mount -o remount,ro locks || exit 98
+		dlock y touch ran
+		dlock x touch ran
+	END
+	try in_mounts sh readonly
+	assert_equal "$status" 71
+	assert_equal "$(grep -c 'dlock: .*Read-only file system$' <<<"$err")" 2
+	refute_file ran
+}
+
+@test "a folder of a file system in user space: 78, as other hosts may see it" {
+	needs mount
+	mkdir locks
+	cat >fuse.py <<-'END'
+		# Mounts a file system that knows its root and answers nothing else.
+		import ctypes, os, struct, sys
+		fuse = os.open("/dev/fuse", os.O_RDWR)
+		libc = ctypes.CDLL(None, use_errno=True)
+		data = f"fd={fuse},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+		if libc.mount(b"none", b"locks", b"fuse", 0, data.encode()):
+		    sys.exit(f"mount: {os.strerror(ctypes.get_errno())}")
+		if os.fork():
+		    os.execvp(sys.argv[1], sys.argv[1:])
+		INIT, GETATTR, STATFS = 26, 3, 17
+		answers = {
+		    INIT: struct.pack("<IIIIHHIIHHIIHH7I", 7, 31, 4096, 0, 1, 1, 4096, 1, 1, 0, 0, 0, 0, 0, *[0] * 7),
+		    GETATTR: struct.pack("<QII", 1, 0, 0)
+		    + struct.pack("<QQQQQQIIIIIIIIII", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40777, 2, 0, 0, 0, 4096, 0),
+		    STATFS: bytes(80),
+		}
+		while True:
+		    try:
+		        _, opcode, unique = struct.unpack("<IIQ", os.read(fuse, 1 << 20)[:16])
+		        answer = answers.get(opcode)
+		        error = 0 if answer is not None else -38
+		        os.write(fuse, struct.pack("<IiQ", 16 + len(answer or b""), error, unique) + (answer or b""))
+		    except OSError:  # it is over
+		        break
+	END
+	try timeout 20 in_mounts "$PYTHON" fuse.py dlock x touch ran
+	expect_failure 78 'two hosts would not see each other.s locks'
+	refute_file ran
+}
+
+@test "fs.protected_regular: two users, and root, in a folder for all" {
+	needs users
+	local before dlock level
+	dlock=$(realpath "$BIN/dlock")
+	before=$(</proc/sys/fs/protected_regular)
+	as_user 65534
+	for level in 1 2; do
+		echo $level >/proc/sys/fs/protected_regular
+		open_folder
+		mkdir -m 1777 "$OPEN/all"
+		DLOCK_SERVER=file://$OPEN/all
+		"${become[@]}" "$dlock" --once A x true
+		try dlock x echo root
+		expect 0 root
+		dlock y true
+		try "${become[@]}" "$dlock" y echo nobody
+		expect 0 nobody
+		try setpriv --reuid=65533 --regid=65533 --clear-groups "$dlock" --once B x echo other
+		expect 0 other
+		try "${become[@]}" "$dlock" release x "$(dlock acquire -t 60s x | cut -d' ' -f1)"
+		expect 0
+		# That it is in force: what dlock does not do.
+		refute sh -c ": >>'$OPEN/all/x'"
+		rm -r "$OPEN"
+	done 2>&1 || { echo "$before" >/proc/sys/fs/protected_regular; return 1; }
+	echo "$before" >/proc/sys/fs/protected_regular
+}
+
 @test "the folder is removed under the waiters: they say so at once, and do not hang" {
 	begin_holder one x
 	start two dlock x touch ran
