@@ -75,6 +75,9 @@ struct slot *file_own(struct file_lock *f);
 void file_unlock(struct file_lock *f); /* gives the flock back */
 void file_forget(struct file_lock *f); /* our slot is free again */
 
+/* Says which holder is in the way, and until when. Inside the mutex. */
+void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *answer);
+
 /* Opens what is not open yet, and enters the record's mutex. As record_enter. */
 enum lock_result file_enter(
 	struct file_lock *f, struct deadline deadline, struct lock_answer *answer);

@@ -16,8 +16,7 @@ static bool is_by_token(const struct file_lock *f)
 	return f->request.detached && f->request.token;
 }
 
-/* --- Renewing -----------------------------------------------------------------------------------
- */
+/* --- Renewing --------------------------------------------------------------------------------- */
 
 /* The slot that our token is for; -1 with failure: there is none, and why. */
 static int find_detached(const struct file_lock *f, struct failure *failure)
@@ -126,8 +125,7 @@ void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	record_leave(&f->record);
 }
 
-/* --- Giving back --------------------------------------------------------------------------------
- */
+/* --- Giving back ------------------------------------------------------------------------------ */
 
 /* The pids of those inside our lock; how many. */
 static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_answer *answer)
@@ -199,7 +197,9 @@ static bool end_own(
 {
 	struct record *record = &f->record;
 	struct slot *own = file_own(f);
-	nanos least = terms && terms->keep_ms > 0 ? clock_now() + terms->keep_ms * NANOS_PER_MS : 0;
+	nanos least = is_by_token(f)                ? own->least
+		      : terms && terms->keep_ms > 0 ? clock_now() + terms->keep_ms * NANOS_PER_MS
+						    : 0;
 	int64_t now = record_now();
 	bool kept, noted = true;
 
@@ -217,7 +217,8 @@ static bool end_own(
 				       : 0;
 	kept = answer->inside_count > 0 && !own->broken;
 	own->least = own->around == 0 && !own->broken ? least : 0;
-	own->state = kept || own->least > 0 ? SLOT_OVER : SLOT_FREE;
+	own->until = own->least;
+	own->state = kept || own->least > clock_now() ? SLOT_OVER : SLOT_FREE;
 	answer->flawed = !noted;
 	if (!record_write_head(record, &answer->failure) ||
 		!record_write_slot(record, record->own, &answer->failure))
@@ -254,7 +255,6 @@ static void release_own(
 {
 	uint64_t around = file_own(f)->around;
 	bool detached = file_own(f)->detached, kept;
-	struct failure unheard;
 
 	if (!is_still_ours(f)) {
 		file_forget(f);
@@ -271,25 +271,7 @@ static void release_own(
 		silence(f);
 	}
 	f->flocked = false;
-	if (detached)
-		ring_bell(f, &unheard);
-}
-
-static void release_detached(struct file_lock *f, struct lock_answer *answer)
-{
-	int i = find_detached(f, &answer->failure);
-	struct slot *slot = &f->record.slots[i];
-
-	if (i < 0) {
-		answer->result = LOCK_LOST;
-		return;
-	}
-	answer->result = LOCK_RELEASED;
-	f->record.head.held_us += record_now() - slot->since;
-	slot->until = slot->least;
-	slot->state = slot->least > clock_now() ? SLOT_OVER : SLOT_FREE;
-	if (!ring_bell(f, &answer->failure) || !record_write_head(&f->record, &answer->failure) ||
-		!record_write_slot(&f->record, i, &answer->failure))
+	if (detached && !ring_bell(f, &answer->failure))
 		answer->result = LOCK_FAILED;
 }
 
@@ -308,8 +290,9 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 		file_unlock(f);
 	if (answer->result == LOCK_GRANTED) {
 		if (is_by_token(f))
-			release_detached(f, answer);
-		else
+			f->record.own = find_detached(f, &answer->failure);
+		answer->result = LOCK_LOST;
+		if (f->record.own >= 0)
 			release_own(f, release_terms, answer);
 		record_leave(&f->record);
 	}
@@ -319,19 +302,14 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 		token_make(&f->request.self, f->lock.token);
 }
 
-/* --- Breaking -----------------------------------------------------------------------------------
- */
+/* --- Breaking --------------------------------------------------------------------------------- */
 
 static void tell_of(const struct file_lock *f, int slot,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
-	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
-	struct slot_text text;
+	struct lock_answer held = {.result = LOCK_BUSY};
 
-	record_read_text(&f->record, slot, &text);
-	held.holder = text.owner;
-	held.known = text.owner.pid != 0;
-	held.held_ms = (record_now() - f->record.slots[slot].since) / 1000;
+	file_name_holder(f, slot, &held);
 	tell(&held, context);
 }
 

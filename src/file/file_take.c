@@ -25,8 +25,7 @@ static int64_t order_of(const struct slot *waiter)
 	return record_order(waiter->ticket, waiter->priority);
 }
 
-/* --- What is in the way -------------------------------------------------------------------------
- */
+/* --- What is in the way ----------------------------------------------------------------------- */
 
 static bool has_obstacle(const struct file_lock *f, int kind)
 {
@@ -148,8 +147,7 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 	} while (record_write_slot(record, survey->ahead, &unheard));
 }
 
-/* --- The answers --------------------------------------------------------------------------------
- */
+/* --- The answers ------------------------------------------------------------------------------ */
 
 static void fail(struct lock_answer *answer)
 {
@@ -272,8 +270,7 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Inside another holder ----------------------------------------------------------------------
- */
+/* --- Inside another holder -------------------------------------------------------------------- */
 
 static bool has_token(const char *tokens, const char *token)
 {
@@ -377,8 +374,7 @@ static bool answer_within(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Busy ---------------------------------------------------------------------------------------
- */
+/* --- Busy ------------------------------------------------------------------------------------- */
 
 static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answer)
 {
@@ -405,26 +401,15 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 static void name_holder(
 	struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
 {
-	int slot = survey->holder;
-	struct slot_text text;
-	nanos until;
-
 	answer->free_in_ms = -1;
 	answer->look_at = f->wait.look_at;
-	if (slot < 0) {
+	if (survey->holder >= 0) {
+		file_name_holder(f, survey->holder, answer);
+	} else {
 		if (survey->ahead < 0)
 			answer->foreign = "another program (flock)";
 		answer->ttl_ms = LOCK_NO_TTL;
-		return;
 	}
-	until = record_holds_until(&f->record, slot);
-	record_read_text(&f->record, slot, &text);
-	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
-	answer->holder = text.owner;
-	answer->known = text.owner.pid != 0;
-	answer->held_ms = (record_now() - f->record.slots[slot].since) / 1000;
-	if (until != NANOS_NEVER)
-		answer->free_in_ms = (until - clock_now()) / NANOS_PER_MS;
 }
 
 static void answer_busy(struct file_lock *f, const struct survey *survey, int64_t ticket,
