@@ -170,9 +170,11 @@ bool folder_read_name(const char *file, char key[static KEY_SIZE])
 
 static int fail(const struct folder *folder, const char *file, struct failure *failure)
 {
-	enum exit_code code = errno == EACCES || errno == EPERM ? EXIT_REFUSED : EXIT_SYSTEM;
+	int why = errno;
+	enum exit_code code = why == EACCES || why == EPERM ? EXIT_REFUSED : EXIT_SYSTEM;
 
 	failure_set(failure, code, "cannot open %s/%s: %m", folder->path, file);
+	errno = why;
 	return -1;
 }
 
@@ -181,6 +183,7 @@ static int fail_odd(
 {
 	failure_set(failure, EXIT_PROTOCOL, "%s/%s is no %s with one name: not touched",
 		folder->path, file, kind == S_IFREG ? "plain file" : "pipe");
+	errno = EEXIST;
 	return -1;
 }
 

@@ -39,8 +39,8 @@ void folder_name(const char *key, char file[static FILE_NAME_SIZE]);
 bool folder_read_name(const char *file, char key[static KEY_SIZE]);
 
 /* Opens a plain file with one name; with `make` a missing file is made, with the rights that the
- * folder gives. -1 with failure: EXIT_PROTOCOL if something else is in its place, EXIT_REFUSED,
- * EXIT_SYSTEM. */
+ * folder gives. -1 with errno and failure: EXIT_PROTOCOL if something else is in its place,
+ * EXIT_REFUSED, EXIT_SYSTEM. */
 int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
 	struct failure *failure);
 

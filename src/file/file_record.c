@@ -473,19 +473,19 @@ static void digest_once(const char *once, char id[static SHA256_DIGEST_STRING_LE
 	SHA256Data((const uint8_t *)once, strlen(once), id);
 }
 
-int64_t record_find_once(const struct folder *folder, const char *file, const char *once)
+int64_t record_find_once(
+	const struct folder *folder, const char *file, const char *once, struct failure *failure)
 {
 	char id[SHA256_DIGEST_STRING_LENGTH];
-	struct once found = {0};
-	struct failure unheard;
-	int fd = open_once(folder, file, false, &unheard);
+	struct once found;
+	int fd = open_once(folder, file, false, failure);
 
 	if (fd < 0)
-		return 0;
+		return errno == ENOENT ? 0 : -1;
 	digest_once(once, id);
 	find_once(fd, id, &found);
 	close(fd);
-	return found.when;
+	return found.when > 0 ? found.when : 0;
 }
 
 bool record_note_once(const struct folder *folder, const char *file, const char *once,

@@ -148,9 +148,10 @@ bool record_is_inside(const struct record *record, int slot);
 /* By wall clock, in us. */
 int64_t record_now(void);
 
-/* When there was a success under that ID (us); 0: none is on record. note: writes one down, to be
- * kept for that long. Inside the mutex; false with failure. */
-int64_t record_find_once(const struct folder *folder, const char *file, const char *once);
+/* When there was a success under that ID (us); 0: none is on record; -1 with failure. note: writes
+ * one down, to be kept for that long; false with failure. Inside the mutex. */
+int64_t record_find_once(
+	const struct folder *folder, const char *file, const char *once, struct failure *failure);
 bool record_note_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure);
 

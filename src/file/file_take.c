@@ -56,14 +56,18 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
 }
 
+static void wait_for_nothing(struct file_lock *f)
+{
+	f->wait.count = 0;
+	f->wait.look_at = NANOS_NEVER;
+}
+
 /* Whether a holder keeps us out. */
 static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 {
 	const struct slot *holder = &f->record.slots[i];
 	const struct lock_request *request = &f->request;
 
-	if (record_is_inside(&f->record, i))
-		return false;
 	if (holder->broken || request->mode == LOCK_EXCLUSIVE || holder->mode != (int)request->mode)
 		return true;
 	return request->mode == LOCK_PERMITS && ++*sharers >= request->permits;
@@ -93,20 +97,16 @@ static void survey_holders(struct file_lock *f, struct survey *survey)
 
 		if (until == 0 && i != record->own)
 			record_free_dead(record, i);
-		if (until == 0 || !is_in_the_way(f, i, &sharers))
+		if (until == 0 || record_is_inside(record, i))
 			continue;
-		survey->holder = i;
-		wait_for_holder(f, i, until);
-	}
-	/* Of permits any may come free first. */
-	if (f->request.mode != LOCK_PERMITS || sharers < f->request.permits)
-		return;
-	for (int i = 0; i < (int)record->head.count; i++) {
-		nanos until = i == survey->holder ? 0 : record_holds_until(record, i);
-
-		if (until != 0 && record->slots[i].mode == LOCK_PERMITS)
+		if (is_in_the_way(f, i, &sharers))
+			survey->holder = i;
+		/* Of permits any may come free first. */
+		if (survey->holder == i || f->request.mode == LOCK_PERMITS)
 			wait_for_holder(f, i, until);
 	}
+	if (survey->holder < 0)
+		wait_for_nothing(f);
 }
 
 static bool is_later(const struct record *record, int one, int other)
@@ -261,11 +261,13 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 	int64_t ago = now > when ? now - when : when - now;
 
 	if (request->cooldown_ms == 0 || when == 0 || ago >= request->cooldown_ms * 1000)
-		when = request->once ? record_find_once(&f->folder, f->file, request->once) : 0;
+		when = request->once ? record_find_once(
+					       &f->folder, f->file, request->once, &answer->failure)
+				     : 0;
 	if (when == 0)
 		return false;
 	step_aside(f);
-	answer->result = LOCK_ALREADY;
+	answer->result = when < 0 ? LOCK_FAILED : LOCK_ALREADY;
 	answer->done_ms = now > when ? (now - when) / 1000 : 0;
 	return true;
 }
@@ -483,8 +485,7 @@ static bool is_behind(struct file_lock *f, const struct survey *survey)
 	if (survey->ahead < 0)
 		return false;
 	if (survey->rank > 1) {
-		f->wait.count = 0;
-		f->wait.look_at = NANOS_NEVER;
+		wait_for_nothing(f);
 		/* Once that one has left we may be the second. */
 		add_obstacle(f, OBSTACLE_BYTE, survey->before, BYTE_QUEUE);
 	} else if (f->wait.count == 0 && is_passed_over(f, survey->ahead)) {
@@ -513,8 +514,7 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 		back = file_own(f)->passed;
 		file_own(f)->passed = false;
 	}
-	f->wait.count = 0;
-	f->wait.look_at = NANOS_NEVER;
+	wait_for_nothing(f);
 	survey_waiters(f, request->queues ? order : INT64_MAX, &survey);
 	survey_holders(f, &survey);
 	if (!is_behind(f, &survey) && f->wait.count == 0) {

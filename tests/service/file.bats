@@ -145,6 +145,15 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	done
 }
 
+@test "what is in the place of the successes beside a lock is not touched: 76, and COMMAND does not run" {
+	mkdir -p locks/.x+once
+	try dlock --once A x touch ran
+	expect_failure 76 'x\+once is no plain file with one name'
+	refute_file ran
+	try dlock -n x true
+	expect 0
+}
+
 @test "release --force says so if the pipe to the holder is no longer there, and breaks nothing" {
 	begin_holder one x
 	rm locks/.x+ended
