@@ -31,10 +31,11 @@ assert_log() { # NAME...: those that ran, in that order
 	refute_file overlaps
 }
 needs_root() { [[ $(id -u) == 0 ]] || left_out "only root may $1"; }
-# A folder that another user can reach.
+# A folder that another user can reach, with dlock in it: the tree may lie below /root.
 open_folder() {
 	OPEN=$(mktemp -d)
 	chmod 711 "$OPEN"
+	cp "$BIN/dlock" "$OPEN/dlock"
 }
 as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 
@@ -76,17 +77,19 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 
 @test "file: alone is the user's own folder; without one, and what is no folder: 78" {
 	open_folder
+	local dlock=$OPEN/dlock
+	mkdir "$OPEN/own"
 	if [[ $(id -u) == 0 ]]; then
-		chown 65534 "$OPEN"
-		XDG_RUNTIME_DIR=$OPEN try as_nobody "$(realpath "$BIN/dlock")" -S file: x true
+		chown 65534 "$OPEN/own"
+		XDG_RUNTIME_DIR=$OPEN/own try as_nobody "$dlock" -S file: x true
 		expect 0
-		try as_nobody "$(realpath "$BIN/dlock")" -S file: x true
+		try as_nobody "$dlock" -S file: x true
 		expect_failure 78 'XDG_RUNTIME_DIR is not set'
 	else
-		XDG_RUNTIME_DIR=$OPEN try dlock -S file: x true
+		XDG_RUNTIME_DIR=$OPEN/own try dlock -S file: x true
 		expect 0
 	fi
-	assert test -f "$OPEN/dlock/x"
+	assert test -f "$OPEN/own/dlock/x"
 	rm -r "$OPEN"
 	try dlock -S file:///etc/passwd x true
 	expect_failure 78 'no lock folder /etc/passwd: Not a directory'
@@ -203,8 +206,8 @@ flip() {
 @test "two users in a folder for all; one who has no right: 77" {
 	needs_root 'become another user'
 	local dlock
-	dlock=$(realpath "$BIN/dlock")
 	open_folder
+	dlock=$OPEN/dlock
 	mkdir -m 1777 "$OPEN/all"
 	DLOCK_SERVER=file://$OPEN/all
 	dlock x true
@@ -313,12 +316,12 @@ flip() {
 @test "fs.protected_regular: two users, and root, in a folder for all" {
 	needs users
 	local before dlock level
-	dlock=$(realpath "$BIN/dlock")
 	before=$(</proc/sys/fs/protected_regular)
 	as_user 65534
 	for level in 1 2; do
 		echo $level >/proc/sys/fs/protected_regular
 		open_folder
+		dlock=$OPEN/dlock
 		mkdir -m 1777 "$OPEN/all"
 		DLOCK_SERVER=file://$OPEN/all
 		"${become[@]}" "$dlock" --once A x true
