@@ -23,6 +23,11 @@ void file_forget(struct file_lock *f)
 	f->record.own = -1;
 }
 
+bool file_is_removed(const struct file_lock *f)
+{
+	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
+}
+
 void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *answer)
 {
 	nanos until = record_holds_until(&f->record, slot);
@@ -66,6 +71,7 @@ void file_close_all(struct file_lock *f)
 	close_fd(&f->fd);
 	close_fd(&f->ended_fd);
 	close_fd(&f->wait.bell_fd);
+	close_fd(&f->wait.folder_fd);
 	close_fd(&f->folder.fd);
 	record_close(&f->record);
 	f->flocked = f->loss_told = false;

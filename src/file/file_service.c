@@ -21,7 +21,8 @@ static struct lock *file_open(
 	f->lock.service = &file_service;
 	f->request = *request;
 	f->server = server;
-	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd = -1;
+	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd =
+		f->wait.folder_fd = -1;
 	record_begin(&f->record, record_boot(&request->self));
 	folder_key(request->prefix, request->name, f->key);
 	folder_name(f->key, f->file);

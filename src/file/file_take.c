@@ -529,11 +529,6 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 		record_write_slot(record, record->own, &answer->failure);
 }
 
-static bool is_removed(const struct file_lock *f)
-{
-	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
-}
-
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct file_lock *f = (struct file_lock *)lock;
@@ -544,10 +539,10 @@ void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *
 	answer->result = file_enter(f, deadline, answer);
 	if (answer->result != LOCK_GRANTED)
 		return;
-	removed = waited && is_removed(f);
+	removed = waited && file_is_removed(f);
 	if (!removed)
 		decide(f, answer);
-	if (removed || (waited && answer->result == LOCK_FAILED && is_removed(f))) {
+	if (removed || (waited && answer->result == LOCK_FAILED && file_is_removed(f))) {
 		fail(answer);
 		failure_set(&answer->failure, EXIT_SYSTEM,
 			"%s/%s was removed while dlock waited for it", f->folder.path, f->file);

@@ -24,21 +24,25 @@ static void tell(int signal)
 		wakeup_send(told);
 }
 
-/* From now on the wait ends if anything is removed from the folder: its lock may be, and then it
- * is said at once. -1: the kernel does not tell. inotify(7) would, but to close it takes 11 to 16
- * ms, and a user may have 128. */
-static int watch_folder(struct file_lock *f)
+/* From now on this thread ends the wait if anything is removed from the folder: its lock may be,
+ * and then it is said at once. A kernel without it tells nothing. inotify(7) would do, but to close
+ * it takes 11 to 16 ms, and a user may have 128. */
+static void watch_folder(struct file_lock *f)
 {
 	struct f_owner_ex self = {.type = F_OWNER_TID, .pid = gettid()};
-	int fd = openat(f->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int *fd = &f->wait.folder_fd;
+	bool first = *fd < 0;
 
 	told = f->wait.wakeup_fd;
-	if (fd >= 0 && fcntl(fd, F_SETSIG, NUDGE) == 0 && fcntl(fd, F_SETOWN_EX, &self) == 0)
-		fcntl(fd, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
+	if (first)
+		*fd = openat(f->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fcntl(*fd, F_SETSIG, NUDGE);
+	fcntl(*fd, F_SETOWN_EX, &self);
+	if (first)
+		fcntl(*fd, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
 	/* What was removed before that. */
-	if (folder_has_lost(f->fd) || folder_has_lost(f->record.fd))
+	if (file_is_removed(f))
 		wakeup_send(told);
-	return fd;
 }
 
 /* Whether what is in the way is so no longer; false with EINTR. */
@@ -61,20 +65,17 @@ static bool block(struct obstacle *o)
 static void *watch(void *argument)
 {
 	struct obstacle *o = argument;
-	int folder = -1;
 	sigset_t nudge;
 
 	sigemptyset(&nudge);
 	sigaddset(&nudge, NUDGE);
 	pthread_sigmask(SIG_UNBLOCK, &nudge, NULL);
 	if (o == o->lock->wait.obstacles)
-		folder = watch_folder(o->lock);
+		watch_folder(o->lock);
 	while (!atomic_load(&o->lock->wait.stop) && !block(o))
 		if (errno != EINTR)
 			usleep(100000); /* no memory for a lock in the kernel, say */
 	told = -1;
-	if (folder >= 0)
-		close(folder);
 	atomic_store(&o->over, true);
 	wakeup_send(o->lock->wait.wakeup_fd);
 	return NULL;
