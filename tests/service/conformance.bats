@@ -622,7 +622,7 @@ partner() {
 	assert is_to_be_had x
 	for i in renew release; do
 		try dlock $i x "$token"
-		expect_failure 1 'not held with this token|(released|given back) with this token before'
+		expect_failure 1 'not held with this token|released with this token before'
 	done
 }
 
