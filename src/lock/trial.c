@@ -149,7 +149,7 @@ void trial_report(const struct server *server, const struct lock_request *reques
 {
 	struct lock_finding finding = {.server = server->text,
 		.subject = "lock",
-		.found = "taken, handed over and given back"};
+		.found = "taken, handed off and released"};
 	struct failure failure = {0};
 	const char *step;
 
