@@ -2,8 +2,9 @@
 # builds it.
 
 build_packages="autoconf automake gcc libc6-dev make pkgconf
-	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev"
-server_packages="redis-tools"
+	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev
+	libcurl4-openssl-dev"
+server_packages="redis-tools etcd-server etcd-client"
 test_packages="iproute2 bash-completion bats curl dash fish jq mandoc openssl perl postgresql procps
 	python3 python3-redis python3-yaml rsync spin strace systemd tmux uidmap util-linux valgrind xz-utils zsh"
 

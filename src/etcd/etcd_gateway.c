@@ -124,7 +124,7 @@ static bool make_handles(struct gateway *gateway)
 	return true;
 }
 
-static void stop(struct gateway *gateway)
+void gateway_stop(struct gateway *gateway)
 {
 	if (gateway->running)
 		curl_multi_remove_handle(gateway->multi, gateway->easy);
@@ -138,7 +138,7 @@ static bool begin(struct gateway *gateway, const char *path, const char *text)
 
 	if (!make_handles(gateway))
 		return false;
-	stop(gateway);
+	gateway_stop(gateway);
 	snprintf(url, sizeof(url), "%s://%s/%s", gateway->server->tls ? "https" : "http",
 		gateway_endpoint(gateway, endpoint), path);
 	curl_easy_setopt(gateway->easy, CURLOPT_URL, url);
@@ -161,7 +161,7 @@ static void read_end(struct gateway *gateway)
 
 	gateway->code = message ? message->data.result : CURLE_FAILED_INIT;
 	gateway->ended = true;
-	stop(gateway);
+	gateway_stop(gateway);
 }
 
 static char *find_line(const struct gateway *gateway)
@@ -207,6 +207,9 @@ static enum exit_code judge_transfer(CURLcode code)
 	case CURLE_SSL_CERTPROBLEM:
 	case CURLE_SSL_CACERT_BADFILE:
 		return EXIT_CONFIG;
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return EXIT_REFUSED;
+	case CURLE_SSL_CONNECT_ERROR:
 	case CURLE_UNSUPPORTED_PROTOCOL: /* HTTP/0.9, as it takes any other text for */
 	case CURLE_WEIRD_SERVER_REPLY:
 	case CURLE_WRITE_ERROR:
@@ -324,7 +327,7 @@ static enum lock_result ask_one(struct gateway *gateway, const char *path, const
 	if (!begin(gateway, path, text))
 		return fail_memory(failure);
 	result = run(gateway, deadline, false);
-	stop(gateway);
+	gateway_stop(gateway);
 	return result == LOCK_GRANTED ? read_answer(gateway, answer, failure) : result;
 }
 
@@ -445,6 +448,27 @@ enum lock_result gateway_get(struct gateway *gateway, const char *path, struct d
 	return ask_one(gateway, path, NULL, &deadline, answer, failure);
 }
 
+bool gateway_send(struct gateway *gateway, const char *path, const char *text)
+{
+	int running;
+
+	if (!begin(gateway, path, text))
+		return false;
+	curl_multi_perform(gateway->multi, &running);
+	if (running == 0)
+		read_end(gateway);
+	return true;
+}
+
+enum lock_result gateway_receive(
+	struct gateway *gateway, struct deadline deadline, json_t **answer, struct failure *failure)
+{
+	enum lock_result result = run(gateway, &deadline, false);
+
+	gateway_stop(gateway);
+	return result == LOCK_GRANTED ? read_answer(gateway, answer, failure) : result;
+}
+
 /* --- Streams --------------------------------------------------------------------------------- */
 
 bool gateway_stream(
@@ -481,7 +505,7 @@ void gateway_open(struct gateway *gateway, const struct server *server)
 
 void gateway_close(struct gateway *gateway)
 {
-	stop(gateway);
+	gateway_stop(gateway);
 	if (gateway->easy)
 		curl_easy_cleanup(gateway->easy);
 	if (gateway->multi)

@@ -48,6 +48,15 @@ enum lock_result gateway_call(struct gateway *gateway, const char *path, json_t 
 enum lock_result gateway_get(struct gateway *gateway, const char *path, struct deadline deadline,
 	json_t **answer, struct failure *failure);
 
+/* The two halves of a request to the endpoint in use, for an answer that can wait. The text must
+ * last from one to the other. */
+bool gateway_send(struct gateway *gateway, const char *path, const char *text);
+enum lock_result gateway_receive(struct gateway *gateway, struct deadline deadline, json_t **answer,
+	struct failure *failure);
+
+/* Ends a transfer that is under way. */
+void gateway_stop(struct gateway *gateway);
+
 /* The same with an answer of many lines, without an end: the request is begun, and each call of
  * gateway_next reads one, owned by the caller. False, or LOCK_FAILED: the stream has ended. The
  * text must last until then. */

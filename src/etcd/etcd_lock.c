@@ -13,12 +13,24 @@ int64_t etcd_seconds(int64_t ms)
 	return (ms + 999) / 1000;
 }
 
-int64_t etcd_lease_of(const char *token)
+int64_t etcd_seconds_first(const struct etcd_lock *e)
 {
-	size_t length = strlen(token);
-	uint64_t bits = strtoull(token + (length < 16 ? 0 : length - 16), NULL, 16);
+	const struct lock_request *request = &e->request;
 
-	return (int64_t)(bits & INT64_MAX) | 1;
+	return etcd_seconds(
+		request->ttl_ms > request->at_least_ms ? request->ttl_ms : request->at_least_ms);
+}
+
+/* FNV-1a. */
+int64_t etcd_lease_of(const char *token, const char *range)
+{
+	const char *const texts[] = {token, range};
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (int i = 0; i < 2; i++)
+		for (const char *at = texts[i]; *at != '\0'; at++)
+			hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+	return (int64_t)(hash & INT64_MAX) | 1;
 }
 
 /* --- Requests -------------------------------------------------------------------------------- */
@@ -502,12 +514,23 @@ static enum lock_result release_detached(
 	return result;
 }
 
-/* A waiter's key has no other lease; that of a request whose answer was lost, neither. */
+/* A waiter's key has no other lease. If nothing is known of the own key, the request that was to
+ * make it may have been carried out, and another process may have renewed it since. */
 static enum lock_result withdraw(
 	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	enum lock_result result = etcd_revoke(e, e->own.lease, deadline, &answer->failure);
+	struct queue queue = {0};
+	enum lock_result result = LOCK_GRANTED;
+	bool done;
 
+	if (e->own.mod == 0)
+		result = etcd_transact(e, NULL, json_pack("[o]", etcd_delete(e->key)), NULL,
+			deadline, &done, &queue, &answer->failure);
+	queue_free(&queue);
+	if (result == LOCK_GRANTED)
+		result = etcd_revoke(e, e->own.lease, deadline, &answer->failure);
+	if (e->spare != 0 && result != LOCK_FAILED)
+		etcd_revoke(e, e->spare, deadline, &answer->failure);
 	return result == LOCK_GRANTED || result == LOCK_GONE ? LOCK_RELEASED : result;
 }
 

@@ -3,8 +3,9 @@
  *
  * Renewing is moving the own key to a new lease, by a transaction that must find the key as it was.
  * That goes through raft, so its success proves that the lease was there; what a keepalive answers
- * does not (etcd #15247). A waiter renews the same way, so that it can take the lock by one request
- * when its turn comes.
+ * does not (etcd #15247). A waiter needs no proof: it keeps a short lease alive, so that it stops
+ * the others for no longer if it is killed. The next in line has a fresh lease at hand, so that it
+ * takes the lock by one request when its turn comes.
  */
 #pragma once
 
@@ -33,6 +34,9 @@ struct etcd_lock {
 	nanos proved_at;      /* before the own lease was asked for */
 	int64_t revision;     /* of what was read last */
 	/* A waiter's: */
+	int64_t spare;  /* the first of all waiters has a lease of the whole TTL to claim with; 0 */
+	nanos spare_at; /* before it was asked for */
+	nanos kept_at;  /* when its own lease was kept alive last; 0: never */
 	char obstacle[KEY_SIZE]; /* the key that it waits for; "": all of them */
 	bool alone;              /* that is the only one in the way, */
 	bool clear;              /* and no longer is */
@@ -44,8 +48,12 @@ struct etcd_lock {
 /* In whole seconds. */
 int64_t etcd_seconds(int64_t ms);
 
-/* The first lease of an attempt, by its token: so other processes that know it know the key. */
-int64_t etcd_lease_of(const char *token);
+/* A grant's lease: as long as the lock is to be kept, come what may. */
+int64_t etcd_seconds_first(const struct etcd_lock *e);
+
+/* The first lease of an attempt, by its token and the lock's range: so a process that knows these
+ * knows the key. */
+int64_t etcd_lease_of(const char *token, const char *range);
 
 /* LOCK_GRANTED: a lease is there. With id 0 etcd chooses one. */
 enum lock_result etcd_grant(struct etcd_lock *e, int64_t *id, int64_t seconds,

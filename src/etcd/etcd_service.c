@@ -41,13 +41,14 @@ void etcd_begin(struct etcd_lock *e)
 {
 	e->own = (struct contender){0};
 	e->asked = e->clear = e->alone = false;
-	e->proved_at = 0;
+	e->proved_at = e->kept_at = e->spare_at = 0;
+	e->spare = 0;
 	if (e->request.token)
 		strlcpy(e->lock.token, e->request.token, sizeof(e->lock.token));
 	else
 		token_make(&e->request.self, e->lock.token);
 	e->own.token = e->lock.token;
-	e->own.lease = etcd_lease_of(e->lock.token);
+	e->own.lease = etcd_lease_of(e->lock.token, e->from);
 	key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
 }
 

@@ -5,22 +5,14 @@
 
 #include "etcd/etcd_lock.h"
 
-#define FRESH_PART 4 /* of the TTL: a lease that is older gets a successor before it is relied on  \
-		      */
+#define FRESH_PART                                                                                 \
+	4 /* of the TTL: a lease that is older gets a successor before it is relied on             \
+	   */
 
 static void decide(struct etcd_lock *e, struct queue *queue, struct deadline deadline,
 	struct lock_answer *answer);
 
 /* --- A grant --------------------------------------------------------------------------------- */
-
-/* As long as the lock is to be kept, come what may. */
-static int64_t seconds(const struct etcd_lock *e)
-{
-	const struct lock_request *request = &e->request;
-
-	return etcd_seconds(
-		request->ttl_ms > request->at_least_ms ? request->ttl_ms : request->at_least_ms);
-}
 
 static enum lock_result grant_first(
 	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
@@ -30,7 +22,7 @@ static enum lock_result grant_first(
 	if (e->proved_at == 0)
 		e->proved_at = clock_now();
 	e->own.since_us = clock_wall_us();
-	if (etcd_grant(e, &e->own.lease, seconds(e), deadline, failure) != LOCK_GRANTED)
+	if (etcd_grant(e, &e->own.lease, etcd_seconds_first(e), deadline, failure) != LOCK_GRANTED)
 		return failure->code == EXIT_DONE ? LOCK_TIMEOUT : LOCK_FAILED;
 	e->asked = true;
 	return LOCK_GRANTED;
@@ -57,41 +49,46 @@ static void lose_place(struct etcd_lock *e, struct lock_answer *answer)
 	answer->result = LOCK_LOST;
 }
 
-static bool renew_lease(struct etcd_lock *e, int64_t *lease, nanos *proved_at,
-	struct deadline deadline, struct lock_answer *answer)
+/* A lease that is to be relied on: the spare one, or another. */
+static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	nanos age = seconds(e) * NANOS_PER_SEC / FRESH_PART;
+	nanos age = etcd_seconds_first(e) * NANOS_PER_SEC / FRESH_PART;
 
-	if (clock_now() - *proved_at < age)
+	if (e->spare != 0 && clock_now() - e->spare_at < age)
 		return true;
-	*proved_at = clock_now();
-	*lease = 0;
-	answer->result = etcd_grant(e, lease, seconds(e), deadline, &answer->failure);
+	e->spare_at = clock_now();
+	e->spare = 0;
+	answer->result =
+		etcd_grant(e, &e->spare, etcd_seconds_first(e), deadline, &answer->failure);
 	return answer->result == LOCK_GRANTED;
 }
 
 /* Nothing is in the way, and nothing can come there: those ahead of us do not become more. */
 static void claim(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	int64_t lease = e->own.lease;
-	nanos proved_at = e->proved_at;
 	struct queue queue;
 	bool done = false;
 
 	e->own.since_us = clock_wall_us();
-	if (!renew_lease(e, &lease, &proved_at, deadline, answer))
+	/* One that has not waited has its lease from just now. */
+	if (e->kept_at == 0 && e->spare == 0) {
+		e->spare = e->own.lease;
+		e->spare_at = e->proved_at;
+	}
+	if (!prepare_lease(e, deadline, answer))
 		return;
-	answer->result =
-		etcd_transact(e, json_pack("[o]", etcd_when(e->key, "CREATE", e->own.create)),
-			json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), lease)),
-			NULL, deadline, &done, &queue, &answer->failure);
+	answer->result = etcd_transact(e,
+		json_pack("[o]", etcd_when(e->key, "CREATE", e->own.create)),
+		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), e->spare)),
+		NULL, deadline, &done, &queue, &answer->failure);
 	e->own.state = CONTENDER_WAITING;
 	queue_free(&queue);
 	if (answer->result == LOCK_GONE || (answer->result == LOCK_GRANTED && !done)) {
 		lose_place(e, answer);
 	} else if (answer->result == LOCK_GRANTED) {
-		e->own.lease = lease;
-		e->proved_at = proved_at;
+		e->own.lease = e->spare;
+		e->proved_at = e->spare_at;
+		e->spare = 0;
 		accept_grant(e, e->revision, answer);
 	}
 }

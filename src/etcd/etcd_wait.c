@@ -1,5 +1,7 @@
 /* Waiting for another's key to go, and watching over the own one: by streams, without asking. */
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,8 +13,10 @@
 #define OPEN_LIMIT  (3 * NANOS_PER_SEC)  /* for a stream to be there */
 #define AGAIN       (300 * NANOS_PER_MS) /* after one that broke */
 #define GUARD_DELAY (50 * NANOS_PER_MS)  /* many a COMMAND is over by then */
-#define RENEW_PART  4                    /* a waiter renews after this part of its TTL */
-#define RENEW_LIMIT (3 * NANOS_PER_SEC)
+#define PLACE_TTL   3                    /* s: of a place in the queue */
+#define KEEP_EVERY  (1400 * NANOS_PER_MS)
+#define KEEP_LIMIT  NANOS_PER_SEC
+#define SPARE_PART  5 /* of its TTL: so old a spare lease is replaced */
 
 static json_t *watch(const char *key, const char *end, bool deletes, int64_t from)
 {
@@ -115,47 +119,85 @@ static enum lock_result read_line(
 
 /* --- Waiting --------------------------------------------------------------------------------- */
 
-/* Keeps the own place, and looks at what is ahead on this occasion. LOCK_GRANTED: ask. */
-static enum lock_result keep_place(struct etcd_lock *e, struct deadline deadline)
+/* The first lease, of the whole TTL, is put by: the place gets a short one. LOCK_GRANTED: ask. */
+static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 {
-	const struct lock_request *request = &e->request;
+	nanos now = clock_now();
 	struct failure failure;
-	struct queue queue;
-	int rank, ahead;
-	struct deadline limit = deadline_within(deadline, RENEW_LIMIT);
-	enum lock_result result = etcd_move(e, limit, &queue, &failure);
+	struct queue queue = {0};
+	int64_t lease = 0;
+	bool done = false;
+	enum lock_result result = etcd_grant(e, &lease, PLACE_TTL, deadline, &failure);
 
-	if (result == LOCK_GRANTED && queue_obstacle(&queue, queue_find(&queue, e->key),
-					      request->mode, request->permits, &rank, &ahead))
-		result = LOCK_BUSY;
+	if (result == LOCK_GRANTED)
+		result = etcd_transact(e,
+			json_pack("[o]", etcd_when(e->key, "CREATE", e->own.create)),
+			json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), lease)),
+			NULL, deadline, &done, &queue, &failure);
 	queue_free(&queue);
-	/* What is wrong the next request will say. */
-	return result == LOCK_LOST || result == LOCK_FAILED ? LOCK_GRANTED : result;
+	if (!done) /* the place is gone: ask */
+		return result == LOCK_GONE ? LOCK_GRANTED : result;
+	e->spare = e->own.lease;
+	e->spare_at = e->proved_at;
+	e->own.lease = lease;
+	e->kept_at = now;
+	return LOCK_BUSY;
 }
 
-static nanos renew_at(const struct etcd_lock *e)
+/* What the last request to keep the place was answered, and the next one. The answer is awaited no
+ * sooner than it matters, so that nobody is woken for it. */
+static enum lock_result keep_place(
+	struct etcd_lock *e, struct deadline deadline, char text[static 64])
 {
-	return clock_after(
-		e->proved_at, etcd_seconds(e->request.ttl_ms) * NANOS_PER_SEC / RENEW_PART);
+	json_t *answer = NULL;
+	struct failure failure;
+	enum lock_result result = LOCK_GRANTED;
+
+	if (*text) {
+		result = gateway_receive(&e->gateway, deadline, &answer, &failure);
+		if (result == LOCK_GRANTED &&
+			json_number(json_object_get(answer, "result"), "TTL") <= 0)
+			result = LOCK_GONE;
+		json_decref(answer);
+	}
+	if (result == LOCK_GONE) /* the place is gone: ask */
+		return LOCK_GRANTED;
+	if (result != LOCK_GRANTED)
+		return result;
+	if (e->alone &&
+		clock_now() - e->spare_at > etcd_seconds_first(e) * NANOS_PER_SEC / SPARE_PART) {
+		int64_t old = e->spare;
+
+		e->spare_at = clock_now();
+		e->spare = 0;
+		etcd_grant(e, &e->spare, etcd_seconds_first(e), deadline, &failure);
+		etcd_revoke(e, old, deadline, &failure);
+	}
+	e->kept_at = clock_now();
+	snprintf(text, 64, "{\"ID\":%" PRId64 "}", e->own.lease);
+	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
 }
 
 static enum lock_result wait_by(
 	struct etcd_lock *e, struct gateway *stream, struct deadline deadline)
 {
-	for (;;) {
-		struct deadline limit = deadline;
-		enum lock_result result;
+	enum lock_result result = e->kept_at == 0 ? shorten(e, deadline) : LOCK_BUSY;
+	char text[64] = "";
 
-		if (renew_at(e) < limit.until)
-			limit = (struct deadline){renew_at(e), deadline.cancel_fd, 0};
+	while (result == LOCK_BUSY) {
+		struct deadline limit = deadline;
+
+		if (e->kept_at + KEEP_EVERY < limit.until)
+			limit = (struct deadline){e->kept_at + KEEP_EVERY, deadline.cancel_fd, 0};
 		result = read_line(e, stream, false, limit);
-		if (result == LOCK_TIMEOUT && !deadline_is_over(&deadline))
-			result = keep_place(e, deadline);
+		if (result != LOCK_TIMEOUT || deadline_is_over(&deadline))
+			continue;
+		result = keep_place(e, deadline_within(deadline, KEEP_LIMIT), text);
 		if (result == LOCK_TIMEOUT && !deadline_is_over(&deadline))
 			result = LOCK_FAILED;
-		if (result != LOCK_BUSY)
-			return result;
 	}
+	gateway_stop(&e->gateway);
+	return result;
 }
 
 /* Without a place nothing keeps it from asking again; with -n it is not asked at all. */

@@ -42,6 +42,7 @@ service_foreign_take() {
 
 		put "lock:$1/foreign" ""
 
+
 	END
 	[[ $(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --keys-only --limit=1 | grep .) == "lock:$1/foreign" ]] ||
 		{ service_foreign_drop "$1"; return 1; }
