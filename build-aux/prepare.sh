@@ -37,10 +37,18 @@ need() {
 	install_packages $missing
 }
 
-# Debian's postgresql would make a database and start it, unless told not to; the tests start one
-# of their own.
+# Debian's postgresql would make a database and start it, unless told not to, and etcd-server would
+# start, unless it is masked; the tests start servers of their own.
 install_packages() {
 	clusters=/etc/postgresql-common/createcluster.d
+	mask=
+	case " $* " in
+	*" etcd-server "*)
+		mask=/etc/systemd/system/etcd.service
+		$as_root mkdir -p "${mask%/*}"
+		$as_root ln -s /dev/null "$mask" 2>/dev/null || mask=
+		;;
+	esac
 	case " $* " in
 	*" postgresql "*)
 		$as_root mkdir -p $clusters
@@ -51,6 +59,7 @@ install_packages() {
 	$as_root env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null || failed=$?
 	$as_root rm -f $clusters/dlock.conf
+	[ -z "$mask" ] || $as_root rm -f "$mask"
 	return $failed
 }
 
