@@ -226,6 +226,50 @@ fence_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^DLOCK_FENCE=//p'; } #
 	DLOCK_SERVER=$(etcd_url one)
 }
 
+# ETCD_SOAK_GRANTS=3000 for a long one. flock(2) is the judge.
+@test "soak: eight contenders while one leader after the other is killed: no overlap, no stale token" {
+	own_cluster a b c
+	cat >judged <<-'END'
+		#!/bin/bash
+		exec 9>>judge
+		flock -n 9 || echo overlap >>overlaps
+		read -r last <last
+		((DLOCK_FENCE > last)) || echo "$DLOCK_FENCE after $last" >>stale
+		echo "$DLOCK_FENCE" >last
+		echo >>grants
+	END
+	cat >contend <<-'END'
+		#!/bin/bash
+		until [[ $(wc -l <grants) -ge $1 ]]; do
+			dlock -q -w 60 -t 3s x ./judged || echo $? >>codes
+		done
+	END
+	chmod +x judged contend
+	echo 0 >last
+	: >grants
+	local grants=${ETCD_SOAK_GRANTS:-150} name leader kills=0
+	for name in 1 2 3 4 5 6 7 8; do
+		start c$name ./contend "$grants"
+	done
+	while [[ $(wc -l <grants) -lt $grants ]]; do
+		leader=$(etcd_leader a b c) || continue
+		etcd_kill "$leader"
+		((++kills))
+		stays 2000 true
+		etcd_again "$leader"
+		# A new leader gives each lease its whole TTL again: what a kill has left must be able to end.
+		stays 6000 true
+	done
+	for name in 1 2 3 4 5 6 7 8; do
+		finish c$name
+	done
+	echo "# etcd: $(wc -l <grants) grants, $kills leaders killed, exit codes $(sort codes 2>/dev/null | uniq -c | tr '\n' ' ')" >&3
+	refute_file overlaps
+	refute_file stale
+	((kills > 0)) || fail 'no leader was killed'
+	DLOCK_SERVER=$(etcd_url one)
+}
+
 # --- Servers of other kinds ---
 
 @test "its space is used up: 71, and a holder is stopped in time" {
