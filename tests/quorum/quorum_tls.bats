@@ -104,6 +104,47 @@ slow_url() { # MS SERVER...
 	ends_by_itself 4 5 # a front that ends at once does not wait for them to leave their queues
 }
 
+@test "a waiter that leaves before the slower servers were asked leaves every queue" {
+	has_tls || return 0
+	begin_holder a x -t $((3 * TEST_PATIENCE))
+	wait_until all_have_it
+	start b dlock -S "$(slow_url 200 3 4 5)" x touch ran
+	wait_until queued 1 1
+	wait_until queued 2 1
+	kill -TERM "$b_pid"
+	finish b
+	assert_equal "$status" 143
+	wait_until queued 1 0
+	wait_until queued 2 0
+	let_go a
+	expect 0
+	refute_file ran
+}
+
+# Its keeper has read answers by sessions that the front cannot use any more, and a slow server gets
+# nothing before the handshake is over.
+@test "a waiter that leaves in the middle of an attempt leaves every queue" {
+	has_tls || return 0
+	begin_holder a x -t $((3 * TEST_PATIENCE))
+	wait_until all_have_it
+	local slow one try
+	slow=$(slow_url 40 5)
+	for try in 1 2 3 4; do
+		start b dlock -S "$slow" x touch ran
+		wait_until queued 1 1
+		wait_until -t 30 queued 5 1
+		kill -TERM "$b_pid"
+		finish b
+		assert_equal "$status" 143
+		for one in 1 2 3 4 5; do
+			wait_until -t 5 queued $one 0 # a lease is of 22 s, the queue stays for a minute
+		done
+	done
+	let_go a
+	expect 0
+	refute_file ran
+}
+
 lasts() { (($(on "$1" PTTL lock:x) > $2)); } # SERVER MS
 
 @test "by a token, by TLS: acquire, renew, release; also where hands are shaken more slowly" {

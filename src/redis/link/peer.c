@@ -27,6 +27,12 @@ void peer_forget(struct peer *peer)
 	peer->due_count = 0;
 }
 
+void peer_forget_stale(struct peer *peer)
+{
+	if (peer->link.connection && connection_is_stale(peer->link.connection))
+		peer_forget(peer);
+}
+
 void peer_drop(struct peer *peer)
 {
 	if (peer->link.connection && peer->due_count > 0)

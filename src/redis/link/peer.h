@@ -55,6 +55,9 @@ void peer_drop(struct peer *peer);
 /* Closes it and leaves what comes to another process that has it as well. */
 void peer_forget(struct peer *peer);
 
+/* The same, if another process has used the TLS session since the fork: nothing sent would arrive. */
+void peer_forget_stale(struct peer *peer);
+
 /* The greeting was refused, so nothing more is asked over this connection. */
 bool peer_is_refused(const struct peer *peer);
 

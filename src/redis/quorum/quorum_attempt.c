@@ -12,7 +12,15 @@ void quorum_send_out(struct quorum *quorum)
 			continue;
 		vote->kind = VOTE_ASKED;
 		vote->touched = true;
+		quorum->enrolled |= quorum->request.queues;
 	}
+}
+
+static void take_back(struct quorum *quorum)
+{
+	quorum_release(&quorum->lock, NULL,
+		(struct deadline){.until = clock_now() + QUORUM_SHARE, .cancel_fd = -1},
+		&quorum->scratch);
 }
 
 bool quorum_begin(struct quorum *quorum, struct failure *failure)
@@ -21,9 +29,7 @@ bool quorum_begin(struct quorum *quorum, struct failure *failure)
 	/* One that another process was killed in, perhaps: its connections are of no use. */
 	if (quorum->asked) {
 		quorum_leave(&quorum->lock);
-		quorum_release(&quorum->lock, NULL,
-			(struct deadline){.until = clock_now() + QUORUM_SHARE, .cancel_fd = -1},
-			&quorum->scratch);
+		take_back(quorum);
 	}
 	if (quorum->spent)
 		atomic_fetch_add(quorum->attempt, 1);
@@ -132,7 +138,9 @@ enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct 
 			end = peers_wait(quorum->peers, quorum->count, &deadline);
 	}
 	quorum_explain(quorum, failure);
-	if (quorum->asked)
+	if (quorum->asked && result == LOCK_CANCELLED)
+		take_back(quorum); /* the places in the queues, too */
+	else if (quorum->asked)
 		quorum_step_back(quorum);
 	quorum->tried_at = clock_now();
 	return result;

@@ -301,7 +301,6 @@ void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 		if (answer->result == LOCK_BUSY && quorum->request.queues)
 			read_late(quorum, share_limit(quorum, DETACHED_TRIES, deadline));
 		quorum_step_back(quorum);
-		quorum->enrolled = quorum->request.queues;
 		if (answer->result != LOCK_LOST)
 			return;
 		if (tries == TRIES_MOST || !pause_between(quorum, tries, deadline))
@@ -335,9 +334,9 @@ void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 	case LOCK_GRANTED: /* the child has done that, and has the connections */
 		quorum->fence = answer->fence;
 		quorum->granted_at = answer->granted_at;
+		quorum->enrolled = false;
 		return;
 	case LOCK_BUSY:
-		quorum->enrolled = quorum->request.queues;
 		quorum->look_at = answer->look_at;
 		quorum_record_settling(quorum, answer);
 		quorum->listen_until = 0;

@@ -98,6 +98,22 @@ static void read_the_rest(struct quorum *quorum, nanos began)
 			quorum_send(quorum, i, PEER_RELEASE, true);
 }
 
+static bool is_leave_kept_back(const struct vote *vote, const struct peer *peer)
+{
+	(void)vote;
+	return peer->due_count > 0 && peer_is_untouched(peer);
+}
+
+/* A waiter leaves. Without TLS the kernel delivers what it has sent, even after its end. With TLS
+ * nothing is sent before the handshake is over: a server that is slow in it would keep the place
+ * until its lease ends. */
+static void send_the_rest(struct quorum *quorum, struct deadline deadline)
+{
+	while (quorum_count_if(quorum, is_leave_kept_back) > 0 &&
+		peers_wait(quorum->peers, quorum->count, &deadline) == DEADLINE_READY)
+		quorum_collect(quorum);
+}
+
 /* Nothing of this attempt is left, but where a server is silent: there it is on its way. */
 static void forget(struct quorum *quorum)
 {
@@ -123,6 +139,7 @@ static void prepare(struct quorum *quorum, const struct release_terms *release_t
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct vote *vote = &quorum->votes[i];
 
+		peer_forget_stale(&quorum->peers[i]);
 		vote->word = WORD_NONE;
 		vote->release_sent = false;
 		vote->dialed_at = 0;
@@ -171,6 +188,8 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 		end = peers_wait(quorum->peers, quorum->count, &limit);
 	}
 	read_the_rest(quorum, began);
+	if (quorum->enrolled && quorum->fence == 0)
+		send_the_rest(quorum, deadline);
 	if (answer->result == LOCK_RELEASED)
 		quorum_report_flaw(quorum, answer);
 	answer->around = quorum->scratch.around;
