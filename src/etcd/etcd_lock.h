@@ -109,3 +109,4 @@ bool etcd_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
 extern const struct lock_list_ops etcd_list_ops;
+extern const struct lock_service etcd_service;

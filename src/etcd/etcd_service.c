@@ -1,10 +1,10 @@
-#include "etcd/etcd_service.h"
+/* The row of the service etcd, from 3.4 on. It is in the program dlock-etcd alone. */
+#include "etcd/etcd_lock.h"
 
 #include <bsd/string.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "etcd/etcd_lock.h"
 #include "lock/token.h"
 #include "net/server.h"
 

@@ -49,11 +49,19 @@ static void lose_place(struct etcd_lock *e, struct lock_answer *answer)
 	answer->result = LOCK_LOST;
 }
 
-/* A lease that is to be relied on: the spare one, or another. */
+/* A lease that is to be relied on is at hand, e->spare: one that has not waited has its first from
+ * just now. */
 static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
 	nanos age = etcd_seconds_first(e) * NANOS_PER_SEC / FRESH_PART;
 
+	answer->result = grant_first(e, deadline, &answer->failure);
+	if (answer->result != LOCK_GRANTED)
+		return false;
+	if (e->kept_at == 0 && e->spare == 0) {
+		e->spare = e->own.lease;
+		e->spare_at = e->proved_at;
+	}
 	if (e->spare != 0 && clock_now() - e->spare_at < age)
 		return true;
 	e->spare_at = clock_now();
@@ -63,6 +71,14 @@ static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct 
 	return answer->result == LOCK_GRANTED;
 }
 
+/* The own key is on it from now on. */
+static void use_lease(struct etcd_lock *e)
+{
+	e->own.lease = e->spare;
+	e->proved_at = e->spare_at;
+	e->spare = 0;
+}
+
 /* Nothing is in the way, and nothing can come there: those ahead of us do not become more. */
 static void claim(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
@@ -70,11 +86,6 @@ static void claim(struct etcd_lock *e, struct deadline deadline, struct lock_ans
 	bool done = false;
 
 	e->own.since_us = clock_wall_us();
-	/* One that has not waited has its lease from just now. */
-	if (e->kept_at == 0 && e->spare == 0) {
-		e->spare = e->own.lease;
-		e->spare_at = e->proved_at;
-	}
 	if (!prepare_lease(e, deadline, answer))
 		return;
 	answer->result = etcd_transact(e,
@@ -86,9 +97,7 @@ static void claim(struct etcd_lock *e, struct deadline deadline, struct lock_ans
 	if (answer->result == LOCK_GONE || (answer->result == LOCK_GRANTED && !done)) {
 		lose_place(e, answer);
 	} else if (answer->result == LOCK_GRANTED) {
-		e->own.lease = e->spare;
-		e->proved_at = e->spare_at;
-		e->spare = 0;
+		use_lease(e);
 		accept_grant(e, e->revision, answer);
 	}
 }
@@ -154,20 +163,20 @@ static void join(struct etcd_lock *e, const struct contender *outer, struct dead
 	struct queue queue;
 	bool done = false;
 
-	answer->result = grant_first(e, deadline, &answer->failure);
-	if (answer->result != LOCK_GRANTED)
+	if (!prepare_lease(e, deadline, answer))
 		return;
 	e->own.fence = outer->fence;
 	e->own.around = outer->create;
 	answer->result = etcd_transact(e,
 		json_pack("[o]", etcd_when(outer->key, "MOD", outer->mod)),
-		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_INSIDE), e->own.lease),
+		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_INSIDE), e->spare),
 			etcd_put(outer->key, contender_rewrite(outer), 0)),
 		json_pack("[o]", etcd_range(e)), deadline, &done, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED && done) {
 		e->own.mod = e->revision;
 		if (e->own.create == 0)
 			e->own.create = e->revision;
+		use_lease(e);
 		answer->result = LOCK_WITHIN;
 		answer->asked_at = e->proved_at;
 	} else {

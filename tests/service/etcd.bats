@@ -93,6 +93,15 @@ fence_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^DLOCK_FENCE=//p'; } #
 	expect_failure 80 'the lock was lost'
 }
 
+@test "a TTL that is no whole number of seconds is rounded up, and told with -v" {
+	try dlock -v -t 2500ms x true
+	assert_equal "$status" 0
+	assert_match "$err" 'granted with a TTL of 3s'
+	try dlock acquire -t 2500ms x
+	assert_equal "$(dlock status --json x | jq '.[0].ttl_ms > 2000 or .[0].holders[0].ttl_ms > 1500')" true
+	dlock release x "${out% *}"
+}
+
 # --- Others ---
 
 @test "etcdctl lock between two dlocks: in the order of arrival, and fencing tokens rise over its revision" {
