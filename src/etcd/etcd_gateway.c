@@ -124,8 +124,13 @@ static bool make_handles(struct gateway *gateway)
 	return true;
 }
 
+/* If the answer is there already, the connection is good for another request. */
 void gateway_stop(struct gateway *gateway)
 {
+	int running = 0;
+
+	if (gateway->running)
+		curl_multi_perform(gateway->multi, &running);
 	if (gateway->running)
 		curl_multi_remove_handle(gateway->multi, gateway->easy);
 	gateway->running = false;
@@ -161,7 +166,8 @@ static void read_end(struct gateway *gateway)
 
 	gateway->code = message ? message->data.result : CURLE_FAILED_INIT;
 	gateway->ended = true;
-	gateway_stop(gateway);
+	curl_multi_remove_handle(gateway->multi, gateway->easy);
+	gateway->running = false;
 }
 
 static char *find_line(const struct gateway *gateway)

@@ -540,7 +540,6 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	int64_t keep_ms = release_terms ? release_terms->keep_ms : 0;
 
-	etcd_guard_stop(e);
 	if (is_by_token(e))
 		answer->result = release_detached(e, deadline, answer);
 	else if (e->own.mod != 0 && e->own.state == CONTENDER_INSIDE)
@@ -549,6 +548,7 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 		answer->result = release_holder(e, keep_ms, deadline, answer);
 	else
 		answer->result = withdraw(e, deadline, answer);
+	etcd_guard_stop(e);
 	if (answer->result == LOCK_GONE)
 		answer->result = LOCK_LOST;
 	if (answer->result == LOCK_RELEASED || answer->result == LOCK_LOST)

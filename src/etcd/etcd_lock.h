@@ -15,6 +15,8 @@
 #include "etcd/etcd_queue.h"
 #include "lock/service.h"
 
+#define ETCD_PLACE_TTL 3 /* s: of a place in the queue */
+
 /* A watch on the own key, while the lock is held: a thread. */
 struct etcd_guard {
 	struct gateway gateway; /* the thread's */

@@ -15,14 +15,14 @@ static void decide(struct etcd_lock *e, struct queue *queue, struct deadline dea
 /* --- A grant --------------------------------------------------------------------------------- */
 
 static enum lock_result grant_first(
-	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
+	struct etcd_lock *e, int64_t seconds, struct deadline deadline, struct failure *failure)
 {
 	if (e->proved_at != 0 && e->asked)
 		return LOCK_GRANTED;
 	if (e->proved_at == 0)
 		e->proved_at = clock_now();
 	e->own.since_us = clock_wall_us();
-	if (etcd_grant(e, &e->own.lease, etcd_seconds_first(e), deadline, failure) != LOCK_GRANTED)
+	if (etcd_grant(e, &e->own.lease, seconds, deadline, failure) != LOCK_GRANTED)
 		return failure->code == EXIT_DONE ? LOCK_TIMEOUT : LOCK_FAILED;
 	e->asked = true;
 	return LOCK_GRANTED;
@@ -55,7 +55,7 @@ static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct 
 {
 	nanos age = etcd_seconds_first(e) * NANOS_PER_SEC / FRESH_PART;
 
-	answer->result = grant_first(e, deadline, &answer->failure);
+	answer->result = grant_first(e, etcd_seconds_first(e), deadline, &answer->failure);
 	if (answer->result != LOCK_GRANTED)
 		return false;
 	if (e->kept_at == 0 && e->spare == 0) {
@@ -255,13 +255,13 @@ static void answer_busy(struct etcd_lock *e, const struct queue *queue, struct d
 
 /* --- One attempt ----------------------------------------------------------------------------- */
 
-/* Takes a place in the queue; with an empty queue that is the lock. */
+/* The queue was empty: the lock, if it still is. Else a place. */
 static void enter(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
 	struct queue queue;
 	bool done = false;
 
-	answer->result = grant_first(e, deadline, &answer->failure);
+	answer->result = grant_first(e, etcd_seconds_first(e), deadline, &answer->failure);
 	if (answer->result != LOCK_GRANTED)
 		return;
 	answer->result = etcd_transact(e, json_pack("[o]", etcd_when_empty(e)),
@@ -273,6 +273,27 @@ static void enter(struct etcd_lock *e, struct deadline deadline, struct lock_ans
 		lose_place(e, answer);
 	else if (answer->result == LOCK_GRANTED && done)
 		accept_grant(e, e->revision, answer);
+	else if (answer->result == LOCK_GRANTED)
+		decide(e, &queue, deadline, answer);
+	queue_free(&queue);
+}
+
+/* Takes a place in the queue, on a short lease. */
+static void line_up(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
+{
+	struct queue queue;
+	bool done;
+
+	answer->result = grant_first(e, ETCD_PLACE_TTL, deadline, &answer->failure);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	e->kept_at = e->proved_at;
+	answer->result = etcd_transact(e, NULL,
+		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), e->own.lease),
+			etcd_range(e)),
+		NULL, deadline, &done, &queue, &answer->failure);
+	if (answer->result == LOCK_GONE)
+		lose_place(e, answer);
 	else if (answer->result == LOCK_GRANTED)
 		decide(e, &queue, deadline, answer);
 	queue_free(&queue);
@@ -298,6 +319,8 @@ static void decide(struct etcd_lock *e, struct queue *queue, struct deadline dea
 		claim(e, deadline, answer);
 	} else if (!obstacle) {
 		enter(e, deadline, answer);
+	} else if (!own && request->queues) {
+		line_up(e, deadline, answer);
 	} else {
 		/* Of permits any of those ahead may be the one that comes free. */
 		bool any = request->watched ||
@@ -319,7 +342,7 @@ static void look(struct etcd_lock *e, struct deadline deadline, struct lock_answ
 	queue_free(&queue);
 }
 
-/* With -n nothing is written if it is busy: first a look. */
+/* First a look: that costs little, and what is written depends on it. */
 void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
@@ -330,10 +353,8 @@ void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *
 	answer->rank = -1;
 	if (e->own.create != 0 && clear)
 		claim(e, deadline, answer);
-	else if (e->own.create != 0 || !e->request.queues)
-		look(e, deadline, answer);
 	else
-		enter(e, deadline, answer);
+		look(e, deadline, answer);
 	if (!e->request.queues && answer->result == LOCK_BUSY)
 		answer->rank = -1;
 }

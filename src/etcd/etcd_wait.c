@@ -13,7 +13,6 @@
 #define OPEN_LIMIT  (3 * NANOS_PER_SEC)  /* for a stream to be there */
 #define AGAIN       (300 * NANOS_PER_MS) /* after one that broke */
 #define GUARD_DELAY (50 * NANOS_PER_MS)  /* many a COMMAND is over by then */
-#define PLACE_TTL   3                    /* s: of a place in the queue */
 #define KEEP_EVERY  (1400 * NANOS_PER_MS)
 #define KEEP_LIMIT  NANOS_PER_SEC
 #define SPARE_PART  5 /* of its TTL: so old a spare lease is replaced */
@@ -127,7 +126,7 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 	struct queue queue = {0};
 	int64_t lease = 0;
 	bool done = false;
-	enum lock_result result = etcd_grant(e, &lease, PLACE_TTL, deadline, &failure);
+	enum lock_result result = etcd_grant(e, &lease, ETCD_PLACE_TTL, deadline, &failure);
 
 	if (result == LOCK_GRANTED)
 		result = etcd_transact(e,
@@ -142,6 +141,22 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 	e->own.lease = lease;
 	e->kept_at = now;
 	return LOCK_BUSY;
+}
+
+/* The next in line gets a lease to claim with. */
+static void refresh_spare(struct etcd_lock *e, struct deadline deadline)
+{
+	nanos age = etcd_seconds_first(e) * NANOS_PER_SEC / SPARE_PART;
+	struct failure unheard;
+	int64_t old = e->spare;
+
+	if (!e->alone || (old != 0 && clock_now() - e->spare_at < age))
+		return;
+	e->spare_at = clock_now();
+	e->spare = 0;
+	etcd_grant(e, &e->spare, etcd_seconds_first(e), deadline, &unheard);
+	if (old != 0)
+		etcd_revoke(e, old, deadline, &unheard);
 }
 
 /* What the last request to keep the place was answered, and the next one. The answer is awaited no
@@ -164,15 +179,7 @@ static enum lock_result keep_place(
 		return LOCK_GRANTED;
 	if (result != LOCK_GRANTED)
 		return result;
-	if (e->alone &&
-		clock_now() - e->spare_at > etcd_seconds_first(e) * NANOS_PER_SEC / SPARE_PART) {
-		int64_t old = e->spare;
-
-		e->spare_at = clock_now();
-		e->spare = 0;
-		etcd_grant(e, &e->spare, etcd_seconds_first(e), deadline, &failure);
-		etcd_revoke(e, old, deadline, &failure);
-	}
+	refresh_spare(e, deadline);
 	e->kept_at = clock_now();
 	snprintf(text, 64, "{\"ID\":%" PRId64 "}", e->own.lease);
 	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
@@ -184,6 +191,8 @@ static enum lock_result wait_by(
 	enum lock_result result = e->kept_at == 0 ? shorten(e, deadline) : LOCK_BUSY;
 	char text[64] = "";
 
+	if (result == LOCK_BUSY)
+		refresh_spare(e, deadline_within(deadline, KEEP_LIMIT));
 	while (result == LOCK_BUSY) {
 		struct deadline limit = deadline;
 
