@@ -18,10 +18,10 @@ etcd_url() {
 
 # etcd_ctl NAME ARG...: etcdctl with that member.
 etcd_ctl() {
-	local scheme
+	local scheme authority=()
 	scheme=$(etcd_scheme "$1")
-	ETCDCTL_API=3 etcdctl --endpoints "$scheme://127.0.0.1:$(etcd_port "$1")" \
-		$([[ $scheme == http ]] || echo "--cacert $CA/ca.pem") "${@:2}"
+	[[ $scheme == http ]] || authority=(--cacert "$CA/ca.pem")
+	ETCDCTL_API=3 etcdctl --endpoints "$scheme://127.0.0.1:$(etcd_port "$1")" "${authority[@]}" "${@:2}"
 }
 
 etcd_scheme() { if [[ -e $(etcd_dir "$1")/tls ]]; then echo https; else echo http; fi; }
@@ -38,15 +38,16 @@ etcd_free_port() {
 
 # etcd_start NAME [OPTION]...: in its folder; returns at once.
 etcd_start() {
-	local dir scheme
+	local dir scheme options
 	dir=$(etcd_dir "$1")
+	read -ra options <<<"$(cat "$dir/options" 2>/dev/null)"
 	scheme=$(etcd_scheme "$1")
 	env -u TEST_MARK etcd --name "$1" --data-dir "$dir/data" --logger zap --log-level error \
 		--listen-client-urls "$scheme://127.0.0.1:$(<"$dir/port")" \
 		--advertise-client-urls "$scheme://127.0.0.1:$(<"$dir/port")" \
 		--listen-peer-urls "http://127.0.0.1:$(<"$dir/peer")" \
 		--initial-advertise-peer-urls "http://127.0.0.1:$(<"$dir/peer")" \
-		--initial-cluster "$(<"$dir/cluster")" $(cat "$dir/options" 2>/dev/null) "${@:2}" >>"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
+		--initial-cluster "$(<"$dir/cluster")" "${options[@]}" "${@:2}" >>"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
 	echo $! >"$dir/pid"
 	disown $!
 }
@@ -60,10 +61,10 @@ etcd_begin() {
 		dir=$(etcd_dir "$name")
 		rm -rf "$dir"
 		mkdir -p "$dir"
-		echo "${etcd_options:-}" >"$dir/options"
+		echo -n "${etcd_options:-}" >"$dir/options"
 		if [[ -n ${etcd_tls:-} ]]; then
 			: >"$dir/tls"
-			echo "--cert-file $CA/good.pem --key-file $CA/good.key $etcd_tls" >>"$dir/options"
+			echo " --cert-file $CA/good.pem --key-file $CA/good.key $etcd_tls" >>"$dir/options"
 		fi
 		etcd_free_port >"$dir/port"
 		etcd_free_port >"$dir/peer"
