@@ -123,7 +123,7 @@ const struct option_row option_rows[] = {
 		.commands = RUN, .completion = COMPLETE_COMMAND,
 		.set = option_set_text, FIELD(shell_string)},
 	{.letters = "o", .names = {"close"},
-		.help = "give the lock back when COMMAND ends, though children of it live on",
+		.help = "release the lock when COMMAND ends, though children of it live on",
 		.commands = RUN, .configurable = true, .set = option_set_flag, FIELD(close)},
 	{.names = {"max-run"}, .argument = "DURATION",
 		.help = "stop COMMAND after that long, and exit with 124", .otherwise = "no limit",
@@ -153,7 +153,7 @@ const struct option_row option_rows[] = {
 
 	/* The lock of another holder. */
 	{.names = {"force"},
-		.help = "break the lock, whoever holds it",
+		.help = "release the lock by force, from any holder",
 		.commands = GIVES, .set = option_set_flag, FIELD(force)},
 
 	/* The resource's side. */
@@ -208,7 +208,7 @@ const struct option_row option_rows[] = {
 
 	/* flock(1) has these. */
 	{.letters = "u", .names = {"unlock"},
-		.instead = "a lock is given back when COMMAND ends, or by dlock release"},
+		.instead = "a lock is released when COMMAND ends, or by dlock release"},
 	{.letters = "F", .names = {"no-fork"},
 		.instead = "dlock has to stay beside COMMAND, or nothing would renew the lock"},
 	{.names = {"fd"},

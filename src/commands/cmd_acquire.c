@@ -44,7 +44,7 @@ static enum lock_result write_out(
 	}
 	if (length == 0 && is_kept(STDOUT_FILENO))
 		return LOCK_GRANTED;
-	failure_set(failure, EXIT_SYSTEM, "cannot print the token: %s; the lock is given back",
+	failure_set(failure, EXIT_SYSTEM, "cannot print the token: %s; the lock is released",
 		strerror(errno));
 	return LOCK_FAILED;
 }

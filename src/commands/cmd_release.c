@@ -17,7 +17,7 @@
 #define DEPTH_MOST 64
 
 /* Asks the keepers of this process and of its ancestors in turn, the nearest first, and returns the
- * exit code when the lock has been given back; says in one line if none of them has the lock. */
+ * exit code when the lock has been released; says in one line if none of them has the lock. */
 static int release_hold(const struct options *options)
 {
 	uint64_t space = process_namespace();
@@ -51,19 +51,19 @@ static void release(struct lock *lock, const struct options *options, struct dea
 	handoff_see_to(lock);
 }
 
-static void say_broken(const struct lock_answer *held, void *context)
+static void say_forced(const struct lock_answer *held, void *context)
 {
 	char text[HOLDER_TEXT];
 
 	(void)context;
-	message_say(MESSAGE_WARNING, "broken: %s", holder_describe(held, 0, text));
+	message_say(MESSAGE_WARNING, "released by force: %s", holder_describe(held, 0, text));
 }
 
 static void force(struct lock *lock, const struct options *options, struct deadline deadline,
 	struct lock_answer *answer)
 {
 	(void)options;
-	lock_force(lock, say_broken, NULL, deadline, answer);
+	lock_force(lock, say_forced, NULL, deadline, answer);
 	handoff_see_to(lock);
 }
 

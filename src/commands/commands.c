@@ -18,7 +18,7 @@ const struct command commands[] = {
 		.word = "status",
 		.bit = COMMAND_STATUS,
 		.usage = "[NAME|GLOB]...",
-		.summary = "show who holds, who waits, for how long",
+		.summary = "show holders and waiters, and for how long",
 		.take = operands_take_status,
 		.run = cmd_status,
 	},

@@ -135,7 +135,7 @@ static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure
 			"there is no process %d, which was to hold the lock", (int)pid);
 	caller->start = process.start;
 	/* The first process of a container ignores what comes from inside it, SIGKILL too; and when
-	 * it ends there is nobody left to give the lock back. */
+	 * it ends there is nobody left to release the lock. */
 	if (pid == 1 || pidfd_send_signal(caller->fd, 0, NULL, 0) < 0)
 		return failure_set(failure, EXIT_USAGE,
 			"process %d could not be stopped when the lock is lost", (int)pid);

@@ -120,7 +120,7 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 	} else {
 		bool lost = atomic_load(&lease->lost) || lease->stop != STOP_NONE;
 
-		message_say(MESSAGE_ERROR, "the lock was %s at once", lost ? "lost" : "given back");
+		message_say(MESSAGE_ERROR, "the lock was %s at once", lost ? "lost" : "released");
 		outcome->kind = lost ? OUTCOME_LOST : OUTCOME_KILLED;
 	}
 }

@@ -37,7 +37,7 @@ bool release_socket_open(struct release_socket *keeper, const struct release_add
 /* Accepts the requests that have come. Whether there are any. */
 bool release_socket_accept(struct release_socket *keeper);
 
-/* The same for the last time, before the lock is given back. After that the caller may take the
+/* The same for the last time, before the lock is released. After that the caller may take the
  * lock again, with another keeper and another socket. */
 void release_socket_close(struct release_socket *keeper);
 

@@ -10,7 +10,7 @@
 
 /* For the process that handed the lock on. Looks again after a round trip, then after 2, 4 … 100
  * ms, until the receivers have claimed it. What none of them took goes to the next. Returns at once
- * if nothing was handed on, and `limit` (a span) after the last change at the latest. The
+ * if nothing was handed off, and `limit` (a span) after the last change at the latest. The
  * receivers' own timers go on from there. */
 void handoff_verify(struct lock *lock, nanos limit);
 

@@ -60,10 +60,10 @@ enum lock_result {
 	LOCK_SET_AGAIN, /* renew: the server had lost it, no other took it, it is ours again */
 	LOCK_BUSY,      /* acquire: another holds it, or is ahead */
 	LOCK_WITHIN,    /* acquire: one of request.outer holds it, and inside that one it is ours as
-			 * well, to be renewed and given back like any other */
+			 * well, to be renewed and released like any other */
 	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
 			 */
-	LOCK_RELEASED,  /* release: given back */
+	LOCK_RELEASED,  /* release: done */
 	LOCK_GONE,      /* release: it was not there, and no owner the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
 	LOCK_LOST,      /* renew, release: proven that another owner has or had it, or it was ended;
@@ -90,7 +90,8 @@ struct lock_answer {
 	uint64_t fence;   /* LOCK_BUSY: the last that the server gave; 0: none */
 	nanos granted_at; /* when its answer came */
 	int64_t ttl_ms;   /* the TTL that was really granted; 0: the one that was asked for;
-			   * LOCK_NO_TTL: none is needed while a process holds it */
+			   * LOCK_NO_TTL: none is needed while a process holds it (of a foreign
+			   * holder: LOCK_BUSY too) */
 	bool unsettled;   /* the server did not say for how long it has been up */
 
 	/* LOCK_WITHIN: as above, but the fence is that of the lock around ours, which holder_token
@@ -126,7 +127,7 @@ struct lock_answer {
 	_Alignas(8) unsigned char own[LOCK_OWN_SIZE];
 };
 
-/* With what a lock is given back. */
+/* With what a lock is released. */
 struct release_terms {
 	int64_t keep_ms;   /* > 0: instead let it expire then (--at-least) */
 	bool success;      /* COMMAND ended well: to be put on record, unless the lock was lost */
@@ -146,8 +147,11 @@ void lock_close(struct lock *lock);
 
 /* Connects if that is needed and sends the request to acquire, without waiting for its answer:
  * LOCK_GRANTED here means "on its way". Else LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED; of several
- * locks LOCK_LOST as well: one that was held was lost, all were given back, ask again. */
+ * locks LOCK_LOST as well: one that was held was lost, all were released, ask again. */
 enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
+
+/* Whether lock_ask comes back with the answer. Else a server has it under way. Pure. */
+bool lock_answers_at_once(const struct lock *lock);
 
 /* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker
  * may call lock_answer itself: a child would have nothing to do. Never waits; may say false though
@@ -198,10 +202,10 @@ bool lock_release_send(
 void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
-/* Breaks the lock of any holder, a foreign client too. It is free then, or its next waiter's, and
+/* Releases the lock of any holder, a foreign client too. It is free then, or its next waiter's, and
  * no former holder can set it again. LOCK_RELEASED: tell has been called for each holder that it
  * had, with an answer that holder_describe() can put into words. LOCK_GONE: it was free. Else as
- * above; sent only once, so without an answer it is unknown whether it was broken. */
+ * above; sent only once, so without an answer it is unknown whether it was released. */
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
 
@@ -209,8 +213,8 @@ void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
  * NULL: there is none. The lock's, to the next call. */
 const char *lock_handed(const struct lock *lock);
 
-/* Asks whether those to which the lock was handed have taken it; it is handed on if they have not.
- * LOCK_RELEASED, or as above; lock_handed says what is left to settle. */
+/* Asks whether those to which the lock was handed off have taken it; it goes to the next if they
+ * have not. LOCK_RELEASED, or as above; lock_handed says what is left to settle. */
 enum lock_result lock_verify(struct lock *lock, struct deadline deadline);
 
 /* Another process uses the connections from now on: forgets them without a word to the server. The

@@ -38,11 +38,11 @@ struct lock_set {
 	size_t count;
 	size_t next;  /* the first that is not held: asked, or waited for */
 	size_t named; /* request.name's */
-	bool lost;  /* one was, or an attempt was ended: all are to be given back, and taken anew */
-	bool fresh; /* no other process has the tokens yet */
-	bool put_by;                 /* members[next].answer is the answer to lock_ask */
-	int watch;                   /* owned; -1: none, see set_watch_fd */
-	char *fences;                /* owned */
+	bool lost;    /* one was, or an attempt was ended: all are to be released, and taken anew */
+	bool fresh;   /* no other process has the tokens yet */
+	bool put_by;  /* members[next].answer is the answer to lock_ask */
+	int watch;    /* owned; -1: none, see set_watch_fd */
+	char *fences; /* owned */
 	const struct server *server; /* borrowed */
 	struct lock_request request; /* for them all; its strings are borrowed */
 	const char *outer_held;      /* borrowed: the caller's request.held */
@@ -401,7 +401,7 @@ static void set_adopt_answer(struct lock *lock, const struct lock_answer *answer
 		return;
 	}
 	if (answer->result == LOCK_TIMEOUT) {
-		/* Granted too late, perhaps, and given back with all the others. */
+		/* Granted too late, perhaps, and released with all the others. */
 		for (size_t i = 0; i < set->count; i++)
 			lock_adopt_answer(set->members[i].lock, answer);
 		set->next = 0;

@@ -8,11 +8,21 @@
 #include "base/clock.h"
 #include "base/failure.h"
 
+#define TRIAL_NAME 64
+
+struct lock_finding;
 struct lock_request;
 struct server;
 
 /* Tries a lock of that name with the request's prefix, TTL and owner; each step may take `patience`
- * (a span). Whatever was reached, both are given back. False with failure, and *step: what could
+ * (a span). Whatever was reached, both are released. False with failure, and *step: what could
  * not be done ("taken", "queued for", ...); static. */
 bool trial_run(const struct server *server, const struct lock_request *request, const char *name,
 	nanos patience, const char **step, struct failure *failure);
+
+/* The same as a finding, "lock", for tell: with that name, of trial_name. */
+void trial_report(const struct server *server, const struct lock_request *request, const char *name,
+	void (*tell)(const struct lock_finding *finding, void *context), void *context);
+
+/* A name that no other lock has. */
+const char *trial_name(char name[static TRIAL_NAME]);

@@ -331,7 +331,7 @@ static bool found_outer(struct front *f)
  * they are short. */
 static bool is_busy_at_once(const struct front *f)
 {
-	if (!f->answered && f->task->caller_state->slice != 0)
+	if (!f->answered && f->task->caller_state->slice != 0 && !lock_answers_at_once(f->lock))
 		sched_yield();
 	return lock_is_busy(f->lock);
 }
@@ -428,7 +428,7 @@ static bool wait_for_turn(struct front *f)
 
 /* --- Without a COMMAND ------------------------------------------------------------------------ */
 
-/* The lock is ours: either the caller learns of it, or it is given back. */
+/* The lock is ours: either the caller learns of it, or it is released. */
 static bool deliver(struct front *f)
 {
 	const struct front_task *task = f->task;
@@ -454,7 +454,7 @@ static bool deliver(struct front *f)
 		return false;
 	}
 	if (withdraw(f, LEASE_RELEASE_LIMIT) != LOCK_RELEASED)
-		message_say(MESSAGE_WARNING, "the lock could not be given back; it frees itself");
+		message_say(MESSAGE_WARNING, "the lock could not be released; it frees itself");
 	return may_go_on(f, result, &answer->failure);
 }
 

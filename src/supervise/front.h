@@ -42,5 +42,5 @@ struct front_task {
 void front_run(const struct front_task *task, struct outcome *outcome);
 
 /* Takes a detached lock: from the first request to the moment at which the caller has learned of
- * it, or it was given back. Nothing is left running. */
+ * it, or it was released. Nothing is left running. */
 void front_acquire(const struct front_task *task, struct outcome *outcome);

@@ -1,5 +1,5 @@
 /*
- * The guardian: a process that gives back what the front holds while it still asks for more.
+ * The guardian: a process that releases what the front holds while it still asks for more.
  *
  * Why it exists: of several locks (--also) the front takes one after the other, and only the
  * request for the last one is a keeper's. If the front is killed while it waits for b, no other
@@ -39,7 +39,7 @@ bool guardian_start(struct guardian *guardian, struct lock *lock);
 bool guardian_is_dead(const struct guardian *guardian);
 
 /* For the front: ends it at once, whatever it does, and reaps it; it gives nothing back any more.
- * So not before the front has given back what it can itself, or a keeper has all. */
+ * So not before the front has released what it can itself, or a keeper has all. */
 void guardian_end(struct guardian *guardian);
 
 /* For a keeper that has the lock, and guards all from now on: the guardian ends, and the front is

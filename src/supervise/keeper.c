@@ -101,7 +101,7 @@ static struct deadline answer_limit(const struct keeper_loop *s)
 		.until = task->answer_until, .cancel_fd = -1, .least = task->answer_least};
 }
 
-/* What the request handed on is for this process to see to: the front has not read of it. */
+/* What the request handed off is for this process to see to: the front has not read of it. */
 static _Noreturn void end_denied(struct keeper_loop *s)
 {
 	if (lock_handed(s->lock))

@@ -41,7 +41,7 @@ bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, 
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
 
-/* From the ward's start until the lock is to be given back: the tree is gone, or cannot be stopped,
+/* From the ward's start until the lock is to be released: the tree is gone, or cannot be stopped,
  * or COMMAND is gone (-o), or the release was asked for. renewal_due is set. */
 void keeper_loop_run(struct keeper_loop *loop);
 

@@ -21,7 +21,7 @@ struct keeper_task {
 	nanos answer_least; /* and from when a keeper that comes late to it notices (deadline.h) */
 	int stop_signal;
 	bool nested;         /* there is a dlock among our ancestors */
-	bool close_early;    /* -o: give back when COMMAND ends, descendants or not */
+	bool close_early;    /* -o: release when COMMAND ends, descendants or not */
 	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
 	int wakeup_fd;       /* an eventfd that wakes the front */
 	int leash;           /* of the front's guardian; -1: it has none */

@@ -25,7 +25,7 @@
 #define LEASE_RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define LEASE_RELEASE_LEAST (250 * NANOS_PER_MS)
 
-#define LEASE_TOO_LATE "the lock was granted too late for its TTL, and was given back"
+#define LEASE_TOO_LATE "the lock was granted too late for its TTL, and was released"
 
 struct lease_terms {
 	nanos ttl;      /* NANOS_NEVER: the lock does not expire while a process holds it */
@@ -55,9 +55,9 @@ enum lease_phase {
 	LEASE_KILLING,   /* the keeper has sent SIGKILL */
 	LEASE_LINGERING, /* COMMAND ended, its descendants keep the lock; or the caller of hold has
 			    it; the front may leave */
-	LEASE_RELEASING, /* the tree is gone, or -o: the lock is being given back */
+	LEASE_RELEASING, /* the tree is gone, or -o: the lock is being released */
 	LEASE_RELEASE_SENT, /* the keeper has sent the release: the front reads the answer */
-	LEASE_ENDED,        /* the tree is gone and the lock given back, as far as that went */
+	LEASE_ENDED,        /* the tree is gone and the lock released, as far as that went */
 };
 
 /* Why the tree was stopped, if it was. */

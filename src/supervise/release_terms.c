@@ -24,11 +24,11 @@ struct deadline release_terms_limit(nanos until)
 static void record_loss(struct lease *lease)
 {
 	if (!atomic_exchange(&lease->lost, true))
-		message_say(MESSAGE_ERROR, "the lock was lost before it was given back: "
+		message_say(MESSAGE_ERROR, "the lock was lost before it was released: "
 					   "somebody else took it, or it was ended");
 }
 
-/* The lock was given back, but a dlock that took it again inside goes on. */
+/* The lock was released, but a dlock that took it again inside goes on. */
 static void say_inside(const struct lock_answer *answer)
 {
 	char pids[LOCK_INSIDE_MOST * 12 + 1] = "";
@@ -52,7 +52,7 @@ static void report_failure(const struct lease *lease, const struct lock_answer *
 	if (longest == NANOS_NEVER)
 		longest = 0; /* it ends with this process */
 	message_say(MESSAGE_WARNING,
-		"could not give the lock back (%s); it frees itself within %" PRId64 " s",
+		"could not release the lock (%s); it frees itself within %" PRId64 " s",
 		answer->result == LOCK_FAILED ? answer->failure.text : "no answer",
 		(longest + NANOS_PER_SEC - 1) / NANOS_PER_SEC);
 }
@@ -67,7 +67,7 @@ void release_terms_report(struct lease *lease, const struct lock_answer *answer)
 		break;
 	case LOCK_GONE:
 		message_say(MESSAGE_INFO,
-			"the lock was no longer there when it was given back; nobody else had it");
+			"the lock was no longer there when it was released; nobody else had it");
 		say_inside(answer); /* some servers of a quorum have never had it */
 		break;
 	case LOCK_LOST:

@@ -20,7 +20,7 @@ struct renewal {
 	struct lock *lock; /* the thread's, from start to finish */
 	struct lease *lease;
 	int wakeup_fd; /* the keeper's */
-	int finish_fd; /* owned; readable: give the lock back and end */
+	int finish_fd; /* owned; readable: release the lock and end */
 	int done_fd;   /* owned; readable: answer is there */
 	int timer;     /* owned */
 	bool threaded; /* the thread runs; else the three above are -1 */

@@ -94,7 +94,7 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 		survivors_say(lease, &watch->tree, MESSAGE_ERROR, "could not stop");
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(watch));
 	if (!watch->tree.empty)
-		message_say(MESSAGE_WARNING, "the lock is not given back; it frees itself");
+		message_say(MESSAGE_WARNING, "the lock is not released; it frees itself");
 	handoff_see_to(order->lock);
 	return end_of_takeover(watch, &answer);
 }

@@ -52,7 +52,7 @@ struct ward_ops {
 	void (*prepare)(const struct keeper_loop *loop);
 
 	/* The lock is granted: starts the ward, or attaches to it. False: there is nothing to watch
-	 * over, and the lock is given back; the lease says why. */
+	 * over, and the lock is released; the lease says why. */
 	bool (*start)(struct keeper_loop *loop);
 
 	/* Fills in what the loop is to watch besides; as they come the fds are -1. */
@@ -71,7 +71,7 @@ struct ward_ops {
 	void (*before_stop)(struct keeper_loop *loop);
 	void (*after_stop)(struct keeper_loop *loop);
 
-	/* Before the lock is given back, and after it, with the answer, when all else was said. */
+	/* Before the lock is released, and after it, with the answer, when all else was said. */
 	void (*releasing)(struct keeper_loop *loop);
 	void (*released)(struct keeper_loop *loop, const struct lock_answer *answer);
 };

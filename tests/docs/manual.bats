@@ -251,12 +251,12 @@ options_of() {
 	assert_equal "$status $out" '1 '
 }
 
-@test "example: a lock is broken" {
+@test "example: a lock is released by force" {
 	dlock acquire staging >staging.lock
 	run_example 14
 	assert_equal "$status" 0
 	assert_match "$out" 'staging .*\(detached\)'
-	assert_match "$err" '^dlock: staging: broken: held by '
+	assert_match "$err" '^dlock: staging: released by force: held by '
 	assert is_free staging
 }
 

@@ -57,7 +57,7 @@ end_watch() {
 @test "too few in time: COMMAND does not run, and the lock is free at once" {
 	freeze
 	try dlock --wait-replicas 2:300ms --report report x touch ran
-	expect_failure 69 '1 of the 2 replicas of unix://.* given back'
+	expect_failure 69 '1 of the 2 replicas of unix://.* released'
 	refute_file ran
 	assert is_free x
 	file_has report '"outcome":"unreachable","exit":69,.*"fence":null'

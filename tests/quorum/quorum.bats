@@ -456,7 +456,7 @@ has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME N
 	wait_until queued 1 1
 	try dlock release --force x
 	assert_equal "$status" 0
-	assert_match "$err" "broken: held by [^ ]+:$a_pid"
+	assert_match "$err" "released by force: held by [^ ]+:$a_pid"
 	finish a
 	assert_equal "$status" 80
 	finish b

@@ -253,7 +253,7 @@ running() {
 	wait $reader || true
 	finish a
 	assert_equal "$status$out" 71
-	assert_match "$err" 'x: the lock could not be given back; it frees itself'
+	assert_match "$err" 'x: the lock could not be released; it frees itself'
 	assert_match "$err" 'x: cannot print the token: Broken pipe'
 	server_continue
 	wait_until is_free x
@@ -398,15 +398,15 @@ running() {
 		done
 		denied 1 'not held with this token' $command free "$one_token"
 		denied 1 'not held with this token' $command foreign secret
-		denied 1 'holder that still runs and gives the lock back itself; --force breaks it' $command z "$(cli GET lock:z)"
+		denied 1 'holder that still runs and releases the lock itself; --force releases it all the same' $command z "$(cli GET lock:z)"
 	done
 	let_go run
 	assert_equal "$status" 0
 	cli DEL lock:foreign >/dev/null
 	give x "$one_token"
 	give y "$other_token"
-	denied 1 'was given back with this token before' release x "$one_token"
-	denied 1 'was given back with this token before' renew x "$one_token"
+	denied 1 'was released with this token before' release x "$one_token"
+	denied 1 'was released with this token before' renew x "$one_token"
 }
 
 @test "a wrong token for what is shared: exit 1, nothing changed" {
@@ -417,7 +417,7 @@ running() {
 		denied 1 'not held with this token' release x dlock:shared
 		denied 1 'not held with this token' renew x h:1:a
 		give x "$one_token"
-		denied 1 'given back' renew x "$one_token"
+		denied 1 'was released' renew x "$one_token"
 		give x "$two_token"
 	done
 }
@@ -557,8 +557,8 @@ share_is_over() {
 	enqueue a
 	give x "$one_token"
 	assert owner_is x "$one_token ended"
-	denied 1 'given back' renew x "$one_token"
-	denied 1 'given back' release x "$one_token"
+	denied 1 'was released' renew x "$one_token"
+	denied 1 'was released' release x "$one_token"
 	finish_all a
 	(($(counter x fence) - one_fence > least * 1000000)) || fail "the next one came too soon"
 }
@@ -574,7 +574,7 @@ share_is_over() {
 	local done=0
 	for i in "${names[@]}"; do
 		finish "$i"
-		[[ $status == 1 && $err == *'was given back'* ]] || done=$((done + 1))
+		[[ $status == 1 && $err == *'was released'* ]] || done=$((done + 1))
 	done
 	assert_equal "$done" 1
 	finish_all a
@@ -626,7 +626,7 @@ share_is_over() {
 	fence=$(counter x fence)
 	try dlock release --force x
 	assert_equal "$status$out" 0
-	assert_match "$err" "^dlock: x: broken: held by $(hostname):$one_pid \(tester, witness\) for [0-9.]+m?s\$"
+	assert_match "$err" "^dlock: x: released by force: held by $(hostname):$one_pid \(tester, witness\) for [0-9.]+m?s\$"
 	finish_all next
 	assert_file order next
 	wait_until is_gone "$one_command"
@@ -672,7 +672,7 @@ share_is_over() {
 		enqueue writer
 		try dlock release --force x
 		assert_equal "$status" 0
-		assert_equal "$(grep -c 'broken: held by' try.err)" 3
+		assert_equal "$(grep -c 'released by force: held by' try.err)" 3
 		finish_all writer
 		finish one
 		assert_equal "$status" 80
@@ -690,7 +690,7 @@ share_is_over() {
 	wait_until queued 1
 	try dlock release --force x
 	assert_equal "$status" 0
-	assert_match "$err" 'broken: held by .*\(tester, acquire\)'
+	assert_match "$err" 'released by force: held by .*\(tester, acquire\)'
 	finish a
 	assert_equal "$status" 0
 	local token fence
@@ -707,7 +707,7 @@ share_is_over() {
 	enqueue a
 	try dlock release --force x
 	assert_equal "$status" 0
-	assert_match "$err" '^dlock: x: broken: held by another Redis client, for [0-9ms.]+ more at most$'
+	assert_match "$err" '^dlock: x: released by force: held by another Redis client, for [0-9ms.]+ more at most$'
 	finish_all a
 	cli SET lock:x "$(printf 'long%.0s' {1..100})" >/dev/null
 	try dlock release --force x

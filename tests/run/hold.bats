@@ -637,7 +637,7 @@ held" "$err"
 	touch go
 	finish one
 	expect 0 69 "$err"
-	assert_match "$(last_line one.err)" '^dlock: x: could not give the lock back \(.*\); it frees itself within 20 s$'
+	assert_match "$(last_line one.err)" '^dlock: x: could not release the lock \(.*\); it frees itself within 20 s$'
 }
 
 # ring_often: a bash script that holds x, and calls 40 releases at once when it may go; N.txt gets the

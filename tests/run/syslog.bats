@@ -166,7 +166,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	try ./logged dlock --syslog -t 60 x sh -c "kill -STOP $(server_pid)"
 	server_continue
 	assert_equal "$status" 0
-	said 12 'x: could not give the lock back \(.*\); it frees itself within [0-9]+ s'
+	said 12 'x: could not release the lock \(.*\); it frees itself within [0-9]+ s'
 	cli FLUSHALL >/dev/null
 	: >lines
 	try ./logged dlock --syslog --report-fd 7 x true 7>/dev/full

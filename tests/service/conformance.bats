@@ -375,7 +375,7 @@ load ../lib/conformance
 	began=$(now_ms)
 	try dlock release --force x
 	assert_equal "$status$out" 0
-	assert_match "$err" "^dlock: x: broken: held by $(hostname):$a_pid \(tester, sh\) for "
+	assert_match "$err" "^dlock: x: released by force: held by $(hostname):$a_pid \(tester, sh\) for "
 	finish a
 	assert_between $(($(now_ms) - began)) 0 "$(in_ms "$least")" 'ms until it was stopped'
 	assert_equal "$status" 80
@@ -396,7 +396,7 @@ load ../lib/conformance
 	local token=${out% *}
 	waiter b x
 	try dlock release --force x
-	assert_match "$err" 'broken: held by .*\(tester, acquire\)'
+	assert_match "$err" 'released by force: held by .*\(tester, acquire\)'
 	wait_until has_begun b
 	try dlock renew x "$token"
 	expect_failure 1 'not held with this token'
@@ -622,7 +622,7 @@ partner() {
 	assert is_to_be_had x
 	for i in renew release; do
 		try dlock $i x "$token"
-		expect_failure 1 'not held with this token|given back with this token before'
+		expect_failure 1 'not held with this token|released with this token before'
 	done
 }
 

@@ -44,7 +44,7 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 	let_go one
 }
 
-@test "gauges: who holds, who waits, what is left" {
+@test "gauges: holders, waiters, what is left" {
 	begin_holder one x -s -t 30
 	begin_holder two x -s -t 60
 	start three dlock x true

@@ -550,7 +550,7 @@ write_stubborn() {
 	finish one
 	assert_between "$(($(now_ms) - began))" 0 $((2800 * TEST_PATIENCE)) 'ms until dlock ended'
 	assert_equal "$status$out" 0
-	assert_match "$(last_line one.err)" '^dlock: x: could not give the lock back'
+	assert_match "$(last_line one.err)" '^dlock: x: could not release the lock'
 }
 
 @test "the release is not answered: COMMAND's exit code, a warning, two seconds at most" {
@@ -563,7 +563,7 @@ write_stubborn() {
 	touch end
 	finish one
 	assert_between "$(($(now_ms) - began))" 1500 $((2800 * TEST_PATIENCE)) 'ms until dlock ended'
-	expect_failure 9 'could not give the lock back'
+	expect_failure 9 'could not release the lock'
 	server_continue
 	wait_until is_free x
 }

@@ -364,7 +364,7 @@ is_nobody_inside() { [[ -z $(cli --scan --pattern 'lock:{lock:x}:inner:*') ]]; }
 	outside job -t $((3 * TEST_PATIENCE))
 	let_go one
 	dlock release --force x 2>broken
-	assert_match "$(<broken)" 'broken: held by [^ ]+ \(tester, work\)'
+	assert_match "$(<broken)" 'released by force: held by [^ ]+ \(tester, work\)'
 	finish job
 	assert_equal "$status" 80
 	assert is_nobody_inside

@@ -40,7 +40,7 @@ static void judge_memory_for_scripts(struct probe *probe)
 			"they work, but are not kept: each request sends them in full");
 	else
 		probe_report(probe, "scripts", LOCK_FIT, EXIT_DONE, NULL,
-			"a lock was taken, extended, handed over and given back");
+			"a lock was taken, renewed, handed off and released");
 	reply_free(reply);
 }
 

@@ -60,7 +60,7 @@ static bool judge_role(struct probe *probe)
 		server_info_find(&probe->info, "master_host", host);
 		server_info_find(&probe->info, "master_port", port);
 		probe_report(probe, "role", LOCK_UNFIT, EXIT_UNREACHABLE,
-			"name its master, or Sentinels that know who that is",
+			"name its master, or Sentinels, which know it",
 			"a replica of %s:%s, which takes no writes", host, port);
 		return false;
 	}

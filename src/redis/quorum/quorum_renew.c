@@ -14,7 +14,7 @@ void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer)
 	if (single_by_token(&quorum->request))
 		failure_set(&answer->failure, EXIT_BUSY,
 			"not held with this token on a majority of the servers: it is wrong, has "
-			"expired, was given back, or is that of a holder that still runs");
+			"expired, was released, or is that of a holder that still runs");
 }
 
 void quorum_catch_up(struct quorum *quorum)

@@ -198,10 +198,9 @@ bool replies_read_denial(const struct reply *reply, struct lock_answer *answer)
 		const char *word, *reason;
 	} denials[] = {
 		{"denied", "not held with this token: it is wrong, or has expired"},
-		{"ended", "the lock was given back with this token before"},
-		{"attended",
-			"the token is that of a holder that still runs and gives the lock back "
-			"itself; --force breaks it"},
+		{"ended", "the lock was released with this token before"},
+		{"attended", "the token is that of a holder that still runs and releases the lock "
+			     "itself; --force releases it all the same"},
 	};
 	const char *word = reply_text(reply_at(reply, 0));
 

@@ -42,7 +42,7 @@ struct around {
 	char token[LOCK_TOKEN_SIZE]; /* "": none */
 	char mode[OWNER_RECORD_MODE];
 	char who[OWNER_RECORD_SIZE]; /* its record, should the server forget it */
-	bool ended;                  /* it was given back, as far as is known */
+	bool ended;                  /* it was released, as far as is known */
 };
 
 /* What is known of it, from LOCK_WITHIN; by the reply itself more than by what is left of it in the

@@ -38,11 +38,11 @@ static bool read_force(const struct reply *reply,
 	struct lock_answer *answer, struct handed *handed)
 {
 	const char *word = reply_text(reply_at(reply, 0));
-	bool broken = word && strcmp(word, "broken") == 0;
+	bool forced = word && strcmp(word, "broken") == 0;
 
-	if (!broken && (!word || strcmp(word, "free") != 0))
+	if (!forced && (!word || strcmp(word, "free") != 0))
 		return false;
-	answer->result = broken ? LOCK_RELEASED : LOCK_GONE;
+	answer->result = forced ? LOCK_RELEASED : LOCK_GONE;
 	replies_read_handed(reply_at(reply, 4), handed);
 	report_holders(reply, tell, context);
 	return true;

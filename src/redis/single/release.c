@@ -1,4 +1,4 @@
-/* Giving back, and seeing to it that what was handed on was taken. */
+/* Releasing, and seeing to it that what was handed off was taken. */
 #include "redis/single/single.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* A lock on one Redis server, as the files of this folder share it: take.c asks for it, wait.c
- * waits, renew.c extends it, release.c gives it back and hands it on, force.c breaks it,
- * wait_replicas.c waits for replicas, deadlock.c finds waits that never end, list.c looks at locks.
+ * waits, renew.c extends it, release.c releases it and hands it off, force.c does so for any
+ * holder, wait_replicas.c waits for replicas, deadlock.c finds waits that never end, list.c looks
+ * at locks.
  */
 #pragma once
 
@@ -71,7 +72,7 @@ struct single {
 				      connection */
 	bool asked;     /* something may be left in the server that only a release takes away */
 	bool answered;  /* the server has answered a request to acquire */
-	bool spent;     /* this token was given back; the next attempt takes a fresh one */
+	bool spent;     /* this token was released; the next attempt takes a fresh one */
 	bool loss_told; /* the server has counted it */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
 	struct around around;

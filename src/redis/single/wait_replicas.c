@@ -24,7 +24,7 @@ void wait_replicas_ask(const struct single *single, struct call *call, struct de
 		call_wait(call, single->request.replicas, share_ms(single, deadline));
 }
 
-/* What too few replicas have is given back at once, with time of its own. */
+/* What too few replicas have is released at once, with time of its own. */
 static void give_back(
 	struct single *single, struct lock_answer *answer, enum io_result io, const char *had)
 {
@@ -36,7 +36,7 @@ static void give_back(
 	answer->result = io == IO_CANCELLED ? LOCK_CANCELLED : LOCK_UNREPLICATED;
 	failure_set(&answer->failure, EXIT_UNREACHABLE,
 		"%s of the %d replicas of %s that --wait-replicas asks for had the lock in time; "
-		"it %s given back",
+		"it %s released",
 		had, single->request.replicas, link_server_name(&single->link),
 		gone ? "was" : "could not be");
 }
