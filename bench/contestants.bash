@@ -9,7 +9,7 @@ dlock_options=()
 # contestants_open [NAME]...: those that are there, of these or of all.
 contestants_open() {
 	local name names=("$@")
-	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp dlock-file redis-cli etcdctl redis-py node-redlock)
+	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp dlock-file redis-cli dlock-etcd etcdctl redis-py node-redlock)
 	dlock=$(find_dlock)
 	[[ -z $dlock ]] || progress "dlock is $dlock"
 	python=$(find_python)
@@ -55,6 +55,7 @@ contestant_is_there() {
 	flock) command -v flock ;;
 	dlock | dlock-tcp | dlock-file) [[ -n $dlock ]] ;;
 	redis-cli) command -v redis-cli ;;
+	dlock-etcd) [[ -n $dlock && -x ${dlock%/*}/dlock-etcd ]] && command -v etcd && command -v etcdctl ;;
 	etcdctl) command -v etcd && command -v etcdctl ;;
 	redis-py) [[ -n $python ]] ;;
 	node-redlock) command -v node && [[ -d $npm_folder/node_modules/redlock ]] ;;
@@ -92,6 +93,10 @@ contestant_words() {
 		settings+=("NODE_PATH=$npm_folder/node_modules")
 		lock=(node "$here/peers/node-redlock" bench)
 		;;
+	dlock-etcd)
+		settings+=("DLOCK_SERVER=etcd://127.0.0.1:$(<"$folder/etcd-port")")
+		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
 	etcdctl)
 		settings+=(ETCDCTL_API=3 "ETCDCTL_ENDPOINTS=http://127.0.0.1:$(<"$folder/etcd-port")")
 		lock=(etcdctl lock "--ttl=$ttl" bench --)
@@ -104,7 +109,7 @@ contestant_server() {
 	mkdir -p "$2"
 	case $1 in
 	flock | dlock-file) ;;
-	etcdctl) etcd_start "$2" || return ;;
+	etcdctl | dlock-etcd) etcd_start "$2" || return ;;
 	*) redis_start "$2" ;;
 	esac
 	contestant_words "$1" "$2"

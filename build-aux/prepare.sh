@@ -2,8 +2,9 @@
 # builds it.
 
 build_packages="autoconf automake gcc libc6-dev make pkgconf
-	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev"
-server_packages="redis-tools"
+	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev
+	libcurl4-openssl-dev"
+server_packages="redis-tools etcd-server etcd-client"
 test_packages="iproute2 bash-completion bats curl dash fish jq mandoc openssl perl postgresql procps
 	python3 python3-redis python3-yaml rsync spin strace systemd tmux uidmap util-linux valgrind xz-utils zsh"
 
@@ -36,10 +37,18 @@ need() {
 	install_packages $missing
 }
 
-# Debian's postgresql would make a database and start it, unless told not to; the tests start one
-# of their own.
+# Debian's postgresql would make a database and start it, unless told not to, and etcd-server would
+# start, unless it is masked; the tests start servers of their own.
 install_packages() {
 	clusters=/etc/postgresql-common/createcluster.d
+	mask=
+	case " $* " in
+	*" etcd-server "*)
+		mask=/etc/systemd/system/etcd.service
+		$as_root mkdir -p "${mask%/*}"
+		$as_root ln -s /dev/null "$mask" 2>/dev/null || mask=
+		;;
+	esac
 	case " $* " in
 	*" postgresql "*)
 		$as_root mkdir -p $clusters
@@ -50,6 +59,7 @@ install_packages() {
 	$as_root env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null || failed=$?
 	$as_root rm -f $clusters/dlock.conf
+	[ -z "$mask" ] || $as_root rm -f "$mask"
 	return $failed
 }
 

@@ -47,7 +47,7 @@ measure_handoff() {
 	local name
 	if [[ ! -d $work/handoff ]]; then
 		redis_start "$work/handoff"
-		[[ " ${contestants[*]} " != *" etcdctl "* ]] || etcd_start "$work/handoff"
+		[[ " ${contestants[*]} " != *@(" etcdctl "|" dlock-etcd ")* ]] || etcd_start "$work/handoff"
 	fi
 	for name in "${contestants[@]}"; do
 		case $name in

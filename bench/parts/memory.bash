@@ -41,7 +41,7 @@ memory_holder() {
 memory_server() {
 	case $1 in
 	flock | dlock-file) echo 0 ;;
-	etcdctl) echo $(($(pss_of "$etcd_pid") * 1024)) ;;
+	etcdctl | dlock-etcd) echo $(($(pss_of "$etcd_pid") * 1024)) ;;
 	*) redis_info "$2" memory used_memory ;;
 	esac
 }

@@ -42,7 +42,7 @@ measure_wrap() {
 	local name
 	if [[ ! -d $work/wrap ]]; then
 		redis_start "$work/wrap"
-		[[ " ${contestants[*]} " != *" etcdctl "* ]] || etcd_start "$work/wrap"
+		[[ " ${contestants[*]} " != *@(" etcdctl "|" dlock-etcd ")* ]] || etcd_start "$work/wrap"
 	fi
 	wrap_alone
 	for name in "${contestants[@]}"; do

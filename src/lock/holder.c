@@ -47,8 +47,13 @@ const char *holder_describe(
 
 void holder_say_grant(const struct lock_answer *answer)
 {
+	char span[DURATION_TEXT];
+
 	if (answer->server[0] != '\0')
 		message_say(MESSAGE_INFO, "granted by %s", answer->server);
+	if (answer->ttl_ms > 0 && answer->ttl_ms != LOCK_NO_TTL)
+		message_say(MESSAGE_INFO, "granted with a TTL of %s",
+			duration_format(answer->ttl_ms * NANOS_PER_MS, span));
 	if (answer->unsettled)
 		message_say(MESSAGE_INFO,
 			"the server does not say for how long it has been up (INFO), so nothing "

@@ -1,0 +1,299 @@
+/* What there is to see: for `dlock status` and `dlock check`. */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "etcd/etcd_lock.h"
+#include "lock/lock_check.h"
+#include "lock/trial.h"
+#include "net/server.h"
+
+#define CHECK_LIMIT (3 * NANOS_PER_SEC)
+#define TRIAL_LIMIT (5 * NANOS_PER_SEC)
+
+struct listing {
+	struct gateway gateway;
+	struct lock_query query;
+	nanos span; /* for each answer */
+	int cancel_fd;
+	void (*show)(const struct lock_view *view, void *context);
+	void *context;
+};
+
+/* --- dlock status ---------------------------------------------------------------------------- */
+
+static struct deadline limit(const struct listing *l)
+{
+	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
+}
+
+/* What is left of a lease, in ms; -1: it has no end. */
+static int64_t ask_ttl(struct listing *l, int64_t lease)
+{
+	json_t *answer = NULL;
+	struct failure unheard;
+	int64_t ms = -1;
+
+	if (lease != 0 && gateway_call(&l->gateway, "v3/lease/timetolive",
+				  json_pack("{sI}", "ID", (json_int_t)lease), limit(l), &answer,
+				  &unheard) == LOCK_GRANTED)
+		ms = json_number(answer, "TTL") * 1000;
+	json_decref(answer);
+	return lease == 0 || ms >= 0 ? ms : 0;
+}
+
+static struct lock_view_owner view_owner(const struct contender *c, int64_t ttl_ms)
+{
+	struct lock_view_owner view = {.mode = c->mode,
+		.ms = (clock_wall_us() - c->since_us) / 1000,
+		.ttl_ms = ttl_ms,
+		.since_us = c->since_us,
+		.detached = c->detached};
+
+	if (view.ms < 0)
+		view.ms = 0;
+	contender_owner(c, &view.owner);
+	return view;
+}
+
+/* There is no record of the past: the counters say what those are that are there. */
+static void show_lock(struct listing *l, const struct queue *queue, const char *name,
+	const char *key, struct lock_view_owner *owners)
+{
+	struct lock_view_owner *waiters = owners + queue->count;
+	struct lock_view view = {
+		.name = name, .key = key, .ttl_ms = -1, .holders = owners, .waiters = waiters};
+
+	for (size_t i = 0; i < queue->count; i++) {
+		const struct contender *c = &queue->list[i];
+
+		if (c->state == CONTENDER_WAITING) {
+			waiters[view.waiter_count++] = view_owner(c, -1);
+		} else if (c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER) {
+			owners[view.holder_count] = view_owner(c, ask_ttl(l, c->lease));
+			view.mode = c->mode;
+			view.fence = c->fence > view.fence ? c->fence : view.fence;
+			view.ttl_ms = owners[view.holder_count++].ttl_ms;
+		} else if (c->state == CONTENDER_FOREIGN && view.holder_count == 0 &&
+			   view.waiter_count == 0 && !view.foreign) {
+			view.foreign = true;
+			view.ttl_ms = ask_ttl(l, c->lease);
+		}
+	}
+	view.counters.acquisitions = (int64_t)view.holder_count;
+	view.counters.contentions = (int64_t)view.waiter_count;
+	if (view.foreign || view.holder_count + view.waiter_count > 0)
+		l->show(&view, l->context);
+}
+
+static bool is_wanted(const struct lock_query *query, const char *name)
+{
+	for (size_t i = 0; i < query->pattern_count; i++)
+		if (fnmatch(query->patterns[i], name, FNM_NOESCAPE) == 0 ||
+			strcmp(query->patterns[i], name) == 0)
+			return true;
+	return query->pattern_count == 0;
+}
+
+/* The contenders of one lock, from kvs[0] on; how many they are. */
+static size_t show_next(struct listing *l, const json_t *kvs, size_t from, struct failure *failure)
+{
+	json_t *own = json_array();
+	struct queue queue = {0};
+	struct lock_view_owner *owners = NULL;
+	char *name = NULL, *other = NULL;
+	size_t at = from;
+
+	for (; at < json_array_size(kvs); at++) {
+		const char *key =
+			json_string_value(json_object_get(json_array_get(kvs, at), "key"));
+
+		other = key_name(key ? key : "", l->query.prefix);
+		if (at > from && (!other || !name || strcmp(other, name) != 0))
+			break;
+		if (at == from)
+			name = other;
+		else
+			free(other);
+		other = NULL;
+		json_array_append(own, json_array_get(kvs, at));
+	}
+	free(other);
+	if (queue_read(&queue, json_incref(own), own))
+		owners = calloc(2 * queue.count + 1, sizeof(*owners));
+	if (!owners)
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	else if (name && is_wanted(&l->query, name))
+		show_lock(l, &queue, name, name, owners);
+	queue_free(&queue);
+	json_decref(own);
+	free(owners);
+	free(name);
+	return owners ? at - from : 0;
+}
+
+static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
+{
+	struct listing *l = state;
+	char from[KEY_SIZE], to[KEY_SIZE];
+	json_t *answer = NULL;
+	const json_t *kvs;
+	enum lock_result result;
+	size_t at = 0, more = 1;
+
+	l->show = show;
+	l->context = context;
+	l->span = deadline.until == NANOS_NEVER ? CHECK_LIMIT : deadline.until - clock_now();
+	l->cancel_fd = deadline.cancel_fd;
+	key_range(l->query.prefix, NULL, from, to);
+	failure->code = EXIT_DONE;
+	result = gateway_call(&l->gateway, "v3/kv/range",
+		json_pack("{ss ss}", "key", from, "range_end", to), deadline, &answer, failure);
+	if (result == LOCK_TIMEOUT || result == LOCK_CANCELLED)
+		failure_set(
+			failure, EXIT_UNREACHABLE, "no answer from %s", l->gateway.server->text);
+	kvs = json_object_get(answer, "kvs");
+	for (; result == LOCK_GRANTED && more > 0 && at < json_array_size(kvs); at += more)
+		more = show_next(l, kvs, at, failure);
+	json_decref(answer);
+	return result == LOCK_GRANTED && more > 0;
+}
+
+static void *list_open(
+	const struct server *server, const struct lock_query *query, struct failure *failure)
+{
+	struct listing *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	gateway_open(&l->gateway, server);
+	l->query = *query;
+	return l;
+}
+
+static void list_close(void *state)
+{
+	struct listing *l = state;
+
+	gateway_close(&l->gateway);
+	free(l);
+}
+
+const struct lock_list_ops etcd_list_ops = {list_open, look, list_close};
+
+/* --- dlock check ----------------------------------------------------------------------------- */
+
+struct check {
+	void (*take)(const struct lock_finding *finding, void *context);
+	void *context;
+};
+
+/* 3.4.23 is 30423; 0: it is none that is known. */
+static int read_version(const char *text)
+{
+	int major, minor, patch;
+
+	return text && sscanf(text, "%d.%d.%d", &major, &minor, &patch) == 3
+		       ? major * 10000 + minor * 100 + patch
+		       : 0;
+}
+
+static const struct {
+	int from, until; /* the first that is well again */
+	const char *fault;
+} faults[] = {
+	{30500, 30503, "may lose or invent data when it is killed (etcd #13766)"},
+	{30000, 30431, "may keep a lease alive that its cluster has ended (etcd #15247)"},
+	{30500, 30513, "may keep a lease alive that its cluster has ended (etcd #15247)"},
+	{30000, 30432, "may turn its revisions back after a crash (etcd #17780)"},
+	{30500, 30514, "may turn its revisions back after a crash (etcd #17780)"},
+};
+
+static void judge_version(struct lock_finding *finding, const char *version, char text[static 400])
+{
+	int number = read_version(version);
+
+	finding->found = text;
+	snprintf(text, 400, "etcd %.40s", version ? version : "?");
+	if (number < 30400) {
+		finding->verdict = LOCK_UNFIT;
+		finding->code = EXIT_PROTOCOL;
+		finding->advice = "dlock needs etcd 3.4 or newer";
+	}
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		if (number < faults[i].from || number >= faults[i].until)
+			continue;
+		finding->verdict = LOCK_DOUBTFUL;
+		finding->code = EXIT_BUSY;
+		finding->advice = "take 3.4.32, 3.5.14 or newer";
+		snprintf(text + strlen(text), 400 - strlen(text), ", which %s", faults[i].fault);
+	}
+}
+
+/* Asks one endpoint by itself. False: it does not answer, or is none of etcd's. */
+static bool check_endpoint(const struct server *server, size_t at, const struct check *check)
+{
+	struct gateway gateway;
+	char name[LOCK_SERVER_SIZE], text[400];
+	struct lock_finding finding = {.server = server->text, .subject = "version"};
+	struct failure failure = {0};
+	json_t *answer = NULL;
+	enum lock_result result;
+
+	gateway_open(&gateway, server);
+	gateway.at = at;
+	if (server->endpoint_count > 1)
+		finding.server = gateway_endpoint(&gateway, name);
+	result = gateway_get(&gateway, "version",
+		deadline_alone(clock_after(clock_now(), CHECK_LIMIT)), &answer, &failure);
+	if (result == LOCK_GRANTED) {
+		judge_version(
+			&finding, json_string_value(json_object_get(answer, "etcdserver")), text);
+	} else {
+		finding.subject = "reach";
+		finding.verdict = LOCK_UNFIT;
+		finding.code = result == LOCK_FAILED ? failure.code : EXIT_UNREACHABLE;
+		finding.found = result == LOCK_FAILED ? failure.text : "no answer";
+		if (server->endpoint_count > 1) {
+			finding.verdict = LOCK_DOUBTFUL;
+			finding.code = EXIT_BUSY;
+		}
+	}
+	check->take(&finding, check->context);
+	json_decref(answer);
+	gateway_close(&gateway);
+	return result == LOCK_GRANTED;
+}
+
+bool etcd_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	const struct check check = {take, context};
+	struct lock_finding finding = {.server = server->text,
+		.subject = "lock",
+		.found = "taken, handed over and given back"};
+	char text[sizeof(failure->text) + 64], name[64];
+	const char *step;
+	bool one = false;
+
+	for (size_t i = 0; i < server->endpoint_count; i++)
+		one = check_endpoint(server, i, &check) || one;
+	if (!one && server->endpoint_count == 1)
+		return true;
+	snprintf(name, sizeof(name), "dlock-check-%d-%" PRId64, (int)getpid(), clock_wall_us());
+	if (!trial_run(server, request, name, TRIAL_LIMIT, &step, failure)) {
+		finding.verdict = LOCK_UNFIT;
+		finding.code = failure->code;
+		finding.found = text;
+		snprintf(text, sizeof(text), "a lock could not be %s: %s", step, failure->text);
+	}
+	take(&finding, context);
+	return true;
+}

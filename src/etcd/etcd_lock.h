@@ -1,0 +1,114 @@
+/*
+ * One lock in etcd, as one holder or waiter sees it.
+ *
+ * Renewing is moving the own key to a new lease, by a transaction that must find the key as it was.
+ * That goes through raft, so its success proves that the lease was there; what a keepalive answers
+ * does not (etcd #15247). A waiter needs no proof: it keeps a short lease alive, so that it stops
+ * the others for no longer if it is killed. The next in line has a fresh lease at hand, so that it
+ * takes the lock by one request when its turn comes.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "etcd/etcd_gateway.h"
+#include "etcd/etcd_queue.h"
+#include "lock/service.h"
+
+#define ETCD_PLACE_TTL 3 /* s: of a place in the queue */
+
+/* A watch on the own key, while the lock is held: a thread. */
+struct etcd_guard {
+	struct gateway gateway; /* the thread's */
+	char *text[2];          /* owned; the request: from the grant on, from now on */
+	int news_fd, stop_fd;   /* owned; -1: there is no thread */
+	pthread_t thread;
+};
+
+struct etcd_lock {
+	struct lock lock; /* first: struct lock_service's functions get this */
+	struct lock_request request;
+	const struct server *server; /* borrowed */
+	struct gateway gateway;
+	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
+	struct contender own; /* as it was written last; mod 0: not known to be there */
+	bool asked;           /* something may be left in etcd */
+	nanos proved_at;      /* before the own lease was asked for */
+	int64_t revision;     /* of what was read last */
+	/* A waiter's: */
+	int64_t spare;  /* the first of all waiters has a lease of the whole TTL to claim with; 0 */
+	nanos spare_at; /* before it was asked for */
+	nanos kept_at;  /* when its own lease was kept alive last; 0: never */
+	char obstacle[KEY_SIZE]; /* the key that it waits for; "": all of them */
+	bool alone;              /* that is the only one in the way, */
+	bool clear;              /* and no longer is */
+	/* Of a lock inside another: */
+	char outer[KEY_SIZE];
+	struct etcd_guard guard;
+};
+
+/* In whole seconds. */
+int64_t etcd_seconds(int64_t ms);
+
+/* A grant's lease: as long as the lock is to be kept, come what may. */
+int64_t etcd_seconds_first(const struct etcd_lock *e);
+
+/* The first lease of an attempt, by its token and the lock's range: so a process that knows these
+ * knows the key. */
+int64_t etcd_lease_of(const char *token, const char *range);
+
+/* LOCK_GRANTED: a lease is there. With id 0 etcd chooses one. */
+enum lock_result etcd_grant(struct etcd_lock *e, int64_t *id, int64_t seconds,
+	struct deadline deadline, struct failure *failure);
+
+/* LOCK_GRANTED or LOCK_GONE; its keys are removed. */
+enum lock_result etcd_revoke(
+	struct etcd_lock *e, int64_t id, struct deadline deadline, struct failure *failure);
+
+/* Parts of a transaction; each is a new reference. */
+json_t *etcd_when(const char *key, const char *target, int64_t revision); /* it is unchanged */
+json_t *etcd_when_empty(const struct etcd_lock *e);
+json_t *etcd_put(const char *key, char *value, int64_t lease); /* frees value; lease 0: as it was */
+json_t *etcd_delete(const char *key);
+json_t *etcd_range(const struct etcd_lock *e);
+
+/* A transaction; takes the references, any of which may be NULL. LOCK_GRANTED: *done says whether
+ * the conditions held; *queue is what a range in it has read, to be freed in any case. LOCK_GONE: a
+ * lease is not there. */
+enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, json_t *otherwise,
+	struct deadline deadline, bool *done, struct queue *queue, struct failure *failure);
+
+enum lock_result etcd_read(struct etcd_lock *e, struct deadline deadline, struct queue *queue,
+	struct failure *failure);
+
+/* The own contender among those read, which it must be: by key, token and create revision. NULL: it
+ * is gone, or another's. */
+const struct contender *etcd_find_own(struct etcd_lock *e, const struct queue *queue);
+
+/* The value that stands for the own contender, in that state. */
+char *etcd_value(struct etcd_lock *e, enum contender_state state);
+
+/* Moves the own key to a new lease: LOCK_GRANTED, LOCK_LOST, or as gateway_call. queue NULL, or is
+ * read too. */
+enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct queue *queue,
+	struct failure *failure);
+
+void etcd_guard_stop(struct etcd_lock *e);
+
+/* A fresh attempt from here on: a new token, and with it a new lease and key. */
+void etcd_begin(struct etcd_lock *e);
+
+/* struct lock_service's. */
+void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void etcd_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+enum lock_result etcd_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
+int etcd_watch_fd(const struct lock *lock);
+void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer);
+bool etcd_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);
+extern const struct lock_list_ops etcd_list_ops;
+extern const struct lock_service etcd_service;

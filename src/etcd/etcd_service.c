@@ -1,0 +1,120 @@
+/* The row of the service etcd, from 3.4 on. It is in the program dlock-etcd alone. */
+#include "etcd/etcd_lock.h"
+
+#include <bsd/string.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/token.h"
+#include "net/server.h"
+
+#define TTL_LEAST 2000 /* ms: etcd makes more of less */
+
+static bool read_parameter(
+	const struct server_reading *reading, const char *name, char *value, bool *known)
+{
+	(void)reading;
+	(void)name;
+	(void)value;
+	*known = false;
+	return true;
+}
+
+/* TLS is libcurl's trade, but its parameters are those of all. */
+static bool read_url(struct server_reading *reading)
+{
+	struct server *server = reading->server;
+
+	if (!server_split(reading))
+		return false;
+	server->tls = server->scheme->form == 1;
+	server->text[strcspn(server->text, "?")] = '\0';
+	if (reading->url.path && *reading->url.path != '\0')
+		return server_fault(reading, "a path: etcd has none (see --prefix)");
+	return server_keep(reading, reading->url.user, &server->user) &&
+	       server_keep(reading, reading->url.password, &server->password) &&
+	       server_read_hosts(reading, server->scheme->port, true) &&
+	       server_read_query(reading, read_parameter);
+}
+
+void etcd_begin(struct etcd_lock *e)
+{
+	e->own = (struct contender){0};
+	e->asked = e->clear = e->alone = false;
+	e->proved_at = e->kept_at = e->spare_at = 0;
+	e->spare = 0;
+	if (e->request.token)
+		strlcpy(e->lock.token, e->request.token, sizeof(e->lock.token));
+	else
+		token_make(&e->request.self, e->lock.token);
+	e->own.token = e->lock.token;
+	e->own.lease = etcd_lease_of(e->lock.token, e->from);
+	key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
+}
+
+static struct lock *open_lock(
+	const struct server *server, const struct lock_request *request, struct failure *failure)
+{
+	struct etcd_lock *e = calloc(1, sizeof(*e));
+
+	if (!e || (request->ttl_ms != 0 && request->ttl_ms < TTL_LEAST)) {
+		failure_set(failure, e ? EXIT_CONFIG : EXIT_SYSTEM, "%s",
+			e ? "a TTL of less than 2s (-t) cannot be had from etcd" : "out of memory");
+		free(e);
+		return NULL;
+	}
+	e->lock.service = &etcd_service;
+	e->request = *request;
+	e->server = server;
+	e->guard.news_fd = e->guard.stop_fd = -1;
+	gateway_open(&e->gateway, server);
+	key_range(request->prefix, request->name, e->from, e->to);
+	etcd_begin(e);
+	return &e->lock;
+}
+
+static void close_lock(struct lock *lock)
+{
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+
+	etcd_guard_stop(e);
+	gateway_close(&e->gateway);
+	free(e);
+}
+
+static void leave(struct lock *lock)
+{
+	gateway_abandon(&((struct etcd_lock *)lock)->gateway);
+}
+
+static const struct lock_scheme schemes[] = {
+	{"etcd", false, 2379, 0}, {"etcds", false, 2379, 1}, {0}};
+
+static const struct lock_lack lacks[] = {
+	{LOCK_CAN_PRIORITY, "it serves in the order of arrival"},
+	{LOCK_CAN_RECORD, "it keeps no record of successes"},
+	{LOCK_CAN_REPLICATE, "a majority of its members has every grant"},
+	{LOCK_CAN_SETTLE, "it does not forget its locks when it restarts"},
+	{0},
+};
+
+const struct lock_service etcd_service = {
+	.name = "etcd",
+	.schemes = schemes,
+	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN |
+	       LOCK_CAN_FORCE,
+	.lacks = lacks,
+	.password_variable = "ETCDCTL_PASSWORD",
+	.read_url = read_url,
+	.open = open_lock,
+	.close = close_lock,
+	.take = etcd_take,
+	.renew = etcd_renew,
+	.release = etcd_release,
+	.leave = leave,
+	.wait = etcd_wait,
+	.watch_fd = etcd_watch_fd,
+	.force = etcd_force,
+	.check = etcd_check,
+	.list = &etcd_list_ops,
+};

@@ -1,0 +1,329 @@
+/* Waiting for another's key to go, and watching over the own one: by streams, without asking. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/wakeup.h"
+#include "etcd/etcd_lock.h"
+#include "net/server.h"
+
+#define OPEN_LIMIT  (3 * NANOS_PER_SEC)  /* for a stream to be there */
+#define AGAIN       (300 * NANOS_PER_MS) /* after one that broke */
+#define GUARD_DELAY (50 * NANOS_PER_MS)  /* many a COMMAND is over by then */
+#define KEEP_EVERY  (1400 * NANOS_PER_MS)
+#define KEEP_LIMIT  NANOS_PER_SEC
+#define SPARE_PART  5 /* of its TTL: so old a spare lease is replaced */
+
+static json_t *watch(const char *key, const char *end, bool deletes, int64_t from)
+{
+	json_t *create = json_pack(
+		"{ss sI sb}", "key", key, "start_revision", (json_int_t)from, "prev_kv", false);
+
+	if (end)
+		json_object_set_new(create, "range_end", json_string(end));
+	if (deletes)
+		json_object_set_new(create, "filters", json_pack("[s]", "NOPUT"));
+	return json_pack("{so}", "create_request", create);
+}
+
+/* The own key, and what it waits for. Two watches in one stream. */
+static char *watch_text(const struct etcd_lock *e)
+{
+	json_t *own = watch(e->key, NULL, true, e->revision + 1);
+	json_t *other = *e->obstacle ? watch(e->obstacle, NULL, false, e->revision + 1)
+				     : watch(e->from, e->to, true, e->revision + 1);
+	char *one = json_dumps(own, JSON_COMPACT), *two = json_dumps(other, JSON_COMPACT);
+	char *text = NULL;
+
+	if (!one || !two || asprintf(&text, "%s%s", one, two) < 0)
+		text = NULL;
+	free(one);
+	free(two);
+	json_decref(own);
+	json_decref(other);
+	return text;
+}
+
+/* --- What a stream says ---------------------------------------------------------------------- */
+
+static bool is_deletion(const json_t *event)
+{
+	const char *type = json_string_value(json_object_get(event, "type"));
+
+	return type && strcmp(type, "DELETE") == 0;
+}
+
+/* A contender as an event shows it; to be freed. False: the key was deleted. */
+static bool read_event(const json_t *event, struct queue *queue)
+{
+	json_t *kvs = json_pack("[O]", json_object_get(event, "kv"));
+	bool good = queue_read(queue, json_pack("{so}", "kvs", kvs), kvs) && queue->count == 1;
+
+	return good && !is_deletion(event);
+}
+
+/* Whether an event ends the wait. If that was all that was in the way, no second look is needed. */
+static bool ends_wait(struct etcd_lock *e, const json_t *event)
+{
+	struct queue queue;
+	bool there = read_event(event, &queue), ends = !there, own;
+
+	own = queue.count == 1 && strcmp(queue.list[0].key, e->key) == 0;
+	if (there)
+		ends = !own && (queue.list[0].state == CONTENDER_RELEASED ||
+				       e->request.mode == LOCK_PERMITS);
+	if (ends && !own && e->alone && *e->obstacle && e->request.mode != LOCK_PERMITS)
+		e->clear = true;
+	queue_free(&queue);
+	return ends;
+}
+
+/* Whether the own key is no longer what we wrote. */
+static bool ends_hold(const struct etcd_lock *e, const json_t *event)
+{
+	struct queue queue;
+	bool lost = !read_event(event, &queue) || strcmp(queue.list[0].token, e->lock.token) != 0;
+
+	queue_free(&queue);
+	return lost;
+}
+
+/* Reads one line: LOCK_GRANTED: an event of it counts; LOCK_BUSY: none; LOCK_FAILED: the stream has
+ * ended, or was cancelled (what it was to begin with is compacted). */
+static enum lock_result read_line(
+	struct etcd_lock *e, struct gateway *gateway, bool holds, struct deadline deadline)
+{
+	json_t *line = NULL;
+	enum lock_result result = gateway_next(gateway, deadline, &line);
+	const json_t *content = json_object_get(line, "result"),
+		     *events = json_object_get(content, "events");
+
+	if (result == LOCK_GRANTED) {
+		result = content && !json_is_true(json_object_get(content, "canceled"))
+				 ? LOCK_BUSY
+				 : LOCK_FAILED;
+		for (size_t i = 0; i < json_array_size(events); i++) {
+			const json_t *event = json_array_get(events, i);
+
+			if (holds ? ends_hold(e, event) : ends_wait(e, event))
+				result = LOCK_GRANTED;
+		}
+	}
+	json_decref(line);
+	return result;
+}
+
+/* --- Waiting --------------------------------------------------------------------------------- */
+
+/* The first lease, of the whole TTL, is put by: the place gets a short one. LOCK_GRANTED: ask. */
+static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
+{
+	nanos now = clock_now();
+	struct failure failure;
+	struct queue queue = {0};
+	int64_t lease = 0;
+	bool done = false;
+	enum lock_result result = etcd_grant(e, &lease, ETCD_PLACE_TTL, deadline, &failure);
+
+	if (result == LOCK_GRANTED)
+		result = etcd_transact(e,
+			json_pack("[o]", etcd_when(e->key, "CREATE", e->own.create)),
+			json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), lease)),
+			NULL, deadline, &done, &queue, &failure);
+	queue_free(&queue);
+	if (!done) /* the place is gone: ask */
+		return result == LOCK_GONE ? LOCK_GRANTED : result;
+	e->spare = e->own.lease;
+	e->spare_at = e->proved_at;
+	e->own.lease = lease;
+	e->kept_at = now;
+	return LOCK_BUSY;
+}
+
+/* The next in line gets a lease to claim with. */
+static void refresh_spare(struct etcd_lock *e, struct deadline deadline)
+{
+	nanos age = etcd_seconds_first(e) * NANOS_PER_SEC / SPARE_PART;
+	struct failure unheard;
+	int64_t old = e->spare;
+
+	if (!e->alone || (old != 0 && clock_now() - e->spare_at < age))
+		return;
+	e->spare_at = clock_now();
+	e->spare = 0;
+	etcd_grant(e, &e->spare, etcd_seconds_first(e), deadline, &unheard);
+	if (old != 0)
+		etcd_revoke(e, old, deadline, &unheard);
+}
+
+/* What the last request to keep the place was answered, and the next one. The answer is awaited no
+ * sooner than it matters, so that nobody is woken for it. */
+static enum lock_result keep_place(
+	struct etcd_lock *e, struct deadline deadline, char text[static 64])
+{
+	json_t *answer = NULL;
+	struct failure failure;
+	enum lock_result result = LOCK_GRANTED;
+
+	if (*text) {
+		result = gateway_receive(&e->gateway, deadline, &answer, &failure);
+		if (result == LOCK_GRANTED &&
+			json_number(json_object_get(answer, "result"), "TTL") <= 0)
+			result = LOCK_GONE;
+		json_decref(answer);
+	}
+	if (result == LOCK_GONE) /* the place is gone: ask */
+		return LOCK_GRANTED;
+	if (result != LOCK_GRANTED)
+		return result;
+	refresh_spare(e, deadline);
+	e->kept_at = clock_now();
+	snprintf(text, 64, "{\"ID\":%" PRId64 "}", e->own.lease);
+	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
+}
+
+static enum lock_result wait_by(
+	struct etcd_lock *e, struct gateway *stream, struct deadline deadline)
+{
+	enum lock_result result = e->kept_at == 0 ? shorten(e, deadline) : LOCK_BUSY;
+	char text[64] = "";
+
+	if (result == LOCK_BUSY)
+		refresh_spare(e, deadline_within(deadline, KEEP_LIMIT));
+	while (result == LOCK_BUSY) {
+		struct deadline limit = deadline;
+
+		if (e->kept_at + KEEP_EVERY < limit.until)
+			limit = (struct deadline){e->kept_at + KEEP_EVERY, deadline.cancel_fd, 0};
+		result = read_line(e, stream, false, limit);
+		if (result != LOCK_TIMEOUT || deadline_is_over(&deadline))
+			continue;
+		result = keep_place(e, deadline_within(deadline, KEEP_LIMIT), text);
+		if (result == LOCK_TIMEOUT && !deadline_is_over(&deadline))
+			result = LOCK_FAILED;
+	}
+	gateway_stop(&e->gateway);
+	return result;
+}
+
+/* Without a place nothing keeps it from asking again; with -n it is not asked at all. */
+enum lock_result etcd_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+	struct gateway stream;
+	char *text = watch_text(e);
+	enum lock_result result = LOCK_FAILED;
+
+	gateway_open(&stream, e->server);
+	stream.at = e->gateway.at;
+	if (!text)
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	else if (gateway_stream(&stream, "v3/watch", text, deadline_within(deadline, OPEN_LIMIT)))
+		result = wait_by(e, &stream, deadline);
+	gateway_close(&stream);
+	/* The stream broke: the next request is for another endpoint, and finds out more. */
+	if (text && result == LOCK_FAILED) {
+		e->gateway.at = (e->gateway.at + 1) % e->server->endpoint_count;
+		result = deadline_pause(deadline, AGAIN) ? LOCK_GRANTED : LOCK_CANCELLED;
+		if (result == LOCK_GRANTED && deadline_is_over(&deadline))
+			result = LOCK_TIMEOUT;
+	}
+	free(text);
+	return result;
+}
+
+/* --- Holding --------------------------------------------------------------------------------- */
+
+/* Until the key is another's or gone, or the end: true. */
+static bool watch_own(struct etcd_lock *e, bool again, struct deadline deadline)
+{
+	struct etcd_guard *guard = &e->guard;
+	enum lock_result result = LOCK_BUSY;
+
+	if (!gateway_stream(&guard->gateway, "v3/watch", guard->text[again],
+		    deadline_within(deadline, OPEN_LIMIT)))
+		result = LOCK_FAILED;
+	while (result == LOCK_BUSY) {
+		result = read_line(e, &guard->gateway, true, deadline);
+		/* What was missed meanwhile a renewal finds. */
+		if (result == LOCK_BUSY && again)
+			wakeup_send(guard->news_fd);
+		again = false;
+	}
+	if (result == LOCK_GRANTED)
+		wakeup_send(guard->news_fd);
+	return result == LOCK_GRANTED || result == LOCK_CANCELLED;
+}
+
+static void *run_guard(void *argument)
+{
+	struct etcd_lock *e = argument;
+	struct deadline deadline = {.until = NANOS_NEVER, .cancel_fd = e->guard.stop_fd};
+	bool goes_on = deadline_pause(deadline, GUARD_DELAY), again = false;
+
+	while (goes_on && !watch_own(e, again, deadline)) {
+		again = true;
+		e->guard.gateway.at = (e->guard.gateway.at + 1) % e->server->endpoint_count;
+		goes_on = deadline_pause(deadline, AGAIN);
+	}
+	return NULL;
+}
+
+static bool start(struct etcd_lock *e)
+{
+	struct etcd_guard *guard = &e->guard;
+	sigset_t all, before;
+	bool done;
+
+	for (int again = 0; again < 2; again++) {
+		json_t *request = watch(e->key, NULL, false, again ? 0 : e->own.mod + 1);
+
+		guard->text[again] = json_dumps(request, JSON_COMPACT);
+		json_decref(request);
+	}
+	guard->news_fd = wakeup_open();
+	guard->stop_fd = wakeup_open();
+	gateway_open(&guard->gateway, e->server);
+	guard->gateway.at = e->gateway.at;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	done = guard->text[0] && guard->text[1] && guard->news_fd >= 0 && guard->stop_fd >= 0 &&
+	       pthread_create(&guard->thread, NULL, run_guard, e) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return done;
+}
+
+static void close_guard(struct etcd_guard *guard)
+{
+	gateway_close(&guard->gateway);
+	free(guard->text[0]);
+	free(guard->text[1]);
+	guard->text[0] = guard->text[1] = NULL;
+	if (guard->news_fd >= 0)
+		close(guard->news_fd);
+	if (guard->stop_fd >= 0)
+		close(guard->stop_fd);
+	guard->news_fd = guard->stop_fd = -1;
+}
+
+int etcd_watch_fd(const struct lock *lock)
+{
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+
+	if (e->guard.news_fd < 0 && e->own.mod != 0 && e->own.state != CONTENDER_WAITING &&
+		!start(e))
+		close_guard(&e->guard);
+	return e->guard.news_fd;
+}
+
+void etcd_guard_stop(struct etcd_lock *e)
+{
+	if (e->guard.news_fd < 0)
+		return;
+	wakeup_send(e->guard.stop_fd);
+	pthread_join(e->guard.thread, NULL);
+	close_guard(&e->guard);
+}

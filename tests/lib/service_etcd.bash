@@ -1,0 +1,56 @@
+# The lock service etcd, one member, for service/conformance.bats; service_redis.bash says what each function
+# is for. Leases end by themselves; so does what killed processes leave.
+
+load ../lib/etcd
+
+service_word=etcd
+
+service_begin() { etcd_begin one; }
+service_end() { etcd_end one; }
+
+service_reset() {
+	etcd_is_up one || service_again
+	etcd_ctl one del --from-key '' >/dev/null
+}
+
+service_left() { etcd_ctl one get --from-key '' --keys-only | grep . || true; }
+
+# As long as the longest TTL that a test gives to what it kills.
+service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_left) ]]'; }
+
+service_url() { etcd_url one; }
+service_nowhere() { echo etcd://127.0.0.1:1; }
+service_wrong() { printf '%s\n' etcd://h:0 etcd://h:65536 etcd://h/x etcd://h?x=1 etcd:// etcd://a,a etcd://h?cacert=x; }
+
+service_kill() { etcd_kill one; }
+service_again() { etcd_again one; }
+service_freeze() { kill -STOP "$(etcd_pid one)"; }
+service_thaw() { ! etcd_is_up one || kill -CONT "$(etcd_pid one)"; }
+service_pids() { etcd_pid one; }
+
+# The holder's key is overwritten, and stays without a lease.
+service_steal() {
+	local key
+	key=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --keys-only --limit=1 | grep .)
+	etcd_ctl one put "$key" thief >/dev/null
+}
+
+# As etcdctl lock has it: a key of its own below the lock's name, if it is the first there.
+service_foreign_take() {
+	etcd_ctl one txn <<-END | grep -q '^SUCCESS' || return 1
+		create("lock:$1/foreign") = "0"
+
+		put "lock:$1/foreign" ""
+
+
+	END
+	[[ $(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --keys-only --limit=1 | grep .) == "lock:$1/foreign" ]] ||
+		{ service_foreign_drop "$1"; return 1; }
+}
+
+service_foreign_drop() {
+	local key
+	for key in $(etcd_ctl one get --prefix "lock:$1/" --keys-only); do
+		[[ $(etcd_ctl one get --print-value-only "$key") == *dlock* ]] || etcd_ctl one del "$key" >/dev/null
+	done
+}

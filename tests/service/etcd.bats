@@ -1,0 +1,419 @@
+# Attacks on locks in etcd, beside service/conformance.bats.
+
+load ../lib/helper
+load ../lib/work
+load ../lib/authority
+load ../lib/contenders
+load ../lib/etcd
+
+setup_file() {
+	programs_begin
+	make_authority
+	make_usual_certificates
+	etcd_begin one
+}
+
+teardown_file() { etcd_end one; }
+
+setup() {
+	environment_begin
+	etcd_ctl one del --from-key '' >/dev/null
+	export DLOCK_SERVER
+	DLOCK_SERVER=$(etcd_url one)
+	write_work
+}
+
+teardown() {
+	[[ -z ${extra:-} ]] || etcd_end $extra
+	environment_end nothing_is_left
+}
+
+nothing_is_left() { [[ -z $(etcd_ctl one get --from-key '' --keys-only) ]]; }
+
+# own_cluster NAME...: it ends with the test.
+own_cluster() {
+	extra=$*
+	etcd_begin "$@"
+	DLOCK_SERVER=$(etcd_url "$@")
+}
+
+# The lease of its first holder, as long as that has not renewed: its key ends with it.
+revoke_of() { # LOCK
+	local key
+	key=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --keys-only --limit=1 | grep .)
+	etcd_ctl one lease revoke "${key##*/}" >/dev/null
+}
+
+fence_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^DLOCK_FENCE=//p'; } # PID
+
+# --- Loss ---
+
+@test "the lease is revoked by hand: COMMAND is stopped at once, 80, before a newcomer begins" {
+	holder a x
+	# The watch is there by then.
+	stays 300 is_alive "$a_command"
+	revoke_of x
+	wait_until is_gone "$a_command"
+	start b dlock x ./work b
+	finish a
+	expect_failure 80 'the lock was lost'
+	wait_until has_begun b
+	after a b 2000
+	ends b
+	expect 0
+}
+
+@test "the own key is removed by hand, or overwritten: COMMAND is stopped at once, 80" {
+	local key how began
+	for how in del put; do
+		rm -f a.go spans
+		holder a x
+		stays 300 is_alive "$a_command"
+		key=$(etcd_ctl one get --prefix lock:x/ --keys-only | grep .)
+		began=$(now_ms)
+		if [[ $how == put ]]; then
+			etcd_ctl one put "$key" thief >/dev/null
+		else
+			etcd_ctl one del "$key" >/dev/null
+		fi
+		finish a
+		expect_failure 80 'the lock was lost'
+		assert_between $(($(now_ms) - began)) 0 $((3000 * TEST_PATIENCE)) 'ms until it was stopped'
+		[[ $how == del ]] || assert_equal "$(etcd_ctl one get --print-value-only "$key")" thief
+		etcd_ctl one del "$key" >/dev/null
+	done
+}
+
+@test "its lease is gone when it renews: not set again, 80" {
+	holder a x -t 3s
+	kill -STOP "$a_keeper"
+	revoke_of x
+	kill -CONT "$a_keeper"
+	finish a
+	expect_failure 80 'the lock was lost'
+}
+
+@test "a TTL that is no whole number of seconds is rounded up, and told with -v" {
+	try dlock -v -t 2500ms x true
+	assert_equal "$status" 0
+	assert_match "$err" 'granted with a TTL of 3s'
+	try dlock acquire -v -t 2500ms x
+	assert_match "$err" 'granted with a TTL of 3s'
+	dlock release x "${out% *}"
+}
+
+# --- Others ---
+
+@test "etcdctl lock between two dlocks: in the order of arrival, and fencing tokens rise over its revision" {
+	holder a x
+	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock lock:x -- \
+		sh -c 'echo $ETCD_LOCK_REV; exec ./work ctl'
+	wait_until eval '[[ $(etcd_ctl one get --prefix lock:x/ --keys-only | grep -c .) == 2 ]]'
+	waiter b x
+	local first second third
+	first=$(fence_of "$a_command")
+	ends a
+	expect 0
+	wait_until has_begun ctl
+	stays 300 is_alive "$b_pid"
+	refute has_begun b
+	assert_equal "$(dlock status --json x | jq -r '.[0].mode')" foreign
+	ends ctl
+	assert_equal "$status" 0
+	second=$out
+	wait_until has_begun b
+	third=$(fence_of "$(<b.pid)")
+	((first < second && second < third)) || fail "fencing tokens $first $second $third"
+	ends b
+	expect 0
+	after a ctl
+	after ctl b
+}
+
+@test "a killed etcdctl lock is waited for until its lease ends" {
+	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock --ttl 3 lock:x -- ./work ctl
+	wait_until has_begun ctl
+	try dlock -n x true
+	expect_failure 1 'held by another etcd client, for [0-9.]+s more at most'
+	kill -KILL "$ctl_pid" "$(<ctl.pid)"
+	try dlock -w 30 x echo had
+	expect 0 had
+	finish ctl
+}
+
+@test "an idle waiter sends nothing but what keeps its place" {
+	holder a x
+	waiter b x
+	calls() {
+		curl -s "http://127.0.0.1:$(etcd_port one)/metrics" |
+			sed -n 's/^grpc_server_started_total{grpc_method="\([A-Za-z]*\)".* /\1 /p' | sort
+	}
+	stays 1500 is_alive "$b_pid"
+	calls >before
+	stays 4000 is_alive "$b_pid"
+	calls >after
+	assert_equal "$(diff before after | sed -n 's/^> \([A-Za-z]*\) .*/\1/p' | tr '\n' ' ')" 'LeaseKeepAlive '
+	: >b.go
+	ends a
+	expect 0
+	finish b
+	expect 0
+}
+
+@test "compaction under a watch: the waiter is woken all the same" {
+	holder a x
+	waiter b x
+	local i revision
+	for i in 1 2 3; do
+		etcd_ctl one put other $i >/dev/null
+	done
+	revision=$(etcd_ctl one get other -w json | jq .header.revision)
+	etcd_ctl one compact --physical "$revision" >/dev/null
+	kill -STOP "$b_pid"
+	ends a
+	expect 0
+	etcd_ctl one put other 4 >/dev/null
+	etcd_ctl one compact "$(etcd_ctl one get other -w json | jq .header.revision)" >/dev/null
+	kill -CONT "$b_pid"
+	ends b
+	expect 0
+	after a b
+	etcd_ctl one del other >/dev/null
+}
+
+# --- Clusters ---
+
+@test "the leader of three is killed: COMMAND goes on, and the waiter has its turn" {
+	own_cluster a b c
+	local leader
+	leader=$(etcd_leader a b c)
+	holder h x -t 8s
+	waiter w x
+	etcd_kill "$leader"
+	stays 10000 is_alive "$h_command"
+	: >w.go
+	ends h
+	assert_equal "$status" 0
+	finish w
+	assert_equal "$status" 0
+	after h w
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "the leader of three stands still: COMMAND goes on; the old leader is no help to another" {
+	own_cluster a b c
+	local leader
+	leader=$(etcd_leader a b c)
+	holder h x -t 8s
+	waiter w x
+	kill -STOP "$(etcd_pid "$leader")"
+	stays 10000 is_alive "$h_command"
+	kill -CONT "$(etcd_pid "$leader")"
+	refute has_begun w
+	: >w.go
+	ends h
+	assert_equal "$status" 0
+	finish w
+	assert_equal "$status" 0
+	after h w
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "only a minority is left: stopped in time, 80, and no other begins" {
+	own_cluster a b c
+	holder h x -t 3s
+	waiter w x
+	kill -STOP "$(etcd_pid a)" "$(etcd_pid b)"
+	finish h
+	assert_equal "$status" 80
+	assert_match "$err" 'cannot be proved any longer'
+	refute has_begun w
+	kill -CONT "$(etcd_pid a)" "$(etcd_pid b)"
+	ends w
+	assert_equal "$status" 0
+	after h w
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+# ETCD_SOAK_GRANTS=3000 for a long one. flock(2) is the judge.
+@test "soak: eight contenders while one leader after the other is killed: no overlap, no stale token" {
+	own_cluster a b c
+	cat >judged <<-'END'
+		#!/bin/bash
+		exec 9>>judge
+		flock -n 9 || echo overlap >>overlaps
+		read -r last <last
+		((DLOCK_FENCE > last)) || echo "$DLOCK_FENCE after $last" >>stale
+		echo "$DLOCK_FENCE" >last
+		echo >>grants
+	END
+	cat >contend <<-'END'
+		#!/bin/bash
+		until [[ $(wc -l <grants) -ge $1 ]]; do
+			dlock -q -w 60 -t 3s x ./judged || echo $? >>codes
+		done
+	END
+	chmod +x judged contend
+	echo 0 >last
+	: >grants
+	local grants=${ETCD_SOAK_GRANTS:-150} name leader kills=0
+	for name in 1 2 3 4 5 6 7 8; do
+		start c$name ./contend "$grants"
+	done
+	while [[ $(wc -l <grants) -lt $grants ]]; do
+		leader=$(etcd_leader a b c) || continue
+		etcd_kill "$leader"
+		((++kills))
+		stays 2000 true
+		etcd_again "$leader"
+		# A new leader gives each lease its whole TTL again: what a kill has left must be able to end.
+		stays 6000 true
+	done
+	for name in 1 2 3 4 5 6 7 8; do
+		finish c$name
+	done
+	echo "# etcd: $(wc -l <grants) grants, $kills leaders killed, exit codes $(sort codes 2>/dev/null | uniq -c | tr '\n' ' ')" >&3
+	refute_file overlaps
+	refute_file stale
+	((kills > 0)) || fail 'no leader was killed'
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+# --- Servers of other kinds ---
+
+@test "its space is used up: 71, and a holder is stopped in time" {
+	etcd_options='--quota-backend-bytes 2000000' own_cluster full
+	holder a x -t 4s
+	local i
+	head -c 1000000 /dev/zero | tr '\0' x >much
+	for i in 1 2 3; do
+		etcd_ctl full put "much$i" <much >/dev/null 2>&1 || true
+	done
+	try dlock y touch ran
+	expect_failure 71 'space exceeded .see etcdctl alarm list.'
+	refute_file ran
+	finish a
+	assert_equal "$status" 80
+	assert_match "$err" 'cannot be proved any longer'
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "no JSON gateway: 76 says how to have one" {
+	etcd_options='--enable-grpc-gateway=false' own_cluster mute
+	try dlock x touch ran
+	expect_failure 76 'no JSON gateway here: etcd needs --enable-grpc-gateway'
+	try dlock check
+	assert_equal "$status" 76
+	refute_file ran
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "a user's token expires: another is asked for, COMMAND goes on; a wrong password is 77" {
+	etcd_options='--auth-token-ttl 1' own_cluster guarded
+	etcd_ctl guarded user add root:sesame >/dev/null
+	etcd_ctl guarded user grant-role root root >/dev/null 2>&1
+	etcd_ctl guarded auth enable >/dev/null
+	DLOCK_SERVER=etcd://root:sesame@127.0.0.1:$(etcd_port guarded)
+	holder a x -t 6s
+	waiter b x
+	stays 8000 is_alive "$a_command"
+	: >b.go
+	ends a
+	expect 0
+	finish b
+	expect 0
+	after a b 1000
+	DLOCK_SERVER=etcd://root:wrong@127.0.0.1:$(etcd_port guarded)
+	try dlock x touch ran
+	expect_failure 77 'authentication failed'
+	refute_match "$err" wrong
+	DLOCK_SERVER=etcd://127.0.0.1:$(etcd_port guarded)
+	try dlock x touch ran
+	expect_failure 77 'user name is empty'
+	DLOCK_SERVER=etcd://root@127.0.0.1:$(etcd_port guarded)
+	DLOCK_PASSWORD=sesame try dlock x echo had
+	expect 0 had
+	refute_file ran
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "TLS: with the right authority; a wrong one is 77, no TLS at all 76" {
+	etcd_tls=' ' own_cluster safe
+	holder a x -t 3s
+	waiter b x
+	stays 4000 is_alive "$a_command"
+	ends a
+	expect 0
+	ends b
+	expect 0
+	after a b 1000
+	cd "$CA"
+	[[ -e other.pem ]] || make_root other
+	cd "$BATS_TEST_TMPDIR"
+	DLOCK_SERVER="etcds://127.0.0.1:$(etcd_port safe)?cacert=$CA/other.pem"
+	try dlock x touch ran
+	expect_failure 77 'certificate'
+	DLOCK_SERVER="etcds://127.0.0.1:$(etcd_port safe)?insecure=1"
+	try dlock x echo had
+	expect 0 had
+	DLOCK_SERVER="etcds://127.0.0.1:$(etcd_port safe)?cacert=$PWD/none.pem"
+	try dlock x touch ran
+	expect_failure 78 'none.pem'
+	DLOCK_SERVER="etcds://127.0.0.1:$(etcd_port one)"
+	try dlock x touch ran
+	expect_failure 76 ''
+	refute_file ran
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "TLS: a server that wants a client certificate gets it" {
+	etcd_tls="--client-cert-auth --trusted-ca-file $CA/ca.pem" etcd_unasked=1 own_cluster strict
+	wait_until eval '(: </dev/tcp/127.0.0.1/$(etcd_port strict)) 2>/dev/null'
+	local plain=$DLOCK_SERVER
+	DLOCK_SERVER="$plain&cert=$CA/named.pem&key=$CA/named.key"
+	wait_until dlock -q x true
+	try dlock x echo had
+	expect 0 had
+	DLOCK_SERVER=$plain
+	try dlock x touch ran
+	assert_between "$status" 69 77 'exit code'
+	refute_file ran
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "a server that talks nonsense: 76 or 69, at once or after -w, and COMMAND does not run" {
+	cat >nonsense <<-'END'
+		import random, socket, sys
+		random.seed(int(sys.argv[1]))
+		server = socket.create_server(("127.0.0.1", 0))
+		print(server.getsockname()[1], flush=True)
+		heads = [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+		    b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}", b"HTTP/1.1 503 X\r\n\r\n"]
+		bodies = [b"", b"{}", b"[]", b"null", b'{"ID":"x"}', b'{"ID":"5","TTL":"9"}',
+		    b'{"responses":[{"response_range":{"kvs":[{"key":7},{"key":"%%%","value":"e30="}]}}]}',
+		    b'{"error":7}', b'{"error":"etcdserver: requested lease not found","code":5}']
+		while True:
+		    peer, _ = server.accept()
+		    peer.recv(65536)
+		    peer.sendall(random.choice(heads) + random.choice(bodies + [random.randbytes(random.randrange(300))]))
+		    peer.close()
+	END
+	local seed
+	for seed in 1 2 3 4 5 6 7 8; do
+		start fool "$PYTHON" nonsense $seed
+		wait_until test -s fool.out
+		DLOCK_SERVER=etcd://127.0.0.1:$(<fool.out)
+		local try
+		for try in 1 2 3 4 5; do
+			try dlock -w 300ms x touch ran
+			[[ $status == @(69|76|1) ]] || fail "exit code $status with seed $seed: $err"
+			try dlock status
+			[[ $status == @(69|76|0|1) ]] || fail "exit code $status with seed $seed: $err"
+		done
+		kill "$fool_pid"
+		finish fool
+		rm fool.out
+	done
+	refute_file ran
+	DLOCK_SERVER=$(etcd_url one)
+}
