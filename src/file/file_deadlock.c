@@ -56,7 +56,7 @@ static void list_holders(const struct record *record, char lines[static TOKENS])
 	}
 }
 
-static void add_waits(struct circle *circle, const struct record *record, const char *file)
+static void add_waits(struct circle *circle, const struct record *record)
 {
 	char holders[TOKENS];
 	struct slot_text text;
@@ -70,8 +70,7 @@ static void add_waits(struct circle *circle, const struct record *record, const 
 		record_read_text(record, (int)i, &text);
 		if (text.held[0] == '\0')
 			continue;
-		if (!record_read_key(record, wait->key))
-			strlcpy(wait->key, file, sizeof(wait->key));
+		strlcpy(wait->key, record->head.key, sizeof(wait->key));
 		strcpy(wait->holders, holders);
 		strcpy(wait->held, text.held);
 		wait->ticket = record->slots[i].ticket;
@@ -100,7 +99,7 @@ static void read_folder(struct circle *circle, char own[static TOKENS])
 		record.reading = true;
 		if (record_open(&record, &f->folder, entry->d_name + 1, "", false, &unheard) &&
 			record_enter(&record, now, &unheard) == LOCK_GRANTED) {
-			add_waits(circle, &record, entry->d_name + 1);
+			add_waits(circle, &record);
 			if (strcmp(entry->d_name + 1, f->file) == 0)
 				list_holders(&record, own);
 			record_leave(&record);

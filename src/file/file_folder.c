@@ -170,31 +170,39 @@ bool folder_read_name(const char *file, char key[static KEY_SIZE])
 
 static int fail(const struct folder *folder, const char *file, struct failure *failure)
 {
-	enum exit_code code = errno == EACCES || errno == EPERM ? EXIT_REFUSED : EXIT_SYSTEM;
+	int why = errno;
+	enum exit_code code = why == EACCES || why == EPERM ? EXIT_REFUSED : EXIT_SYSTEM;
 
 	failure_set(failure, code, "cannot open %s/%s: %m", folder->path, file);
+	errno = why;
 	return -1;
 }
 
-static int fail_odd(const struct folder *folder, const char *file, struct failure *failure)
+static int fail_odd(
+	const struct folder *folder, const char *file, mode_t kind, struct failure *failure)
 {
-	failure_set(failure, EXIT_PROTOCOL, "%s/%s is no plain file with one name: not touched",
-		folder->path, file);
+	failure_set(failure, EXIT_PROTOCOL, "%s/%s is no %s with one name: not touched",
+		folder->path, file, kind == S_IFREG ? "plain file" : "pipe");
+	errno = EEXIST;
 	return -1;
 }
 
-/* Each user that may use the folder may use the files in it. */
-static int make_file(const struct folder *folder, const char *file, int flags)
+/* Each user that may use the folder may use the files in it. A pipe is to be opened after it. */
+static int make_file(const struct folder *folder, const char *file, int flags, mode_t kind)
 {
 	mode_t mask = umask(0);
-	int fd = openat(folder->fd, file, flags | O_CREAT | O_EXCL, folder->files);
+	int fd = -1;
 
+	if (kind == S_IFREG)
+		fd = openat(folder->fd, file, flags | O_CREAT | O_EXCL, folder->files);
+	else if (mkfifoat(folder->fd, file, folder->files) == 0)
+		errno = EEXIST;
 	umask(mask);
 	return fd;
 }
 
-int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
-	struct failure *failure)
+static int open_file(const struct folder *folder, const char *file, int flags, mode_t kind,
+	bool make, struct failure *failure)
 {
 	struct stat status;
 	int fd;
@@ -205,16 +213,22 @@ int folder_open_file(const struct folder *folder, const char *file, int flags, b
 		 * folder, to root as well (fs.protected_regular, Linux 4.19). */
 		fd = openat(folder->fd, file, flags);
 		if (fd < 0 && errno == ENOENT && make)
-			fd = make_file(folder, file, flags);
+			fd = make_file(folder, file, flags, kind);
 	} while (fd < 0 && errno == EEXIST);
 	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == ENODEV))
-		return fail_odd(folder, file, failure);
+		return fail_odd(folder, file, kind, failure);
 	if (fd < 0)
 		return fail(folder, file, failure);
-	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink <= 1)
+	if (fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind && status.st_nlink <= 1)
 		return fd;
 	close(fd);
-	return fail_odd(folder, file, failure);
+	return fail_odd(folder, file, kind, failure);
+}
+
+int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
+	struct failure *failure)
+{
+	return open_file(folder, file, flags, S_IFREG, make, failure);
 }
 
 bool folder_has_lost(int fd)
@@ -229,43 +243,30 @@ static void name_pipe(const char *file, const char *purpose, char name[static NA
 	snprintf(name, NAME_MAX + 1, ".%s+%s", file, purpose);
 }
 
-static int open_pipe(const struct folder *folder, const char *name, int flags)
+int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access,
+	struct failure *failure)
 {
-	int fd = openat(folder->fd, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	char name[NAME_MAX + 1];
+
+	name_pipe(file, purpose, name);
+	return open_file(folder, name, access, S_IFIFO, true, failure);
+}
+
+enum folder_ring folder_ring(
+	const struct folder *folder, const char *file, const char *purpose, struct failure *failure)
+{
+	char name[NAME_MAX + 1];
 	struct stat status;
-
-	if (fd < 0 || (fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode)))
-		return fd;
-	close(fd);
-	errno = EEXIST;
-	return -1;
-}
-
-int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access)
-{
-	char name[NAME_MAX + 1];
-	mode_t mask;
 	int fd;
 
 	name_pipe(file, purpose, name);
-	fd = open_pipe(folder, name, access);
-	if (fd >= 0 || errno != ENOENT)
-		return fd;
-	mask = umask(0);
-	(void)!mkfifoat(folder->fd, name, folder->files);
-	umask(mask);
-	return open_pipe(folder, name, access);
-}
-
-void folder_ring(const struct folder *folder, const char *file, const char *purpose)
-{
-	char name[NAME_MAX + 1];
-	int fd;
-
-	name_pipe(file, purpose, name);
-	fd = open_pipe(folder, name, O_WRONLY);
-	if (fd < 0)
-		return; /* no waiter listens */
+	if (fstatat(folder->fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+		return RING_UNHEARD;
+	fd = open_file(folder, name, O_WRONLY, S_IFIFO, false, failure);
+	if (fd < 0) /* ENXIO: none listens */
+		return S_ISFIFO(status.st_mode) && failure->code == EXIT_PROTOCOL ? RING_UNHEARD
+										  : RING_FAILED;
 	(void)!write(fd, "", 1);
 	close(fd);
+	return RING_HEARD;
 }

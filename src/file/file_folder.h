@@ -39,8 +39,8 @@ void folder_name(const char *key, char file[static FILE_NAME_SIZE]);
 bool folder_read_name(const char *file, char key[static KEY_SIZE]);
 
 /* Opens a plain file with one name; with `make` a missing file is made, with the rights that the
- * folder gives. -1 with failure: EXIT_PROTOCOL if something else is in its place, EXIT_REFUSED,
- * EXIT_SYSTEM. */
+ * folder gives. -1 with errno and failure: EXIT_PROTOCOL if something else is in its place,
+ * EXIT_REFUSED, EXIT_SYSTEM. */
 int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
 	struct failure *failure);
 
@@ -48,10 +48,17 @@ int folder_open_file(const struct folder *folder, const char *file, int flags, b
 bool folder_has_lost(int fd);
 
 /* A pipe beside a lock's file, by which others are told something. listen: opens it, makes it if
- * need be; -1: it cannot be had. ring: tells all that listen. Access is O_RDWR: it is readable for
- * all until one reads. O_RDONLY: it has POLLHUP from then on, for each that had opened it,
+ * need be; -1 with failure, as above. ring: tells all that listen. Access is O_RDWR: it is readable
+ * for all until one reads. O_RDONLY: it has POLLHUP from then on, for each that had opened it,
  * whatever the others do (a writer came and went). The two do not mix. */
-int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access);
-void folder_ring(const struct folder *folder, const char *file, const char *purpose);
+enum folder_ring {
+	RING_HEARD,
+	RING_UNHEARD, /* nobody listens */
+	RING_FAILED,  /* with failure */
+};
+int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access,
+	struct failure *failure);
+enum folder_ring folder_ring(const struct folder *folder, const char *file, const char *purpose,
+	struct failure *failure);
 
 #endif

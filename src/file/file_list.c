@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +26,7 @@ struct listing {
 	void *context;
 };
 
-/* --- One lock -----------------------------------------------------------------------------------
- */
+/* --- One lock --------------------------------------------------------------------------------- */
 
 /* Whether any process has an flock on the file, dlock or not, without asking for it: that would be
  * in the way of others. */
@@ -112,19 +110,10 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view_slots(record, owners, owners + head->count, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
 	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
-		(l->query.idle_too && head->turn > 0))
+		(l->query.idle_too && head->magic != 0))
 		l->show(view, l->context);
 	free(owners);
 	return true;
-}
-
-static bool is_wanted(const struct lock_query *query, const char *name)
-{
-	for (size_t i = 0; i < query->pattern_count; i++)
-		if (fnmatch(query->patterns[i], name, FNM_NOESCAPE) == 0 ||
-			strcmp(query->patterns[i], name) == 0)
-			return true;
-	return query->pattern_count == 0;
 }
 
 /* The NAME that a key has under the prefix asked for; NULL: it is under another one. */
@@ -147,14 +136,15 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 	record_begin(&record, l->boot);
 	record.reading = true;
 	if (recorded && record_open(&record, &l->folder, file, file, false, failure)) {
-		known = record_read_key(&record, key) || known;
 		good = record_enter(&record, l->deadline, failure) == LOCK_GRANTED;
 		if (good)
 			record_leave(&record);
+		if (good && record.head.magic != 0)
+			known = strlcpy(key, record.head.key, sizeof(key)) > 0;
 	}
 	view.name = known ? name_of(&l->query, key) : NULL;
 	snprintf(path, sizeof(path), "%s/%s", l->folder.path, file);
-	if (!view.name || !is_wanted(&l->query, view.name))
+	if (!view.name || !lock_query_wants(&l->query, view.name))
 		good = true;
 	else if (good)
 		good = show_record(l, &record, file, &view, failure);
@@ -164,8 +154,7 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 	return good;
 }
 
-/* --- All of them --------------------------------------------------------------------------------
- */
+/* --- All of them ------------------------------------------------------------------------------ */
 
 /* A record stands for its lock; a lock's file without one was made by others. */
 static bool show_entry(struct listing *l, const char *entry, struct failure *failure)
@@ -221,8 +210,7 @@ static void *list_open(
 
 const struct lock_list_ops file_list_ops = {list_open, look, free};
 
-/* --- dlock check --------------------------------------------------------------------------------
- */
+/* --- dlock check ------------------------------------------------------------------------------ */
 
 static struct lock_finding look_at_folder(
 	const struct server *server, struct folder *folder, struct failure *failure)
@@ -266,26 +254,15 @@ bool file_check(const struct server *server, const struct lock_request *request,
 {
 	struct folder folder;
 	struct lock_finding finding = look_at_folder(server, &folder, failure);
-	const char *step;
-	char text[sizeof(failure->text) + 64], name[64], key[KEY_SIZE], file[FILE_NAME_SIZE];
+	char name[TRIAL_NAME], key[KEY_SIZE], file[FILE_NAME_SIZE];
 
 	take(&finding, context);
 	if (finding.verdict == LOCK_UNFIT)
 		return true;
-	finding = (struct lock_finding){.server = server->text,
-		.subject = "lock",
-		.found = "taken, handed over and given back"};
-	snprintf(name, sizeof(name), "dlock-check-%d-%" PRId64, (int)getpid(), record_now());
-	if (!trial_run(server, request, name, 5 * NANOS_PER_SEC, &step, failure)) {
-		finding.verdict = LOCK_UNFIT;
-		finding.code = failure->code;
-		finding.found = text;
-		snprintf(text, sizeof(text), "a lock could not be %s: %s", step, failure->text);
-	}
+	trial_report(server, request, trial_name(name), take, context);
 	folder_key(request->prefix, name, key);
 	folder_name(key, file);
 	remove_trial(&folder, file);
 	close(folder.fd);
-	take(&finding, context);
 	return true;
 }

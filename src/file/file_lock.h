@@ -44,9 +44,9 @@ struct obstacle {
 struct file_wait {
 	struct obstacle obstacles[OBSTACLES];
 	int count, threads;
-	nanos look_at; /* when something in the way is over by itself */
-	int wakeup_fd; /* owned, while there are threads */
-	int bell_fd;
+	nanos look_at;          /* when something in the way is over by itself */
+	int wakeup_fd;          /* owned, while there are threads */
+	int bell_fd, folder_fd; /* owned; -1: none */
 	atomic_bool stop;
 	struct sigaction before;
 	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: none may */
@@ -65,7 +65,7 @@ struct file_lock {
 	bool flocked; /* it has the flock */
 	bool loss_told;
 	int64_t ticket; /* of our place in the queue */
-	int ended_fd;   /* owned; readable when the lock was broken; -1: not asked for */
+	int ended_fd;   /* owned; a holder's, readable when the lock was broken; -1: none */
 	struct record record;
 	struct file_wait wait;
 };
@@ -74,6 +74,12 @@ struct file_lock {
 struct slot *file_own(struct file_lock *f);
 void file_unlock(struct file_lock *f); /* gives the flock back */
 void file_forget(struct file_lock *f); /* our slot is free again */
+
+/* Whether one of the files that we have open was removed. */
+bool file_is_removed(const struct file_lock *f);
+
+/* Says which holder is in the way, and until when. Inside the mutex. */
+void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *answer);
 
 /* Opens what is not open yet, and enters the record's mutex. As record_enter. */
 enum lock_result file_enter(

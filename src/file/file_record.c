@@ -13,32 +13,38 @@
 
 #include "base/failure.h"
 
-#define PAGE     4096
-#define HEAD     512                /* bytes of a copy of the head */
-#define KEY_AT   1024               /* in the file: the key, */
-#define SLOTS_AT 2048               /* the slots, */
-#define TEXTS_AT (132 * PAGE)       /* and what belongs to each */
-#define TEXT     2048               /* bytes of that */
+#define SLOTS_AT sizeof(struct record_head) /* in the file: the slots, */
+#define TEXTS_AT (132 * RECORD_PAGE)        /* and what belongs to each */
+#define TEXT     2048                       /* bytes of that */
 #define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
 #define SPINS    200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
-#define LOOK     (100 * NANOS_PER_MS) /* what one that only looks has patience for */
+#define LOOK     (100 * NANOS_PER_MS)         /* what one that only looks has patience for */
+#define MAGIC    UINT64_C(0x31206b636f6c6420) /* " dlock 1" */
 
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 
 _Static_assert(sizeof(struct slot) == 128, "a slot crosses a page");
+_Static_assert(SLOTS_AT + RECORD_FEW * sizeof(struct slot) == RECORD_PAGE, "a page is not full");
 _Static_assert(SLOTS_AT + RECORD_MOST * sizeof(struct slot) <= TEXTS_AT, "slots reach into texts");
 
-static uint64_t digest(uint64_t sum, const void *bytes, size_t length)
+/* Of so many bytes, a multiple of 8; of zeros it is 0. Any one byte that changes, changes it. */
+static uint64_t digest(const void *bytes, size_t length)
 {
-	for (const unsigned char *at = bytes; length > 0; length--)
-		sum = (sum ^ *at++) * UINT64_C(1099511628211); /* FNV-1a */
+	uint64_t sum = 0, word;
+
+	for (size_t i = 0; i < length; i += sizeof(word)) {
+		memcpy(&word, (const char *)bytes + i, sizeof(word));
+		sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		sum ^= sum >> 29;
+	}
 	return sum;
 }
 
-static uint64_t head_check(const struct record_head *head)
+/* What follows the checksum, with which head and slot begin. */
+static uint64_t check_of(const void *bytes, size_t length)
 {
-	return digest(UINT64_C(0xd10cf11e), &head->turn, sizeof(*head) - sizeof(head->check));
+	return digest((const char *)bytes + sizeof(uint64_t), length - sizeof(uint64_t));
 }
 
 int64_t record_now(void)
@@ -51,13 +57,15 @@ int64_t record_now(void)
 
 uint64_t record_boot(const struct owner *self)
 {
+	char boot[40] = "";
 	struct owner own;
 
 	if (self->boot[0] == '\0') {
 		owner_self(&own, "");
 		self = &own;
 	}
-	return digest(1, self->boot, strlen(self->boot)) | 1;
+	strlcpy(boot, self->boot, sizeof(boot));
+	return digest(boot, sizeof(boot)) | 1;
 }
 
 void record_begin(struct record *record, uint64_t boot)
@@ -72,6 +80,8 @@ bool record_open(struct record *record, const struct folder *folder, const char 
 	char name[FILE_NAME_SIZE + 1] = ".";
 
 	strcpy(name + 1, file);
+	record->path = folder->path;
+	record->file = file;
 	record->key = key;
 	record->fd = folder_open_file(folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
 	return record->fd >= 0;
@@ -204,50 +214,57 @@ static bool make_room(struct record *record, size_t count, struct failure *failu
 	return true;
 }
 
-/* Of the two copies the later one that is whole. The second is written first: a file without the
- * first is new, even if a write to the second was cut off. */
-static bool read_head(struct record *record, const char page[static PAGE], struct failure *failure)
+static bool fail_damaged(const struct record *record, struct failure *failure)
 {
-	bool blank = false;
-
-	record->head = (struct record_head){0};
-	for (int i = 0; i < 2; i++) {
-		struct record_head head;
-
-		memcpy(&head, page + i * HEAD, sizeof(head));
-		blank = blank || (i == 0 && head.check == 0 && head.turn == 0);
-		if (head.check == head_check(&head) && head.turn > record->head.turn &&
-			head.count <= RECORD_MOST)
-			record->head = head;
-	}
-	if (record->head.turn > 0 || blank)
-		return true;
 	return failure_set(failure, EXIT_PROTOCOL,
-		"the file .%s beside the lock's is no record of dlock", record->key);
+		"%s/.%s is no record of dlock, or was damaged: if no dlock uses that lock, remove "
+		"it",
+		record->path, record->file);
+}
+
+/* A file in which there is nothing yet, or whose first write was cut off, is a new one. */
+static bool read_head(struct record *record, size_t got, struct failure *failure)
+{
+	struct record_head *head = &record->head;
+	static const struct record_head none;
+
+	if (got >= sizeof(*head) && head->check == check_of(head, sizeof(*head)) &&
+		(head->magic == MAGIC || memcmp(head, &none, sizeof(none)) == 0) &&
+		head->count <= RECORD_MOST && head->key[sizeof(head->key) - 1] == '\0')
+		return true;
+	if (got >= sizeof(*head) || (got > 0 && head->magic != MAGIC))
+		return fail_damaged(record, failure);
+	*head = none;
+	return true;
+}
+
+static bool read_slots(struct record *record, struct failure *failure)
+{
+	size_t count = record->head.count,
+	       more = count > RECORD_FEW ? (count - RECORD_FEW) * sizeof(struct slot) : 0;
+
+	if (!make_room(record, count + 1, failure))
+		return false;
+	if (record->slots != record->few)
+		memcpy(record->slots, record->few, sizeof(record->few));
+	if (more > 0 &&
+		pread(record->fd, record->slots + RECORD_FEW, more, RECORD_PAGE) != (ssize_t)more)
+		return failure_set(failure, EXIT_SYSTEM, "cannot read the lock's record: %m");
+	for (size_t i = 0; i < count; i++)
+		if (record->slots[i].check != check_of(&record->slots[i], sizeof(struct slot)))
+			return fail_damaged(record, failure);
+	return true;
 }
 
 static bool read_record(struct record *record, struct failure *failure)
 {
-	char page[PAGE] = {0};
-	size_t first = (PAGE - SLOTS_AT) / sizeof(struct slot), count;
-	ssize_t got = pread(record->fd, page, PAGE, 0);
+	ssize_t got;
 
+	memset(record->page, 0, sizeof(record->page));
+	got = pread(record->fd, record->page, sizeof(record->page), 0);
 	if (got < 0)
 		return failure_set(failure, EXIT_SYSTEM, "cannot read the lock's record: %m");
-	if (!read_head(record, page, failure))
-		return false;
-	count = record->head.count;
-	if (!make_room(record, count + 1, failure))
-		return false;
-	memcpy(record->slots, page + SLOTS_AT,
-		(count < first ? count : first) * sizeof(struct slot));
-	if (count <= first)
-		return true;
-	count = (count - first) * sizeof(struct slot);
-	got = pread(record->fd, record->slots + first, count, PAGE);
-	if (got == (ssize_t)count)
-		return true;
-	return failure_set(failure, EXIT_SYSTEM, "cannot read the lock's record: %m");
+	return read_head(record, (size_t)got, failure) && read_slots(record, failure);
 }
 
 enum lock_result record_enter(
@@ -274,14 +291,6 @@ void record_leave(struct record *record)
 	pthread_sigmask(SIG_SETMASK, &record->mask, NULL);
 	if (!record->reading)
 		drop_room(record);
-}
-
-bool record_read_key(const struct record *record, char key[static KEY_SIZE])
-{
-	ssize_t got = pread(record->fd, key, KEY_SIZE - 1, KEY_AT);
-
-	key[got > 0 ? got : 0] = '\0';
-	return *key != '\0';
 }
 
 void record_read_text(const struct record *record, int slot, struct slot_text *text)
@@ -320,17 +329,18 @@ bool record_write_head(struct record *record, struct failure *failure)
 {
 	struct record_head *head = &record->head;
 
-	if (head->turn == 0 && !put(record, record->key, strlen(record->key) + 1, KEY_AT, failure))
-		return false;
-	head->turn++;
-	head->check = head_check(head);
-	return put(record, head, sizeof(*head), (off_t)(head->turn % 2) * HEAD, failure);
+	head->magic = MAGIC;
+	strlcpy(head->key, record->key, sizeof(head->key));
+	head->check = check_of(head, sizeof(*head));
+	return put(record, head, sizeof(*head), 0, failure);
 }
 
 bool record_write_slot(struct record *record, int slot, struct failure *failure)
 {
-	return put(record, &record->slots[slot], sizeof(struct slot),
-		SLOTS_AT + slot * (off_t)sizeof(struct slot), failure);
+	struct slot *s = &record->slots[slot];
+
+	s->check = check_of(s, sizeof(*s));
+	return put(record, s, sizeof(*s), (off_t)(SLOTS_AT + (size_t)slot * sizeof(*s)), failure);
 }
 
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
@@ -413,14 +423,6 @@ bool record_is_inside(const struct record *record, int slot)
 	return false;
 }
 
-bool record_is_broken(const struct record *record)
-{
-	struct slot slot;
-	off_t at = SLOTS_AT + record->own * (off_t)sizeof(slot);
-
-	return pread(record->fd, &slot, sizeof(slot), at) == sizeof(slot) && slot.broken;
-}
-
 void record_free_dead(struct record *record, int slot)
 {
 	struct failure unheard;
@@ -471,19 +473,19 @@ static void digest_once(const char *once, char id[static SHA256_DIGEST_STRING_LE
 	SHA256Data((const uint8_t *)once, strlen(once), id);
 }
 
-int64_t record_find_once(const struct folder *folder, const char *file, const char *once)
+int64_t record_find_once(
+	const struct folder *folder, const char *file, const char *once, struct failure *failure)
 {
 	char id[SHA256_DIGEST_STRING_LENGTH];
-	struct once found = {0};
-	struct failure unheard;
-	int fd = open_once(folder, file, false, &unheard);
+	struct once found;
+	int fd = open_once(folder, file, false, failure);
 
 	if (fd < 0)
-		return 0;
+		return errno == ENOENT ? 0 : -1;
 	digest_once(once, id);
 	find_once(fd, id, &found);
 	close(fd);
-	return found.when;
+	return found.when > 0 ? found.when : 0;
 }
 
 bool record_note_once(const struct folder *folder, const char *file, const char *once,

@@ -2,9 +2,9 @@
  * What is on record of a lock, in a file beside its own (.NAME): its holders, its waiters, the
  * counter of fencing tokens. Changed under a mutex that is held for microseconds.
  *
- * A process may be killed at any write, and what it left is read right. The head has two copies,
- * and the one with the right checksum counts. A slot is written by one write(2) inside one page,
- * which a signal cannot divide. It is written last of what belongs to it.
+ * A process may be killed at any write, and what it left is read right. Head and slots are written
+ * by one write(2) each, inside one page, which a signal cannot divide. A slot is written last of
+ * what belongs to it. Each has a checksum: a record in which a byte has changed grants nothing.
  *
  * A slot stands for a process that lives as long as its byte is locked by F_OFD_SETLK. Such a lock
  * is shared by fork(2), so it ends when front and keeper are both gone. The kernel wakes those that
@@ -23,8 +23,9 @@
 #include "file/file_folder.h"
 #include "lock/lock.h"
 
+#define RECORD_PAGE 4096
 #define RECORD_MOST 4096 /* slots */
-#define RECORD_FEW  16   /* of them in the first page of the file */
+#define RECORD_FEW  24   /* of them in the first page of the file */
 #define RECORD_HELD 1328 /* bytes of the tokens that a waiter holds */
 
 enum slot_state {
@@ -34,8 +35,9 @@ enum slot_state {
 	SLOT_OVER, /* given back, but kept: --at-least, or a holder inside */
 };
 
-/* 128 bytes, so that none crosses a page. */
+/* 128 bytes, so that none crosses a page. One that was never written is zeros. */
 struct slot {
+	uint64_t check;
 	uint64_t boot; /* a digest of the boot in which it was written; in another one it is free */
 	int32_t state, mode, permits, priority;
 	uint64_t fence;  /* a holder's */
@@ -47,17 +49,19 @@ struct slot {
 	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
 	uint8_t detached, broken, hold;
 	uint8_t passed; /* a waiter that did not take its turn: others go ahead until it asks */
-	uint8_t rest[44];
+	uint8_t rest[36];
 };
 
+/* 1,024 bytes; magic 0: there is no record yet. */
 struct record_head {
-	uint64_t check;
-	uint64_t turn; /* how often it was written */
-	uint64_t fence;
-	int64_t ticket,
-		success; /* the last that was given out; when COMMAND last ended well (us) */
-	int64_t granted, contended, timeouts, lost, waited_us, held_us;
+	uint64_t check, magic;
 	uint64_t count; /* of slots that were ever in use */
+	uint64_t fence;
+	int64_t ticket;  /* the last that was given out */
+	int64_t success; /* when COMMAND last ended well (us) */
+	int64_t granted, contended, timeouts, lost, waited_us, held_us;
+	char key[KEY_SIZE]; /* the lock's; a file's name may be cut */
+	char rest[287];
 };
 
 /* The owner that a slot stands for. */
@@ -68,17 +72,22 @@ struct slot_text {
 };
 
 struct record {
-	int fd;       /* owned */
-	int own;      /* our slot; -1: none */
-	bool reading; /* it is only looked at: at worst without the mutex */
-	const char *key;
+	int fd;                        /* owned */
+	int own;                       /* our slot; -1: none */
+	bool reading;                  /* it is only looked at: at worst without the mutex */
+	const char *path, *file, *key; /* borrowed; of the folder, and of the lock in it */
 	uint64_t boot;
 	sigset_t mask;
-	struct record_head head;
 	struct slot *slots; /* owned; head.count of them, valid inside the mutex; of one that is
 			     * only looked at until it is closed */
 	size_t room;
-	struct slot few[RECORD_FEW];
+	union {
+		char page[RECORD_PAGE]; /* the first of the file */
+		struct {
+			struct record_head head;
+			struct slot few[RECORD_FEW];
+		};
+	};
 };
 
 enum record_byte { BYTE_QUEUE, BYTE_HOLDER };
@@ -93,9 +102,6 @@ void record_begin(struct record *record, uint64_t boot);
 bool record_open(struct record *record, const struct folder *folder, const char *file,
 	const char *key, bool writing, struct failure *failure);
 void record_close(struct record *record);
-
-/* The whole key that the record is for; false: it does not say. */
-bool record_read_key(const struct record *record, char key[static KEY_SIZE]);
 
 /* Takes the mutex and reads: LOCK_GRANTED; LOCK_TIMEOUT, with the process that has it for so long;
  * LOCK_CANCELLED; LOCK_FAILED. All signals are blocked until record_leave. */
@@ -139,15 +145,13 @@ int64_t record_order(int64_t ticket, int priority);
 /* Whether it is that of a holder inside another, which keeps the lock as well. */
 bool record_is_inside(const struct record *record, int slot);
 
-/* Whether our slot was broken, as it stands now. Outside the mutex. */
-bool record_is_broken(const struct record *record);
-
 /* By wall clock, in us. */
 int64_t record_now(void);
 
-/* When there was a success under that ID (us); 0: none is on record. note: writes one down, to be
- * kept for that long. Inside the mutex; false with failure. */
-int64_t record_find_once(const struct folder *folder, const char *file, const char *once);
+/* When there was a success under that ID (us); 0: none is on record; -1 with failure. note: writes
+ * one down, to be kept for that long; false with failure. Inside the mutex. */
+int64_t record_find_once(
+	const struct folder *folder, const char *file, const char *once, struct failure *failure);
 bool record_note_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure);
 

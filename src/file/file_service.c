@@ -21,7 +21,8 @@ static struct lock *file_open(
 	f->lock.service = &file_service;
 	f->request = *request;
 	f->server = server;
-	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd = -1;
+	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd =
+		f->wait.folder_fd = -1;
 	record_begin(&f->record, record_boot(&request->self));
 	folder_key(request->prefix, request->name, f->key);
 	folder_name(f->key, f->file);
@@ -48,17 +49,9 @@ static void file_leave(struct lock *lock)
 	file_wait_stop(&((struct file_lock *)lock)->wait);
 }
 
-/* Asked for once COMMAND runs. It may have been broken before that. */
 static int file_watch_fd(const struct lock *lock)
 {
-	struct file_lock *f = (struct file_lock *)lock;
-
-	if (f->ended_fd >= 0 || f->record.own < 0 || !f->flocked)
-		return f->ended_fd;
-	f->ended_fd = folder_listen(&f->folder, f->file, "ended", O_RDWR);
-	if (record_is_broken(&f->record))
-		folder_ring(&f->folder, f->file, "ended");
-	return f->ended_fd;
+	return ((const struct file_lock *)lock)->ended_fd;
 }
 
 static const struct lock_scheme schemes[] = {{"file", false, 0, 0}, {0}};

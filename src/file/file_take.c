@@ -25,8 +25,7 @@ static int64_t order_of(const struct slot *waiter)
 	return record_order(waiter->ticket, waiter->priority);
 }
 
-/* --- What is in the way -------------------------------------------------------------------------
- */
+/* --- What is in the way ----------------------------------------------------------------------- */
 
 static bool has_obstacle(const struct file_lock *f, int kind)
 {
@@ -38,11 +37,12 @@ static bool has_obstacle(const struct file_lock *f, int kind)
 
 /* Listens anew, inside the mutex: what has rung before was for what is on record by now. Opened
  * after it, the pipe could miss the only ring. */
-static void listen_for_bell(struct file_lock *f)
+static bool listen_for_bell(struct file_lock *f, struct failure *failure)
 {
 	if (f->wait.bell_fd >= 0)
 		close(f->wait.bell_fd);
-	f->wait.bell_fd = folder_listen(&f->folder, f->file, "bell", O_RDONLY);
+	f->wait.bell_fd = folder_listen(&f->folder, f->file, "bell", O_RDONLY, failure);
+	return f->wait.bell_fd >= 0;
 }
 
 static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)
@@ -56,14 +56,18 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
 }
 
+static void wait_for_nothing(struct file_lock *f)
+{
+	f->wait.count = 0;
+	f->wait.look_at = NANOS_NEVER;
+}
+
 /* Whether a holder keeps us out. */
 static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 {
 	const struct slot *holder = &f->record.slots[i];
 	const struct lock_request *request = &f->request;
 
-	if (record_is_inside(&f->record, i))
-		return false;
 	if (holder->broken || request->mode == LOCK_EXCLUSIVE || holder->mode != (int)request->mode)
 		return true;
 	return request->mode == LOCK_PERMITS && ++*sharers >= request->permits;
@@ -74,8 +78,6 @@ static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
 static void wait_for_holder(struct file_lock *f, int i, nanos until)
 {
 	if (until != NANOS_NEVER) {
-		if (f->request.queues && !has_obstacle(f, OBSTACLE_BELL))
-			listen_for_bell(f);
 		add_obstacle(f, OBSTACLE_BELL, -1, 0);
 		if (until + LOOK_AFTER < f->wait.look_at)
 			f->wait.look_at = until + LOOK_AFTER;
@@ -95,20 +97,16 @@ static void survey_holders(struct file_lock *f, struct survey *survey)
 
 		if (until == 0 && i != record->own)
 			record_free_dead(record, i);
-		if (until == 0 || !is_in_the_way(f, i, &sharers))
+		if (until == 0 || record_is_inside(record, i))
 			continue;
-		survey->holder = i;
-		wait_for_holder(f, i, until);
-	}
-	/* Of permits any may come free first. */
-	if (f->request.mode != LOCK_PERMITS || sharers < f->request.permits)
-		return;
-	for (int i = 0; i < (int)record->head.count; i++) {
-		nanos until = i == survey->holder ? 0 : record_holds_until(record, i);
-
-		if (until != 0 && record->slots[i].mode == LOCK_PERMITS)
+		if (is_in_the_way(f, i, &sharers))
+			survey->holder = i;
+		/* Of permits any may come free first. */
+		if (survey->holder == i || f->request.mode == LOCK_PERMITS)
 			wait_for_holder(f, i, until);
 	}
+	if (survey->holder < 0)
+		wait_for_nothing(f);
 }
 
 static bool is_later(const struct record *record, int one, int other)
@@ -149,8 +147,7 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 	} while (record_write_slot(record, survey->ahead, &unheard));
 }
 
-/* --- The answers --------------------------------------------------------------------------------
- */
+/* --- The answers ------------------------------------------------------------------------------ */
 
 static void fail(struct lock_answer *answer)
 {
@@ -184,12 +181,21 @@ static void step_aside(struct file_lock *f)
 	file_forget(f);
 }
 
-/* A slot of our own as a holder's, in which only what differs is still to be written. */
+/* A slot of our own as a holder's, in which only what differs is still to be written. Its keeper
+ * listens for --force. */
 static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
 	int64_t now = record_now();
+
+	if (!request->detached && f->ended_fd < 0)
+		f->ended_fd = folder_listen(&f->folder, f->file, "ended", O_RDWR, &answer->failure);
+	if (!request->detached && f->ended_fd < 0) {
+		step_aside(f);
+		fail(answer);
+		return NULL;
+	}
 
 	if (record->own >= 0) {
 		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
@@ -255,17 +261,18 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 	int64_t ago = now > when ? now - when : when - now;
 
 	if (request->cooldown_ms == 0 || when == 0 || ago >= request->cooldown_ms * 1000)
-		when = request->once ? record_find_once(&f->folder, f->file, request->once) : 0;
+		when = request->once ? record_find_once(
+					       &f->folder, f->file, request->once, &answer->failure)
+				     : 0;
 	if (when == 0)
 		return false;
 	step_aside(f);
-	answer->result = LOCK_ALREADY;
+	answer->result = when < 0 ? LOCK_FAILED : LOCK_ALREADY;
 	answer->done_ms = now > when ? (now - when) / 1000 : 0;
 	return true;
 }
 
-/* --- Inside another holder ----------------------------------------------------------------------
- */
+/* --- Inside another holder -------------------------------------------------------------------- */
 
 static bool has_token(const char *tokens, const char *token)
 {
@@ -369,8 +376,7 @@ static bool answer_within(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Busy ---------------------------------------------------------------------------------------
- */
+/* --- Busy ------------------------------------------------------------------------------------- */
 
 static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answer)
 {
@@ -397,31 +403,22 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 static void name_holder(
 	struct file_lock *f, const struct survey *survey, struct lock_answer *answer)
 {
-	int slot = survey->holder;
-	struct slot_text text;
-	nanos until;
-
 	answer->free_in_ms = -1;
 	answer->look_at = f->wait.look_at;
-	if (slot < 0) {
+	if (survey->holder >= 0) {
+		file_name_holder(f, survey->holder, answer);
+	} else {
 		if (survey->ahead < 0)
 			answer->foreign = "another program (flock)";
-		return;
+		answer->ttl_ms = LOCK_NO_TTL;
 	}
-	until = record_holds_until(&f->record, slot);
-	record_read_text(&f->record, slot, &text);
-	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
-	answer->holder = text.owner;
-	answer->known = text.owner.pid != 0;
-	answer->held_ms = (record_now() - f->record.slots[slot].since) / 1000;
-	if (until != NANOS_NEVER)
-		answer->free_in_ms = (until - clock_now()) / NANOS_PER_MS;
 }
 
 static void answer_busy(struct file_lock *f, const struct survey *survey, int64_t ticket,
 	struct lock_answer *answer)
 {
 	bool first = f->record.own < 0;
+	struct failure unheard;
 
 	file_unlock(f);
 	answer->result = LOCK_BUSY;
@@ -429,10 +426,13 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	answer->rank = f->request.queues ? survey->rank : -1;
 	name_holder(f, survey, answer);
 	if (!f->request.queues) {
-		struct failure unheard;
-
 		f->record.head.contended++;
 		record_write_head(&f->record, &unheard);
+		return;
+	}
+	if (has_obstacle(f, OBSTACLE_BELL) && !listen_for_bell(f, &answer->failure)) {
+		step_aside(f);
+		fail(answer);
 		return;
 	}
 	if (!queue(f, ticket, answer))
@@ -442,7 +442,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 		return;
 	/* The waiter that was first so far now has to wait for us. */
 	if (first && survey->rank == 0 && survey->behind > 0)
-		folder_ring(&f->folder, f->file, "bell");
+		folder_ring(&f->folder, f->file, "bell", &unheard);
 }
 
 static bool try_flock(struct file_lock *f)
@@ -485,8 +485,7 @@ static bool is_behind(struct file_lock *f, const struct survey *survey)
 	if (survey->ahead < 0)
 		return false;
 	if (survey->rank > 1) {
-		f->wait.count = 0;
-		f->wait.look_at = NANOS_NEVER;
+		wait_for_nothing(f);
 		/* Once that one has left we may be the second. */
 		add_obstacle(f, OBSTACLE_BYTE, survey->before, BYTE_QUEUE);
 	} else if (f->wait.count == 0 && is_passed_over(f, survey->ahead)) {
@@ -515,8 +514,7 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 		back = file_own(f)->passed;
 		file_own(f)->passed = false;
 	}
-	f->wait.count = 0;
-	f->wait.look_at = NANOS_NEVER;
+	wait_for_nothing(f);
 	survey_waiters(f, request->queues ? order : INT64_MAX, &survey);
 	survey_holders(f, &survey);
 	if (!is_behind(f, &survey) && f->wait.count == 0) {
@@ -534,19 +532,20 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct file_lock *f = (struct file_lock *)lock;
-	bool waited = f->record.own >= 0;
+	bool waited = f->record.own >= 0, removed;
 
 	f->flocked = file_wait_stop(&f->wait) || f->flocked;
 	answer->asked_at = clock_now();
 	answer->result = file_enter(f, deadline, answer);
 	if (answer->result != LOCK_GRANTED)
 		return;
-	if (waited && (folder_has_lost(f->fd) || folder_has_lost(f->record.fd))) {
+	removed = waited && file_is_removed(f);
+	if (!removed)
+		decide(f, answer);
+	if (removed || (waited && answer->result == LOCK_FAILED && file_is_removed(f))) {
 		fail(answer);
 		failure_set(&answer->failure, EXIT_SYSTEM,
 			"%s/%s was removed while dlock waited for it", f->folder.path, f->file);
-	} else {
-		decide(f, answer);
 	}
 	record_leave(&f->record);
 }

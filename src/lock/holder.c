@@ -23,8 +23,10 @@ const char *holder_describe(
 			"held by %s, for %s more at most", answer->foreign,
 			duration_format(left > 0 ? left : 0, span));
 	else if (answer->foreign)
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s, without an expiry",
-			answer->foreign);
+		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s, %s",
+			answer->foreign,
+			answer->ttl_ms == LOCK_NO_TTL ? "for as long as that runs"
+						      : "without an expiry");
 	else if (answer->known)
 		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s:%d (%s, %s) for %s",
 			holder->host, (int)holder->pid, holder->user, holder->label,

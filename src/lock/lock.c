@@ -116,6 +116,11 @@ enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct fa
 	return overlap ? overlap->ask(lock, deadline, failure) : take(lock, deadline, failure);
 }
 
+bool lock_answers_at_once(const struct lock *lock)
+{
+	return !lock->service->overlap;
+}
+
 bool lock_is_busy(const struct lock *lock)
 {
 	const struct lock_overlap *overlap = lock->service->overlap;

@@ -90,7 +90,8 @@ struct lock_answer {
 	uint64_t fence;   /* LOCK_BUSY: the last that the server gave; 0: none */
 	nanos granted_at; /* when its answer came */
 	int64_t ttl_ms;   /* the TTL that was really granted; 0: the one that was asked for;
-			   * LOCK_NO_TTL: none is needed while a process holds it */
+			   * LOCK_NO_TTL: none is needed while a process holds it (of a foreign
+			   * holder: LOCK_BUSY too) */
 	bool unsettled;   /* the server did not say for how long it has been up */
 
 	/* LOCK_WITHIN: as above, but the fence is that of the lock around ours, which holder_token
@@ -148,6 +149,9 @@ void lock_close(struct lock *lock);
  * LOCK_GRANTED here means "on its way". Else LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED; of several
  * locks LOCK_LOST as well: one that was held was lost, all were given back, ask again. */
 enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
+
+/* Whether lock_ask comes back with the answer. Else a server has it under way. Pure. */
+bool lock_answers_at_once(const struct lock *lock);
 
 /* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker
  * may call lock_answer itself: a child would have nothing to do. Never waits; may say false though

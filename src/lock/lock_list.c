@@ -1,10 +1,12 @@
 #include "lock/lock_list.h"
 
 #include <bsd/stdlib.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/failure.h"
+#include "lock/name.h"
 #include "lock/service.h"
 #include "lock/services.h"
 #include "net/server.h"
@@ -73,6 +75,19 @@ void lock_list_free(struct lock_list *views)
 		free_view(&views->list[i]);
 	free(views->list);
 	*views = (struct lock_list){0};
+}
+
+bool lock_query_wants(const struct lock_query *query, const char *name)
+{
+	for (size_t i = 0; i < query->pattern_count; i++) {
+		const char *pattern = query->patterns[i];
+
+		/* A backslash in a NAME is one. */
+		if (name_is_glob(pattern) ? fnmatch(pattern, name, 0) == 0
+					  : strcmp(pattern, name) == 0)
+			return true;
+	}
+	return query->pattern_count == 0;
 }
 
 struct lock_lister {

@@ -60,6 +60,9 @@ struct lock_query {
 	bool idle_too; /* those as well that are not held and have no waiters */
 };
 
+/* Whether NAME is among those that are asked for. Pure. */
+bool lock_query_wants(const struct lock_query *query, const char *name);
+
 /* Prepares looks at every lock under the prefix that matches one of the patterns. NULL with
  * failure. */
 struct lock_lister *lock_list_open(

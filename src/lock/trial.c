@@ -1,7 +1,15 @@
 #include "lock/trial.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
 #include "lock/lock.h"
+#include "lock/lock_check.h"
 #include "lock/lock_list.h"
+#include "net/server.h"
+
+#define REPORT_LIMIT (5 * NANOS_PER_SEC) /* for each step */
 
 struct trial {
 	const struct server *server;
@@ -134,4 +142,29 @@ bool trial_run(const struct server *server, const struct lock_request *request, 
 	*step = trial.step;
 	clean_up(&trial);
 	return done;
+}
+
+void trial_report(const struct server *server, const struct lock_request *request, const char *name,
+	void (*tell)(const struct lock_finding *finding, void *context), void *context)
+{
+	struct lock_finding finding = {.server = server->text,
+		.subject = "lock",
+		.found = "taken, handed over and given back"};
+	struct failure failure = {0};
+	const char *step;
+
+	if (!trial_run(server, request, name, REPORT_LIMIT, &step, &failure)) {
+		finding.verdict = LOCK_UNFIT;
+		finding.code = failure.code;
+		failure_set(
+			&failure, failure.code, "a lock could not be %s: %s", step, failure.text);
+		finding.found = failure.text;
+	}
+	tell(&finding, context);
+}
+
+const char *trial_name(char name[static TRIAL_NAME])
+{
+	snprintf(name, TRIAL_NAME, "dlock-check-%d-%" PRId64, (int)getpid(), clock_now());
+	return name;
 }

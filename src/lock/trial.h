@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "base/failure.h"
 
+#define TRIAL_NAME 64
+
+struct lock_finding;
 struct lock_request;
 struct server;
 
@@ -16,3 +19,10 @@ struct server;
  * not be done ("taken", "queued for", ...); static. */
 bool trial_run(const struct server *server, const struct lock_request *request, const char *name,
 	nanos patience, const char **step, struct failure *failure);
+
+/* The same as a finding, "lock", for tell: with that name, of trial_name. */
+void trial_report(const struct server *server, const struct lock_request *request, const char *name,
+	void (*tell)(const struct lock_finding *finding, void *context), void *context);
+
+/* A name that no other lock has. */
+const char *trial_name(char name[static TRIAL_NAME]);

@@ -331,7 +331,7 @@ static bool found_outer(struct front *f)
  * they are short. */
 static bool is_busy_at_once(const struct front *f)
 {
-	if (!f->answered && f->task->caller_state->slice != 0)
+	if (!f->answered && f->task->caller_state->slice != 0 && !lock_answers_at_once(f->lock))
 		sched_yield();
 	return lock_is_busy(f->lock);
 }

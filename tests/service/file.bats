@@ -31,10 +31,11 @@ assert_log() { # NAME...: those that ran, in that order
 	refute_file overlaps
 }
 needs_root() { [[ $(id -u) == 0 ]] || left_out "only root may $1"; }
-# A folder that another user can reach.
+# A folder that another user can reach, with dlock in it: the tree may lie below /root.
 open_folder() {
 	OPEN=$(mktemp -d)
 	chmod 711 "$OPEN"
+	cp "$BIN/dlock" "$OPEN/dlock"
 }
 as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 
@@ -76,17 +77,19 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 
 @test "file: alone is the user's own folder; without one, and what is no folder: 78" {
 	open_folder
+	local dlock=$OPEN/dlock
+	mkdir "$OPEN/own"
 	if [[ $(id -u) == 0 ]]; then
-		chown 65534 "$OPEN"
-		XDG_RUNTIME_DIR=$OPEN try as_nobody "$(realpath "$BIN/dlock")" -S file: x true
+		chown 65534 "$OPEN/own"
+		XDG_RUNTIME_DIR=$OPEN/own try as_nobody "$dlock" -S file: x true
 		expect 0
-		try as_nobody "$(realpath "$BIN/dlock")" -S file: x true
+		try as_nobody "$dlock" -S file: x true
 		expect_failure 78 'XDG_RUNTIME_DIR is not set'
 	else
-		XDG_RUNTIME_DIR=$OPEN try dlock -S file: x true
+		XDG_RUNTIME_DIR=$OPEN/own try dlock -S file: x true
 		expect 0
 	fi
-	assert test -f "$OPEN/dlock/x"
+	assert test -f "$OPEN/own/dlock/x"
 	rm -r "$OPEN"
 	try dlock -S file:///etc/passwd x true
 	expect_failure 78 'no lock folder /etc/passwd: Not a directory'
@@ -118,11 +121,93 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	assert_file locks/.mine 'somebody else had this idea first'
 }
 
+@test "what is in the place of the pipes beside a lock is not touched: 76, and nobody is left in the dark" {
+	local token odd made
+	for made in 'mkdir' 'ln -s /dev/null' 'touch' 'mknod=p'; do
+		mkdir -p locks
+		if [[ $made == mknod=p ]]; then
+			mkfifo locks/pipe
+			ln locks/pipe locks/.x+ended
+			ln locks/pipe locks/.x+bell
+		else
+			for odd in ended bell; do $made locks/.x+$odd; done
+		fi
+		try dlock x touch ran
+		expect_failure 76 'x\+ended is no pipe with one name'
+		refute_file ran
+		token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+		try dlock -w 10 x true
+		expect_failure 76 'x\+bell is no pipe with one name'
+		[[ $made == mknod=p ]] || try dlock renew x "$token"
+		[[ $made == mknod=p ]] || expect_failure 76 'x\+bell is no pipe'
+		[[ $made == mknod=p ]] || try dlock release --force x
+		[[ $made == mknod=p ]] || expect_failure 76 'x\+ended is no pipe'
+		try dlock -n x true
+		expect_failure 1 'held by'
+		rm -r locks
+	done
+}
+
+@test "what is in the place of the successes beside a lock is not touched: 76, and COMMAND does not run" {
+	mkdir -p locks/.x+once
+	try dlock --once A x touch ran
+	expect_failure 76 'x\+once is no plain file with one name'
+	refute_file ran
+	try dlock -n x true
+	expect 0
+}
+
+@test "release --force says so if the pipe to the holder is no longer there, and breaks nothing" {
+	begin_holder one x
+	rm locks/.x+ended
+	try dlock release --force x
+	expect_failure 76 'x\+ended was removed: its holder cannot be told'
+	mkdir locks/.x+ended
+	try dlock release --force x
+	expect_failure 76 'x\+ended is no pipe'
+	try dlock -n x true
+	expect_failure 1 'held by'
+	let_go one
+}
+
+# flip FILE BYTE: one bit of it.
+flip() {
+	local byte
+	byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+	printf '%b' "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+@test "a bit that changes in a record gives a lock to nobody else: 76" {
+	local at good token
+	token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+	cp locks/.x good
+	# The head, its end, the first slot: each field.
+	for at in {0..128..5} 736 737 1023 {1024..1151..3} 1151; do
+		cp good locks/.x
+		flip locks/.x "$at"
+		try dlock -n x touch ran
+		expect_failure 76 '\.x is no record of dlock, or was damaged'
+		refute_file ran
+	done
+	cp good locks/.x
+	try dlock -n x touch ran
+	expect_failure 1 'held by'
+	try dlock release x "$token"
+	expect 0
+	# Of a queue that goes beyond the first page as well.
+	for at in {1..30}; do
+		dlock acquire -t 60s --permits 40 x >token
+	done
+	flip locks/.x $((1024 + 29 * 128 + 20))
+	try dlock -n --permits 31 x touch ran
+	expect_failure 76 'damaged'
+}
+
 @test "two users in a folder for all; one who has no right: 77" {
 	needs_root 'become another user'
 	local dlock
-	dlock=$(realpath "$BIN/dlock")
 	open_folder
+	dlock=$OPEN/dlock
 	mkdir -m 1777 "$OPEN/all"
 	DLOCK_SERVER=file://$OPEN/all
 	dlock x true
@@ -152,16 +237,143 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	expect 0
 }
 
-@test "the folder is removed under a waiter: it says so when its turn comes, and does not hang" {
+@test "a disk that is full: one line, 71, nobody has the lock; what was held is given back" {
+	needs mount
+	mkdir locks
+	cat >full <<-'END'
+		mount -t tmpfs -o size=64k none locks || exit 99
+		dlock x true || exit 98
+		token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+		dlock --once A y sh -c 'cat /dev/zero >locks/fill 2>/dev/null; exit 0' 2>once.err
+		echo $? >once.status
+		dlock z touch ran 2>err
+		echo $? >status
+		dlock -n x touch ran
+		echo $? >busy
+		dlock release x "$token" && dlock -n x true || exit 97
+		rm locks/fill
+		dlock -n y true && dlock -n z true
+	END
+	try in_mounts sh full
+	assert_equal "$status" 0
+	assert_file status 71
+	assert_match "$(cat err)" '^dlock: .*No space left on device$'
+	assert_file busy 1
+	assert_file once.status 0
+	assert_equal "$(cat once.err)" 'dlock: y: cannot note the success: No space left on device'
+	refute_file ran
+}
+
+@test "a folder that is read only: one line, 71" {
+	needs mount
+	mkdir locks
+	cat >readonly <<-'END'
+		mount -t tmpfs none locks && dlock x true || exit 99
+		mount -o remount,ro locks || exit 98
+		dlock y touch ran
+		dlock x touch ran
+	END
+	try in_mounts sh readonly
+	assert_equal "$status" 71
+	assert_equal "$(grep -c 'dlock: .*Read-only file system$' <<<"$err")" 2
+	refute_file ran
+}
+
+@test "a folder of a file system in user space: 78, as other hosts may see it" {
+	needs mount
+	mkdir locks
+	cat >fuse.py <<-'END'
+		# Mounts a file system that knows its root and answers nothing else.
+		import ctypes, os, struct, sys
+		fuse = os.open("/dev/fuse", os.O_RDWR)
+		libc = ctypes.CDLL(None, use_errno=True)
+		data = f"fd={fuse},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
+		if libc.mount(b"none", b"locks", b"fuse", 0, data.encode()):
+		    sys.exit(f"mount: {os.strerror(ctypes.get_errno())}")
+		if os.fork():
+		    os.execvp(sys.argv[1], sys.argv[1:])
+		INIT, GETATTR, STATFS = 26, 3, 17
+		answers = {
+		    INIT: struct.pack("<IIIIHHIIHHIIHH7I", 7, 31, 4096, 0, 1, 1, 4096, 1, 1, 0, 0, 0, 0, 0, *[0] * 7),
+		    GETATTR: struct.pack("<QII", 1, 0, 0)
+		    + struct.pack("<QQQQQQIIIIIIIIII", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40777, 2, 0, 0, 0, 4096, 0),
+		    STATFS: bytes(80),
+		}
+		while True:
+		    try:
+		        _, opcode, unique = struct.unpack("<IIQ", os.read(fuse, 1 << 20)[:16])
+		        answer = answers.get(opcode)
+		        error = 0 if answer is not None else -38
+		        os.write(fuse, struct.pack("<IiQ", 16 + len(answer or b""), error, unique) + (answer or b""))
+		    except OSError:  # it is over
+		        break
+	END
+	try timeout 20 in_mounts "$PYTHON" fuse.py dlock x touch ran
+	expect_failure 78 'two hosts would not see each other.s locks'
+	refute_file ran
+}
+
+@test "fs.protected_regular: two users, and root, in a folder for all" {
+	needs users
+	local before dlock level
+	before=$(</proc/sys/fs/protected_regular)
+	as_user 65534
+	for level in 1 2; do
+		echo $level >/proc/sys/fs/protected_regular
+		open_folder
+		dlock=$OPEN/dlock
+		mkdir -m 1777 "$OPEN/all"
+		DLOCK_SERVER=file://$OPEN/all
+		"${become[@]}" "$dlock" --once A x true
+		try dlock x echo root
+		expect 0 root
+		dlock y true
+		try "${become[@]}" "$dlock" y echo nobody
+		expect 0 nobody
+		try setpriv --reuid=65533 --regid=65533 --clear-groups "$dlock" --once B x echo other
+		expect 0 other
+		try "${become[@]}" "$dlock" release x "$(dlock acquire -t 60s x | cut -d' ' -f1)"
+		expect 0
+		# That it is in force: what dlock does not do.
+		refute sh -c ": >>'$OPEN/all/x'"
+		rm -r "$OPEN"
+	done 2>&1 || { echo "$before" >/proc/sys/fs/protected_regular; return 1; }
+	echo "$before" >/proc/sys/fs/protected_regular
+}
+
+@test "the folder is removed under the waiters: they say so at once, and do not hang" {
 	begin_holder one x
 	start two dlock x touch ran
 	wait_for_waiters 1
+	start three dlock x touch ran
+	wait_for_waiters 2
+	dlock acquire -t 600s y >token
+	start four dlock y touch ran
+	wait_until sh -c '[ "$(dlock status --json y | jq ".[0].waiting")" = 1 ]'
 	rm -r locks
+	local each
+	for each in two three four; do
+		finish $each
+		assert_equal "$status" 71
+		assert_match "$err" '/[xy] was removed while dlock waited for it'
+	done
+	assert_match "$(cat /proc/$one_pid/comm)" dlock
 	let_go one
+	refute_file ran
+}
+
+@test "the folder is removed under one that waits behind flock: it says so at once" {
+	dlock x true
+	start foreign flock locks/x sh -c 'until [ -e go ]; do sleep 0.02; done'
+	wait_until refute flock -n locks/x true
+	start two dlock x touch ran
+	wait_for_waiters 1
+	rm -r locks
 	finish two
 	assert_equal "$status" 71
 	assert_match "$err" 'x was removed while dlock waited for it'
-	refute_file ran
+	: >go
+	finish foreign
 }
 
 # ---- flock(1) ------------------------------------------------------------------------------------
@@ -180,7 +392,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	expect 0
 	let_go one
 	try flock locks/x dlock -n x true
-	expect_failure 1 'held by another program \(flock\)'
+	expect_failure 1 'held by another program \(flock\), for as long as that runs'
 	try flock -s locks/x dlock -n x true
 	assert_equal "$status" 1
 	try flock locks/x dlock status x
@@ -235,6 +447,35 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	# What it was in when it was looked at, and nothing else.
 	refute grep -vE 'unfinished|resumed|detached|restart_syscall|= \?' one.trace two.trace
 	finish foreign && finish one && finish two
+}
+
+@test "a waiter behind a dlock never stands in the line of flock: stopped, it would keep the lock" {
+	local inode
+	begin_holder one x
+	start two dlock x true
+	wait_for_waiters 1
+	start three dlock x true
+	wait_for_waiters 2
+	inode=$(stat -c %i locks/x)
+	wait_until sh -c '[ "$(grep -c -- "-> OFDLCK" /proc/locks)" -ge 2 ]'
+	refute grep -E -- "-> FLOCK.*:$inode " /proc/locks
+	let_go one
+	finish two && finish three
+	# Behind flock there is no other way.
+	start foreign flock locks/x sh -c 'until [ -e go ]; do sleep 0.02; done'
+	wait_until refute flock -n locks/x true
+	start two dlock x true
+	wait_until grep -E -- "-> FLOCK.*:$inode " /proc/locks
+	: >go
+	finish foreign && finish two
+}
+
+@test "a run without a server leaves the processor to nobody before it starts" {
+	needs_root 'trace what is not its child'
+	dlock x true
+	unleaked strace -f -qq -o trace -e trace=sched_yield,flock dlock x true
+	assert file_has trace flock
+	refute grep sched_yield trace
 }
 
 @test "a holder that is killed with its keeper: the next one runs within 50 ms" {
@@ -465,6 +706,10 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	assert_match "$err" 'the lock stays with the dlocks that hold it inside this one'
 	try flock -n locks/x true
 	assert_equal "$status" 1
+	local stays
+	stays=$(pgrep -x 'dlock handover' | while read -r each; do [[ $(readlink "/proc/$each/fd/0") != "$PWD/locks/x" ]] || echo "$each"; done)
+	assert_equal "$(readlink "/proc/$stays/cwd")" /
+	assert_match "$(grep SigBlk "/proc/$stays/status")" 'SigBlk:.0+$'
 	try dlock -n x true
 	assert_equal "$status" 1
 	start next dlock x ./work next

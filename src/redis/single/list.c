@@ -2,7 +2,6 @@
 #include "redis/single/single.h"
 
 #include <bsd/stdlib.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,20 +60,6 @@ static bool listing_done(struct listing *listing, enum io_result io)
 static void listing_wait_anew(struct listing *listing)
 {
 	listing->deadline.until = clock_after(clock_now(), listing->span);
-}
-
-/* Whether a NAME is among those asked for. */
-static bool listing_is_wanted(const struct listing *listing, const char *name)
-{
-	for (size_t i = 0; i < listing->query->pattern_count; i++) {
-		const char *pattern = listing->query->patterns[i];
-
-		/* A backslash in a NAME is one. */
-		if (name_is_glob(pattern) ? fnmatch(pattern, name, 0) == 0
-					  : strcmp(pattern, name) == 0)
-			return true;
-	}
-	return listing->query->pattern_count == 0;
 }
 
 static bool keep_name(struct listing *listing, const char *name, size_t length)
@@ -410,7 +395,7 @@ static bool look(struct listing *listing, void (*show)(const struct lock_view *v
 		const char *name = listing->names[i].name;
 
 		listing->link = listing->names[i].link;
-		if (listing_is_wanted(listing, name) &&
+		if (lock_query_wants(listing->query, name) &&
 			(i == 0 || strcmp(name, listing->names[i - 1].name) != 0))
 			good = show_lock(listing, name, show, context);
 	}
