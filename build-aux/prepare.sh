@@ -2,7 +2,7 @@
 # builds it.
 
 build_packages="autoconf automake gcc libc6-dev make pkgconf
-	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev"
+	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev libpq-dev"
 server_packages="redis-tools"
 test_packages="iproute2 bash-completion bats curl dash fish jq mandoc openssl perl postgresql procps
 	python3 python3-redis python3-yaml rsync spin strace systemd tmux uidmap util-linux valgrind xz-utils zsh"
