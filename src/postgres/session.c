@@ -327,12 +327,14 @@ enum lock_result session_call(struct session *session, const char *statement, in
 {
 	enum lock_result got = LOCK_GRANTED;
 
+	*result = NULL;
 	if (!session->connection)
 		got = connect_to(session, &deadline, failure);
 	if (got == LOCK_GRANTED)
 		got = execute(session, statement, count, parameters, result, &deadline, failure);
 	if (got == LOCK_GRANTED && is_missing(*result)) {
 		PQclear(*result);
+		*result = NULL;
 		got = install(session, &deadline, failure);
 		if (got == LOCK_GRANTED)
 			got = execute(
@@ -342,6 +344,7 @@ enum lock_result session_call(struct session *session, const char *statement, in
 		return got;
 	got = fail_statement(session, *result, failure);
 	PQclear(*result);
+	*result = NULL;
 	return got;
 }
 

@@ -170,7 +170,7 @@ has_not_ended() { ! has_ended "$1"; }
 	for mode in transaction session; do
 		cat >pooler.ini <<-END
 			[databases]
-			postgres = host=$database
+			postgres = host=$database user=tester
 			[pgbouncer]
 			listen_addr =
 			unix_socket_dir = $database

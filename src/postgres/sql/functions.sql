@@ -17,6 +17,24 @@ CREATE OR REPLACE FUNCTION dlock.lives(session int) RETURNS boolean LANGUAGE sql
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 $$;
 
+-- The number of this session, for as long as it lives: it listens to the channel of that number, and has the
+-- advisory lock. 0: it has none yet.
+CREATE OR REPLACE FUNCTION dlock.number_session(known int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  number int := known;
+BEGIN
+  WHILE number = 0 LOOP
+    number := nextval('dlock.session');
+    IF NOT pg_try_advisory_lock(1684826994, number) THEN
+      number := 0;
+    END IF;
+  END LOOP;
+  IF known = 0 THEN
+    EXECUTE 'LISTEN dlock_' || number;
+  END IF;
+  RETURN number;
+END $$;
+
 -- The channel on which that session listens.
 CREATE OR REPLACE FUNCTION dlock.tell(session int, message text) RETURNS void LANGUAGE sql VOLATILE AS $$
   SELECT pg_notify('dlock_' || session, message)
@@ -164,11 +182,7 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key) OR NOT dlock.fits(key, me, want, most) THEN
       IF queues THEN
-        IF session = 0 THEN
-          session := nextval('dlock.session');
-          EXECUTE 'LISTEN dlock_' || session;
-          PERFORM pg_try_advisory_lock(1684826994, session);
-        END IF;
+        session := dlock.number_session(session);
         INSERT INTO dlock.waiter VALUES (key, me, want, most, who, ticket, points, ttl, under, session)
           ON CONFLICT (name, token) DO UPDATE SET session = excluded.session;
       END IF;
@@ -203,11 +217,7 @@ BEGIN
     is_foreign := true;
     DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me;
     IF queues THEN
-      IF session = 0 THEN
-        session := nextval('dlock.session');
-        EXECUTE 'LISTEN dlock_' || session;
-        PERFORM pg_try_advisory_lock(1684826994, session);
-      END IF;
+      session := dlock.number_session(session);
       INSERT INTO dlock.waiter VALUES (key, me, want, most, who, ticket, points, ttl, under, session)
         ON CONFLICT (name, token) DO UPDATE SET session = excluded.session;
     END IF;

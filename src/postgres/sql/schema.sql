@@ -57,4 +57,5 @@ CREATE TABLE IF NOT EXISTS dlock.once (
   PRIMARY KEY (name, id)
 );
 
-CREATE SEQUENCE IF NOT EXISTS dlock.session AS int MINVALUE 1 CYCLE;
+-- 0 and 1 stand for the search for circles and for this script.
+CREATE SEQUENCE IF NOT EXISTS dlock.session AS int MINVALUE 2 CYCLE;
