@@ -2,10 +2,11 @@
 # builds it.
 
 build_packages="autoconf automake gcc libc6-dev make pkgconf
-	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev
+	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev libpq-dev
 	libcurl4-openssl-dev"
-server_packages="redis-tools etcd-server etcd-client"
-test_packages="iproute2 bash-completion bats curl dash fish jq mandoc openssl perl postgresql procps
+server_packages="redis-tools"
+test_packages="iproute2 bash-completion bats curl dash etcd-client etcd-server fish jq mandoc openssl perl
+	pgbouncer postgresql procps
 	python3 python3-redis python3-yaml rsync spin strace systemd tmux uidmap util-linux valgrind xz-utils zsh"
 
 say() { printf '%s\n' "$*" >&2; }
@@ -37,18 +38,21 @@ need() {
 	install_packages $missing
 }
 
-# Debian's postgresql would make a database and start it, unless told not to, and etcd-server would
-# start, unless it is masked; the tests start servers of their own.
+# Debian's postgresql would make a database and start it, unless told not to; etcd-server and pgbouncer
+# would start, unless they are masked. The tests start servers of their own.
 install_packages() {
 	clusters=/etc/postgresql-common/createcluster.d
-	mask=
-	case " $* " in
-	*" etcd-server "*)
-		mask=/etc/systemd/system/etcd.service
-		$as_root mkdir -p "${mask%/*}"
-		$as_root ln -s /dev/null "$mask" 2>/dev/null || mask=
-		;;
-	esac
+	units=/etc/systemd/system
+	masked=
+	for unit in etcd pgbouncer; do
+		case " $* " in
+		*" $unit-server "* | *" $unit "*)
+			$as_root mkdir -p $units
+			$as_root ln -s /dev/null "$units/$unit.service" 2>/dev/null &&
+				masked="$masked $units/$unit.service"
+			;;
+		esac
+	done
 	case " $* " in
 	*" postgresql "*)
 		$as_root mkdir -p $clusters
@@ -58,8 +62,8 @@ install_packages() {
 	failed=0
 	$as_root env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends "$@" </dev/null >/dev/null || failed=$?
-	$as_root rm -f $clusters/dlock.conf
-	[ -z "$mask" ] || $as_root rm -f "$mask"
+	# shellcheck disable=SC2086 # words
+	$as_root rm -f $clusters/dlock.conf $masked
 	return $failed
 }
 

@@ -247,6 +247,7 @@ void server_free(struct server *server)
 	free(server->password);
 	free(server->user);
 	free(server->path);
+	free(server->setting);
 	free(server->remark);
 	free(server->cacert);
 	free(server->cert);
@@ -262,4 +263,11 @@ void server_scrub(char *url)
 
 	if (url_find_password(url, &from, &length))
 		memset(url + from, 'x', length);
+	for (char *at = strchr(url, '?'); at; at = strchr(at, '&')) {
+		at++;
+		if (strncmp(at, "password=", 9) == 0 || strncmp(at, "sslpassword=", 12) == 0) {
+			at = strchr(at, '=') + 1;
+			memset(at, 'x', strcspn(at, "&"));
+		}
+	}
 }

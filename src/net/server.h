@@ -34,6 +34,7 @@ struct server {
 	int db;                          /* of the databases behind one address */
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;
+	char *setting; /* owned; what else the service reads from the query; NULL: nothing */
 	char *remark; /* owned; what is unwise about it, for a warning; NULL: nothing */
 	char *text;   /* owned; the URL as messages may show it: without the password, and what TLS
 			 has behind a '?' */
@@ -42,7 +43,8 @@ struct server {
 /* Wipes the password as well (explicit_bzero). NULL: nothing. */
 void server_free(struct server *server);
 
-/* Overwrites the password in a URL in place with 'x's: for argv, which ps shows. */
+/* Overwrites the password in a URL in place with 'x's, and those in its query (password=,
+ * sslpassword=): for argv, which ps shows. */
 void server_scrub(char *url);
 
 /* --- For the services: a URL on its way to a struct server. Each is false with failure. ------- */

@@ -3,24 +3,44 @@
 
 # Run by a user without rights, on a socket in a folder of its own.
 database_begin() {
-	local programs as=()
 	programs=$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)
 	database=$(mktemp -d /tmp/dlock-database-XXXXXX)
+	[[ $(id -u) != 0 ]] || chown nobody "$database"
+	(cd "$database" && database_as "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >initdb.out 2>&1
+	export database programs PGHOST=$database PGUSER=tester PGDATABASE=postgres PGOPTIONS= PSQLRC=/dev/null
+	database_start
+}
+
+database_as() {
 	if [[ $(id -u) == 0 ]]; then
-		chown nobody "$database"
-		as=(setpriv --reuid nobody --regid nogroup --clear-groups)
+		exec env -u TEST_MARK setpriv --reuid nobody --regid nogroup --clear-groups "$@"
 	fi
-	(cd "$database" && "${as[@]}" "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >initdb.out 2>&1
-	(cd "$database" && exec "${as[@]}" "$programs/postgres" -D data -c listen_addresses= \
-		-c unix_socket_directories="$database" -c fsync=off >log 2>&1 </dev/null 3>&- 4>&-) &
-	database_pid=$!
-	export PGHOST=$database PGUSER=tester PGDATABASE=postgres PGOPTIONS= PSQLRC=/dev/null
+	exec env -u TEST_MARK "$@"
+}
+
+database_start() { # [OPTION]...
+	(cd "$database" && database_as "$programs/postgres" -D data -c listen_addresses= \
+		-c unix_socket_directories="$database" -c fsync=off "$@" >>log 2>&1 </dev/null 3>&- 4>&-) &
 	wait_until psql -qAtc 'SELECT 1' -o /dev/null 2>/dev/null
+}
+
+database_pid() { head -n 1 "$database/data/postmaster.pid"; }
+
+# It crashes: its sessions end without a word.
+database_stop() {
+	local pid
+	pid=$(database_pid)
+	kill -QUIT "$pid"
+	wait_until is_gone "$pid"
 }
 
 database_end() {
 	[[ -n ${database:-} ]] || return 0
-	kill -INT $database_pid # disconnect everybody, then end
-	wait_until is_gone $database_pid
+	local pid
+	pid=$(database_pid 2>/dev/null) || pid=
+	if [[ -n $pid ]]; then
+		kill -INT "$pid" # disconnect everybody, then end
+		wait_until is_gone "$pid"
+	fi
 	rm -rf "$database"
 }

@@ -1,0 +1,61 @@
+-- What dlock keeps in a database. It is made on first use, and may be run again. Moments are in us of
+-- clock_timestamp(): now() stands still within a transaction.
+CREATE SCHEMA IF NOT EXISTS dlock;
+
+-- A lock. Its row is the mutex: each function locks it first, and for microseconds.
+CREATE TABLE IF NOT EXISTS dlock.lock (
+  name text PRIMARY KEY,
+  fence bigint NOT NULL DEFAULT 0,
+  ticket bigint NOT NULL DEFAULT 0,
+  success bigint,                      -- when COMMAND last ended well
+  ended text[] NOT NULL DEFAULT '{}',  -- owner tokens that were released or broken last
+  granted bigint NOT NULL DEFAULT 0,
+  contended bigint NOT NULL DEFAULT 0,
+  timeouts bigint NOT NULL DEFAULT 0,
+  lost bigint NOT NULL DEFAULT 0,
+  waited_us bigint NOT NULL DEFAULT 0,
+  held_us bigint NOT NULL DEFAULT 0
+);
+
+-- What keeps it from others, until it expires. One that has expired may come back as long as its row is
+-- there: a grant to another takes it away.
+CREATE TABLE IF NOT EXISTS dlock.holder (
+  name text NOT NULL,
+  token text NOT NULL,
+  mode text NOT NULL,                   -- x, s, or p
+  owner text NOT NULL,
+  since bigint NOT NULL,
+  expires bigint NOT NULL,
+  ttl_ms bigint NOT NULL,
+  fence bigint NOT NULL,
+  around text,                          -- it is inside the holder with this token, or that has ended
+  state text NOT NULL,                  -- handed: a claim; held; kept: by --at-least, without a process
+  detached boolean NOT NULL,
+  PRIMARY KEY (name, token)
+);
+
+CREATE TABLE IF NOT EXISTS dlock.waiter (
+  name text NOT NULL,
+  token text NOT NULL,
+  mode text NOT NULL,
+  permits int NOT NULL,
+  owner text NOT NULL,
+  ticket bigint NOT NULL,
+  priority int NOT NULL,
+  ttl_ms bigint NOT NULL,
+  held text[] NOT NULL,                 -- owner tokens of the holders that it runs under
+  session int NOT NULL,                 -- its session has the advisory lock of this number
+  PRIMARY KEY (name, token)
+);
+
+-- Successes on record under an ID.
+CREATE TABLE IF NOT EXISTS dlock.once (
+  name text NOT NULL,
+  id text NOT NULL,
+  at bigint NOT NULL,
+  expires bigint NOT NULL,
+  PRIMARY KEY (name, id)
+);
+
+-- 0 and 1 stand for the search for circles and for this script.
+CREATE SEQUENCE IF NOT EXISTS dlock.session AS int MINVALUE 2 CYCLE;

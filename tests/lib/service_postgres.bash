@@ -1,0 +1,91 @@
+# The lock service PostgreSQL, for service/conformance.bats; service_redis.bash says what each function is for.
+
+load ../lib/postgres
+
+service_word=PostgreSQL
+
+service_begin() { database_begin; }
+service_end() {
+	service_thaw
+	database_end
+}
+
+service_reset() {
+	[[ -z ${database_stopped:-} ]] || service_again
+	psql -qAtc 'DROP SCHEMA IF EXISTS dlock CASCADE' -o /dev/null 2>/dev/null
+}
+
+# Rows of locks stay; a waiter whose session has ended stands in nobody's way.
+service_left() {
+	psql -qAt 2>/dev/null <<-'END' || true
+		SELECT 'holder', name, token, state FROM dlock.holder WHERE expires > dlock.now_us() AND state <> 'kept';
+		SELECT 'waiter', name, token FROM dlock.waiter WHERE dlock.lives(session);
+	END
+}
+
+service_reap() { :; }
+
+service_url() { echo "postgres://tester@/postgres?host=$database&dlock_advisory=hashtext"; }
+service_nowhere() { echo postgres://127.0.0.1:1/nowhere; }
+service_wrong() {
+	printf '%s\n' 'postgres://h/db?nonsense=1' 'postgres://[::1/db' 'postgres://h/db?dlock_x=1' \
+		'postgres://h/db?dlock_advisory='
+}
+
+service_kill() {
+	database_stop
+	declare -g database_stopped=yes
+}
+service_again() {
+	database_start
+	declare -g database_stopped=
+}
+service_freeze() {
+	kill -STOP $(service_all_pids)
+}
+service_thaw() {
+	kill -CONT $(service_all_pids) 2>/dev/null || true
+}
+service_all_pids() {
+	local pid
+	pid=$(database_pid)
+	echo "$pid $(pgrep -P "$pid" | tr '\n' ' ')"
+}
+# Its processes come and go with the sessions: none is stopped alone.
+service_pids() { :; }
+
+service_steal() {
+	psql -qAt -o /dev/null <<-END
+		BEGIN;
+		DELETE FROM dlock.holder WHERE name = 'lock:$1';
+		INSERT INTO dlock.holder VALUES ('lock:$1', 'thief', 'x', 'host=thief', dlock.now_us(),
+			dlock.now_us() + 60000000, 60000, 0, NULL, 'held', true);
+		COMMIT;
+	END
+}
+
+# As a user of advisory locks has it, until its input ends.
+service_foreign_take() {
+	mkfifo foreign.in
+	psql -qAt -v ON_ERROR_STOP=1 <foreign.in >foreign.out 2>&1 3>&- 4>&- &
+	foreign_pid=$!
+	exec {foreign_fd}>foreign.in
+	rm foreign.in
+	echo "SELECT pg_try_advisory_lock(hashtext('$1'));" >&$foreign_fd
+	wait_until test -s foreign.out
+	[[ $(<foreign.out) == t ]] && return
+	foreign_end
+	return 1
+}
+
+foreign_end() {
+	exec {foreign_fd}>&-
+	wait "$foreign_pid" || true
+	unset foreign_fd
+	rm -f foreign.out
+}
+
+service_foreign_drop() {
+	psql -qAtc "SELECT FROM dlock.force_1('lock:$1') WHERE token = 'thief'" -o /dev/null
+	[[ -z ${foreign_fd:-} ]] || foreign_end
+}

@@ -1,0 +1,199 @@
+# Locks in PostgreSQL: what the server, its administrator and other clients may do to them. conformance_postgres.bats
+# has what every lock service must do.
+
+load ../lib/helper
+load ../lib/work
+load ../lib/postgres
+
+setup_file() {
+	programs_begin
+	database_begin
+}
+teardown_file() { database_end; }
+
+setup() {
+	environment_begin
+	query 'DROP SCHEMA IF EXISTS dlock CASCADE'
+	export DLOCK_SERVER=postgres://tester@/postgres?host=$database
+	write_work
+}
+teardown() { environment_end nothing_is_left; }
+
+query() { psql -qAtc "$1" 2>/dev/null; }
+nothing_is_left() { [[ -z $(query 'SELECT name FROM dlock.holder WHERE expires > dlock.now_us()') ]]; }
+waits() { [[ $(query "SELECT count(*) FROM dlock.waiter WHERE name = 'lock:$1' AND dlock.lives(session)") == "$2" ]]; }
+ours="SELECT pid FROM pg_stat_activity WHERE application_name = 'dlock'"
+
+holder() { # NAME LOCK [OPTION]...
+	start "$1" dlock "${@:3}" "$2" ./work "$1"
+	wait_until has_begun "$1"
+}
+ends() {
+	: >"$1.go"
+	finish "$1"
+}
+waiter() { # NAME LOCK COUNT: it is the COUNTth
+	start "$1" dlock "$2" ./work "$1"
+	wait_until waits "$2" "$3"
+}
+fence_of_x() { query "SELECT fence FROM dlock.holder WHERE name = 'lock:x' AND state = 'held'"; }
+
+@test "pg_terminate_backend of holder and waiters: the holder goes on, the waiters keep their places" {
+	holder a x -t 3
+	local fence name
+	fence=$(fence_of_x)
+	waiter b x 1
+	waiter c x 2
+	waiter d x 3
+	for _ in 1 2 3; do
+		query "SELECT pg_terminate_backend(pid) FROM ($ours) AS one" >/dev/null
+		wait_until waits x 3
+	done
+	stays 3500 has_not_ended a
+	assert_equal "$(fence_of_x)" "$fence"
+	for name in b c d; do
+		: >$name.go
+	done
+	ends a
+	expect 0 '' "$err"
+	for name in b c d; do
+		finish $name
+		expect 0 '' "$err"
+	done
+	assert_equal "$(sed -n 's/.* begin //p' spans | tr '\n' ' ')" 'a b c d '
+}
+has_not_ended() { ! has_ended "$1"; }
+
+@test "a backend is killed while waiters hammer: the server restarts itself, and nobody overlaps" {
+	holder a x -t 5
+	waiter b x 1
+	start c bash -c 'until dlock -qn x ./work c; do sleep 0.05; done'
+	kill -KILL "$(query "$ours LIMIT 1")"
+	wait_until query 'SELECT 1' >/dev/null
+	wait_until waits x 1
+	stays 1500 has_not_ended a
+	refute has_begun b
+	refute has_begun c
+	: >c.go
+	: >b.go
+	ends a
+	expect 0 '' "$err"
+	finish b
+	expect 0 '' "$err"
+	finish c
+	after a b
+	assert_match "$(<"$database/log")" 'terminated by signal 9'
+}
+
+@test "a waiter is no snapshot and no statement: CREATE INDEX CONCURRENTLY as COMMAND ends" {
+	query 'DROP TABLE IF EXISTS big; CREATE TABLE big AS SELECT generate_series(1, 1000) AS n'
+	cat >build <<-'END'
+		#!/bin/sh
+		: >built.begun
+		until [ -e built.go ]; do sleep 0.02; done
+		psql -qAtc 'CREATE INDEX CONCURRENTLY ON big (n)'
+	END
+	chmod +x build
+	start a dlock x ./build
+	wait_until test -e built.begun
+	waiter b x 1
+	waiter c x 2
+	assert_equal "$(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND
+		(backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state <> 'idle')")" 0
+	: >built.go
+	: >b.go
+	: >c.go
+	finish a
+	expect 0
+	finish b
+	expect 0
+	finish c
+	expect 0
+}
+
+@test "a role with hostile settings: time-outs, isolation, read only, a schema of its own before ours" {
+	query "DROP ROLE IF EXISTS hostile; CREATE ROLE hostile LOGIN SUPERUSER;
+		ALTER ROLE hostile SET statement_timeout = '1ms'; ALTER ROLE hostile SET idle_session_timeout = '200ms';
+		ALTER ROLE hostile SET default_transaction_isolation = 'repeatable read';
+		ALTER ROLE hostile SET default_transaction_read_only = on; ALTER ROLE hostile SET synchronous_commit = off;
+		ALTER ROLE hostile SET lock_timeout = '1ms'; ALTER ROLE hostile SET search_path = evil"
+	export DLOCK_SERVER=postgres://hostile@/postgres?host=$database
+	holder a x -t 2
+	waiter b x 1
+	stays 1000 has_not_ended a
+	assert_equal "$(query "SELECT count(*) FROM ($ours) AS one")" 2
+	ends a
+	expect 0 '' "$err"
+	ends b
+	expect 0 '' "$err"
+	query 'DROP SCHEMA dlock CASCADE; DROP ROLE hostile'
+}
+
+@test "no right to make the schema: 77, and what an administrator has to do; with it all works" {
+	query "DROP ROLE IF EXISTS poor; CREATE ROLE poor LOGIN"
+	export DLOCK_SERVER=postgres://poor@/postgres?host=$database
+	try dlock x touch ran
+	expect_failure 77 'permission denied.*administrator.*dlock check'
+	try dlock check
+	assert_equal "$status" 77
+	assert_match "$out" 'GRANT'
+	DLOCK_SERVER=postgres://tester@/postgres?host=$database try dlock x true
+	try dlock x touch ran
+	expect_failure 77 'permission denied'
+	query 'GRANT USAGE ON SCHEMA dlock TO poor; GRANT ALL ON ALL TABLES IN SCHEMA dlock TO poor;
+		GRANT ALL ON ALL SEQUENCES IN SCHEMA dlock TO poor'
+	refute_file ran
+	try dlock x echo ran
+	expect 0 ran
+	query 'DROP OWNED BY poor; DROP ROLE poor'
+}
+
+@test "no such database, role or password: 78 and 77; the password is nowhere to be seen" {
+	try dlock -S "postgres://tester@/nowhere?host=$database" x touch ran
+	expect_failure 78 'nowhere'
+	try dlock -S "postgres://nobody:s3cret@/postgres?host=$database" x touch ran
+	expect_failure 77 'nobody'
+	refute_match "$err" s3cret
+	try dlock -S "postgres://tester@/nowhere?host=$database&password=s3cret" --report report x touch ran
+	refute_match "$err$(<report)" s3cret
+	refute_file ran
+	start a dlock -S "postgres://tester:s3cret@/postgres?host=$database&password=s3cret" x ./work a
+	wait_until has_begun a
+	refute_match "$(ps -eo args)" s3cret
+	refute_match "$(dlock status --json x)" s3cret
+	ends a
+	expect 0
+}
+
+@test "a pooler: 78, since its sessions are not ours alone" {
+	local mode
+	for mode in transaction session; do
+		cat >pooler.ini <<-END
+			[databases]
+			postgres = host=$database user=tester
+			[pgbouncer]
+			listen_addr =
+			unix_socket_dir = $database
+			listen_port = 6543
+			auth_type = any
+			pool_mode = $mode
+			logfile = $database/pooler.log
+			ignore_startup_parameters = extra_float_digits,options
+		END
+		cp pooler.ini "$database/pooler.ini"
+		chmod 644 "$database/pooler.ini"
+		(database_as pgbouncer -q "$database/pooler.ini" >pooler.out 2>&1 </dev/null 3>&- 4>&-) &
+		wait_until test -S "$database/.s.PGSQL.6543"
+		try dlock -S "postgres://tester@/postgres?host=$database&port=6543" x touch ran
+		kill -INT "$(pgrep -f "pgbouncer -q $database")"
+		wait_until is_gone $!
+		expect_failure 78 'is a pooler.*give dlock the server itself'
+	done
+	refute_file ran
+}
+
+@test "a plain dlock maps no libpq, and a run of its own program leaves no session" {
+	try dlock x true
+	expect 0
+	wait_until eval '[[ -z $(query "$ours") ]]'
+}
