@@ -41,12 +41,12 @@ service_again() {
 	declare -g database_stopped=
 }
 service_freeze() {
-	kill -STOP $(service_all_pids)
+	kill -STOP $(database_pids)
 }
 service_thaw() {
-	kill -CONT $(service_all_pids) 2>/dev/null || true
+	kill -CONT $(database_pids) 2>/dev/null || true
 }
-service_all_pids() {
+database_pids() {
 	local pid
 	pid=$(database_pid)
 	echo "$pid $(pgrep -P "$pid" | tr '\n' ' ')"

@@ -12,14 +12,13 @@ setup() {
 
 teardown() { test_end; }
 
-urls=(postgres://u:s3cret@h/db postgresql://u:s3cret@h/db etcd://u:s3cret@h etcds://u:s3cret@h zookeeper://u:s3cret@h/r)
+urls=(postgres://u:s3cret@h/db postgresql://u:s3cret@h/db etcd://u:s3cret@h etcds://u:s3cret@h)
 
 program_of() {
 	local scheme=${1%%:*}
 	case $scheme in
 	postgres*) echo dlock-postgres ;;
 	etcd*) echo dlock-etcd ;;
-	*) echo "dlock-$scheme" ;;
 	esac
 }
 
@@ -63,7 +62,7 @@ program_of() {
 	try dlock --help
 	refute_match "$out" '\(null\)'
 	local scheme
-	for scheme in file redis rediss unix redis+sentinel redis+quorum postgres etcd etcds zookeeper; do
+	for scheme in file redis rediss unix redis+sentinel redis+quorum postgres etcd etcds; do
 		[[ $out == *"$scheme:"* ]] || fail "--help says nothing of $scheme:"
 	done
 }
