@@ -403,8 +403,7 @@ fence_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^DLOCK_FENCE=//p'; } #
 		start fool "$PYTHON" nonsense $seed
 		wait_until test -s fool.out
 		DLOCK_SERVER=etcd://127.0.0.1:$(<fool.out)
-		local try
-		for try in 1 2 3 4 5; do
+		for _ in 1 2 3 4 5; do
 			try dlock -w 300ms x touch ran
 			[[ $status == @(69|76|1) ]] || fail "exit code $status with seed $seed: $err"
 			try dlock status
