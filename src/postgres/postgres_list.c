@@ -213,7 +213,7 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 
 	take(&finding, context);
 	if (finding.verdict != LOCK_UNFIT) {
-		trial_report(server, request, name, take, context);
+		trial_report(server, request, trial_name(name), take, context);
 		remove_trial(&session, request->prefix, name);
 	}
 	session_close(&session);
