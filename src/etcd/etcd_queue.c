@@ -7,7 +7,7 @@
 
 /* --- base64 ---------------------------------------------------------------------------------- */
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
 
 static void encode(const char *text, size_t length, char *out)
 {
@@ -20,8 +20,8 @@ static void encode(const char *text, size_t length, char *out)
 		group |= i + 2 < length ? in[i + 2] : 0;
 		*out++ = digits[group >> 18];
 		*out++ = digits[group >> 12 & 63];
-		*out++ = i + 1 < length ? digits[group >> 6 & 63] : '=';
-		*out++ = i + 2 < length ? digits[group & 63] : '=';
+		*out++ = digits[i + 1 < length ? group >> 6 & 63 : 64];
+		*out++ = digits[i + 2 < length ? group & 63 : 64];
 	}
 	*out = '\0';
 }

@@ -8,7 +8,7 @@ setup_file() {
 	export MANUAL=$BATS_TEST_DIRNAME/../../man/dlock.7
 	cd "$BATS_FILE_TMPDIR"
 	database_begin
-	export database database_pid
+	export database
 	example tables >tables.sql
 	psql -q -v ON_ERROR_STOP=1 -f tables.sql
 }
@@ -67,7 +67,7 @@ run_example() {
 	done <listed
 	# The other displays are in the languages of others.
 	sed -n '/^\.\\" example/{n;d}; /^\.Bd/{n;p}' "$MANUAL" >others
-	assert_equal "$(grep -vE '^(consul|etcdctl|export CRONLOCK|@SchedulerLock)' others || true)" ''
+	assert_equal "$(grep -vE '^(consul|etcdctl|psql -c|export CRONLOCK|@SchedulerLock)' others || true)" ''
 }
 
 @test "what is pasted from the screen is what is run here" {
@@ -382,6 +382,24 @@ dlocked() { is_held tmp; }
 	done
 }
 shares_are() { [[ $(cli ZCARD "lock:{lock:$1}:holders") == "$2" ]]; }
+
+has_advisory() { [[ -n $(psql -qAt -d app -c "SELECT pid FROM pg_locks WHERE locktype = 'advisory'") ]]; }
+
+@test "from pg_advisory_lock: a migration, which a user of the advisory lock keeps out" {
+	psql -qc 'CREATE DATABASE app'
+	echo "CREATE TABLE IF NOT EXISTS migrated (n int); INSERT INTO migrated VALUES (1);" >migrate.sql
+	run_example pg-advisory
+	expect 0
+	assert_equal "$(psql -qAt -d app -c 'SELECT count(*) FROM migrated')" 1
+	psql -qAt -d app -c "SELECT pg_advisory_lock(hashtext('migrate'))" \
+		-c "SELECT pg_sleep(600)" >held 2>&1 3>&- 4>&- &
+	wait_until has_advisory
+	try dlock -n -S 'postgres:///app?dlock_advisory=hashtext' migrate touch ran
+	expect_failure 1 'held by another client with the advisory lock'
+	psql -qAt -d app -c "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'" >ended
+	wait $! || true
+	refute_file ran
+}
 
 @test "from etcdctl: a command, and no command" {
 	stub deploy 'exit 7'
