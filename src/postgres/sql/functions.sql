@@ -310,6 +310,7 @@ BEGIN
     held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN now - h.since ELSE 0 END,
     success = CASE WHEN success_ AND result = 'released' THEN now ELSE u.success END WHERE u.name = key;
   IF success_ AND result = 'released' AND once_id <> '' THEN
+    DELETE FROM dlock.once o WHERE o.expires < now;
     INSERT INTO dlock.once VALUES (key, once_id, now, now + once_ms * 1000)
       ON CONFLICT (name, id) DO UPDATE SET at = excluded.at, expires = excluded.expires;
   END IF;
