@@ -192,6 +192,56 @@ has_not_ended() { ! has_ended "$1"; }
 	refute_file ran
 }
 
+# A standby of the file's server, on port 5433 of the same folder.
+standby_begin() {
+	(cd "$database" && database_as "$programs/pg_basebackup" -D standby -R -c fast -d "host=$database user=tester") \
+		>basebackup.out 2>&1
+	(cd "$database" && database_as "$programs/postgres" -D standby -c port=5433 -c listen_addresses= \
+		-c unix_socket_directories="$database" -c fsync=off >standby.log 2>&1 </dev/null 3>&- 4>&-) &
+	wait_until psql -p 5433 -qAtc 'SELECT 1' -o /dev/null 2>/dev/null
+}
+
+standby_end() {
+	local pid
+	pid=$(head -n 1 "$database/standby/postmaster.pid") || return 0
+	kill -INT "$pid"
+	wait_until is_gone "$pid"
+	rm -rf "$database/standby"
+}
+
+follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]]; }
+
+@test "a standby gives no lock; promoted, it has what a synchronous primary had: the holder goes on" {
+	standby_begin
+	try dlock -S "postgres://tester@/postgres?host=$database&port=5433" -w 1 x touch ran
+	expect_failure 69 'hot standby'
+	query "ALTER SYSTEM SET synchronous_standby_names = '*'"
+	query 'SELECT pg_reload_conf()'
+	wait_until follows
+	export DLOCK_SERVER="postgres://tester@/postgres?host=$database,$database&port=5432,5433"
+	holder a x -t 8
+	local fence
+	fence=$(fence_of_x)
+	waiter b x 1
+	database_stop
+	(cd "$database" && database_as "$programs/pg_ctl" promote -D standby) >promote.out 2>&1
+	export PGPORT=5433
+	wait_until waits x 1
+	stays 4000 has_not_ended a
+	assert_equal "$(fence_of_x)" "$fence"
+	refute has_begun b
+	: >b.go
+	ends a
+	expect 0 '' "$err"
+	finish b
+	expect 0 '' "$err"
+	after a b
+	unset PGPORT
+	standby_end
+	sed -i /synchronous_standby_names/d "$database/data/postgresql.auto.conf"
+	database_start
+}
+
 @test "a plain dlock maps no libpq, and a run of its own program leaves no session" {
 	try dlock x true
 	expect 0
