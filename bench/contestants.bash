@@ -9,7 +9,8 @@ dlock_options=()
 # contestants_open [NAME]...: those that are there, of these or of all.
 contestants_open() {
 	local name names=("$@")
-	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp dlock-file redis-cli dlock-etcd etcdctl redis-py node-redlock)
+	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp dlock-file redis-cli dlock-etcd etcdctl \
+		dlock-postgres psql libpq redis-py node-redlock)
 	dlock=$(find_dlock)
 	[[ -z $dlock ]] || progress "dlock is $dlock"
 	python=$(find_python)
@@ -57,6 +58,9 @@ contestant_is_there() {
 	redis-cli) command -v redis-cli ;;
 	dlock-etcd) [[ -n $dlock && -x ${dlock%/*}/dlock-etcd ]] && command -v etcd && command -v etcdctl ;;
 	etcdctl) command -v etcd && command -v etcdctl ;;
+	dlock-postgres) [[ -n $dlock && -x ${dlock%/*}/dlock-postgres ]] && postgres_programs ;;
+	psql) command -v psql && postgres_programs ;;
+	libpq) [[ -x $work/libpq ]] && postgres_programs ;;
 	redis-py) [[ -n $python ]] ;;
 	node-redlock) command -v node && [[ -d $npm_folder/node_modules/redlock ]] ;;
 	esac >/dev/null
@@ -97,6 +101,15 @@ contestant_words() {
 		settings+=("DLOCK_SERVER=etcd://127.0.0.1:$(<"$folder/etcd-port")")
 		lock=("$dlock" "${dlock_options[@]}" bench)
 		;;
+	dlock-postgres)
+		settings+=("DLOCK_SERVER=postgres://bench@/postgres?host=$folder/postgres")
+		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
+	psql | libpq)
+		settings+=("PGHOST=$folder/postgres" PGUSER=bench PGDATABASE=postgres PSQLRC=/dev/null)
+		lock=("$here/peers/psql" bench)
+		[[ $1 == psql ]] || lock=("$work/libpq" bench)
+		;;
 	etcdctl)
 		settings+=(ETCDCTL_API=3 "ETCDCTL_ENDPOINTS=http://127.0.0.1:$(<"$folder/etcd-port")")
 		lock=(etcdctl lock "--ttl=$ttl" bench --)
@@ -110,6 +123,7 @@ contestant_server() {
 	case $1 in
 	flock | dlock-file) ;;
 	etcdctl | dlock-etcd) etcd_start "$2" || return ;;
+	dlock-postgres | psql | libpq) postgres_start "$2" || return ;;
 	*) redis_start "$2" ;;
 	esac
 	contestant_words "$1" "$2"

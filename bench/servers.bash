@@ -84,3 +84,27 @@ etcd_start() {
 	progress "etcd does not start: $(tail -n 1 "$folder/etcd.log")"
 	return 1
 }
+
+# Where PostgreSQL's own programs are; fails if nowhere.
+postgres_programs() {
+	find /usr/lib/postgresql/*/bin -maxdepth 0 2>/dev/null | sort -V | tail -n 1 | grep .
+}
+
+# postgres_start FOLDER: a PostgreSQL on a socket in FOLDER/postgres; the server wants no root.
+postgres_start() {
+	local folder=$1/postgres programs as=()
+	programs=$(postgres_programs)
+	mkdir -p "$folder"
+	if ((EUID == 0)); then
+		chown nobody "$folder"
+		chmod o+x "$work" "$1"
+		as=(setpriv --reuid nobody --regid nogroup --clear-groups)
+	fi
+	(cd "$folder" && "${as[@]}" "$programs/initdb" -D data -U bench -A trust -E UTF8 -N) >"$1/initdb.log" 2>&1
+	(cd "$folder" && exec "${as[@]}" "$programs/postgres" -D data -c listen_addresses= \
+		-c unix_socket_directories="$folder" >log 2>&1) &
+	started+=("$!")
+	until_true 10 psql -h "$folder" -U bench -d postgres -qAtc 'SELECT 1' && return
+	progress "PostgreSQL does not start: $(tail -n 1 "$folder/log")"
+	return 1
+}

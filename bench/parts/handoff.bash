@@ -48,6 +48,7 @@ measure_handoff() {
 	if [[ ! -d $work/handoff ]]; then
 		redis_start "$work/handoff"
 		[[ " ${contestants[*]} " != *@(" etcdctl "|" dlock-etcd ")* ]] || etcd_start "$work/handoff"
+		[[ " ${contestants[*]} " != *@(" dlock-postgres "|" psql "|" libpq ")* ]] || postgres_start "$work/handoff"
 	fi
 	for name in "${contestants[@]}"; do
 		case $name in

@@ -43,6 +43,7 @@ measure_wrap() {
 	if [[ ! -d $work/wrap ]]; then
 		redis_start "$work/wrap"
 		[[ " ${contestants[*]} " != *@(" etcdctl "|" dlock-etcd ")* ]] || etcd_start "$work/wrap"
+		[[ " ${contestants[*]} " != *@(" dlock-postgres "|" psql "|" libpq ")* ]] || postgres_start "$work/wrap"
 	fi
 	wrap_alone
 	for name in "${contestants[@]}"; do
