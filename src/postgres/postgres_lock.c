@@ -253,8 +253,10 @@ void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_ans
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	bool by_token = is_by_token(&p->request);
 	char ttl[NUMBER_SIZE];
-	const char *parameters[] = {p->session.server->setting, p->request.name, p->key,
-		lock->token, write_number(ttl, p->request.ttl_ms), by_token ? "t" : "f"};
+	/* A session counts how often it has taken an advisory lock: once is enough. */
+	const char *advisory = p->session.connection ? NULL : p->session.server->setting;
+	const char *parameters[] = {advisory, p->request.name, p->key, lock->token,
+		write_number(ttl, p->request.ttl_ms), by_token ? "t" : "f"};
 	PGresult *result = NULL;
 
 	if (!has_row(session_call(&p->session, statement, 6, parameters, &result, deadline,

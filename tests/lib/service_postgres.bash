@@ -80,6 +80,7 @@ service_foreign_take() {
 
 foreign_end() {
 	exec {foreign_fd}>&-
+	kill "$foreign_pid" 2>/dev/null || true # others may have its input, too
 	wait "$foreign_pid" || true
 	unset foreign_fd
 	rm -f foreign.out

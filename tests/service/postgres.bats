@@ -113,7 +113,7 @@ has_not_ended() { ! has_ended "$1"; }
 
 @test "a role with hostile settings: time-outs, isolation, read only, a schema of its own before ours" {
 	query "DROP ROLE IF EXISTS hostile; CREATE ROLE hostile LOGIN SUPERUSER;
-		ALTER ROLE hostile SET statement_timeout = '1ms'; ALTER ROLE hostile SET idle_session_timeout = '200ms';
+		ALTER ROLE hostile SET statement_timeout = '100ms'; ALTER ROLE hostile SET idle_session_timeout = '200ms';
 		ALTER ROLE hostile SET default_transaction_isolation = 'repeatable read';
 		ALTER ROLE hostile SET default_transaction_read_only = on; ALTER ROLE hostile SET synchronous_commit = off;
 		ALTER ROLE hostile SET lock_timeout = '1ms'; ALTER ROLE hostile SET search_path = evil"
@@ -246,4 +246,19 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	try dlock x true
 	expect 0
 	wait_until eval '[[ -z $(query "$ours") ]]'
+}
+
+@test "an advisory lock that was renewed is free at once after the release" {
+	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&dlock_advisory=hashtext"
+	holder a x -t 1
+	stays 1500 has_not_ended a
+	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" f
+	waiter b x 1
+	: >b.go
+	ends a
+	expect 0
+	finish b
+	expect 0
+	after a b 700
+	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" t
 }
