@@ -6,7 +6,7 @@ database_begin() {
 	programs=$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)
 	database=$(mktemp -d /tmp/dlock-database-XXXXXX)
 	[[ $(id -u) != 0 ]] || chown nobody "$database"
-	(cd "$database" && database_as "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >initdb.out 2>&1
+	(cd "$database" && database_as "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >"$database/initdb.out" 2>&1
 	export database programs PGHOST=$database PGUSER=tester PGDATABASE=postgres PGOPTIONS= PSQLRC=/dev/null
 	database_start
 }

@@ -132,10 +132,26 @@ all_caught() {
 	all_caught file-takes-links file-long-names-alike file-newcomers-overtake file-dead-are-waited-for
 	all_caught file-waits-for-the-stopped file-keeps-nothing-for-the-dead file-force-unheard
 	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
+	all_caught file-believes-any-byte file-bells-anything file-busy-in-turn
+	all_caught file-removed-unheard file-starts-anew file-waits-by-flock set-watches-one
 }
 
 @test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
 	all_caught ability-dropped refusal-left-out fence-repeats
+}
+
+@test "a waiter of a quorum that leaves by TLS: stale sessions, what is kept back, and unasked" {
+	all_caught stale-session-released leave-kept-back places-kept-unasked
+}
+
+@test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
+	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
+	all_caught pg-advisory-left pg-advisory-counted pg-claims-ignored program-shows-password
+}
+
+@test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
+	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
+	all_caught etcd-one-lease-for-all etcd-one-token-for-ever etcd-renews-blindly
 }
 
 @test "every mutant is in one of these tests" {
