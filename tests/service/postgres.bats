@@ -185,7 +185,7 @@ has_not_ended() { ! has_ended "$1"; }
 		END
 		cp pooler.ini "$database/pooler.ini"
 		chmod 644 "$database/pooler.ini"
-		(database_as pgbouncer -q "$database/pooler.ini" >pooler.out 2>&1 </dev/null 3>&- 4>&-) &
+		(database_as env PATH="$PATH:/usr/sbin" pgbouncer -q "$database/pooler.ini" >pooler.out 2>&1 </dev/null 3>&- 4>&-) &
 		wait_until test -S "$database/.s.PGSQL.6543"
 		try dlock -S "postgres://tester@/postgres?host=$database&port=6543" x touch ran
 		kill -INT "$(pgrep -f "pgbouncer -q $database")"
