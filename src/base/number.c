@@ -36,6 +36,11 @@ int64_t number_least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
+int64_t number_within(int64_t number, int64_t least, int64_t most)
+{
+	return number < least ? least : number_least(number, most);
+}
+
 int number_compare(const void *a, const void *b)
 {
 	int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;

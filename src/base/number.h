@@ -17,6 +17,7 @@ char *number_write_unsigned(char *at, uint64_t number);
 char *number_write_hex(char *at, uint64_t number);
 
 int64_t number_least(int64_t a, int64_t b);
+int64_t number_within(int64_t number, int64_t least, int64_t most); /* clamped */
 
 /* For qsort(3): of int64_t, the least first. */
 int number_compare(const void *a, const void *b);

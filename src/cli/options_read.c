@@ -3,9 +3,11 @@
 #include <bsd/string.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/failure.h"
@@ -13,12 +15,12 @@
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/config_file.h"
-#include "cli/config_warning.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "cli/password.h"
 #include "cli/other_program.h"
 #include "net/server.h"
+#include "net/url.h"
 
 #define SYSTEM_FILE "/etc/dlock.conf"
 #define GRACE_MOST  (10 * NANOS_PER_SEC)
@@ -33,10 +35,58 @@ struct reading {
 	struct failure *failure;
 	struct arguments arguments;
 	enum origin grace_from, ttl_from, server_from, settle_from;
-	struct config_warning notice;
+	const char *user_file; /* the user's own, from when it is read on; NULL: another one is */
+	const char *system_server, *user_server; /* as the two files name it; NULL: not at all */
+	const char *open_file;  /* the last that was found to give a password away */
 	char place[PLACE_SIZE]; /* the line of a file that last set one of the two */
 	bool profile_found;
 };
+
+static void warn(struct options *options, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Memory that is short is said elsewhere. */
+static void warn(struct options *options, const char *format, ...)
+{
+	va_list arguments;
+	char *text;
+
+	va_start(arguments, format);
+	if (vasprintf(&text, format, arguments) == -1)
+		text = NULL;
+	va_end(arguments);
+	text = options_keep(options, text);
+	if (text != NULL && options->warning_count < OPTIONS_WARNINGS)
+		options->warnings[options->warning_count++] = text;
+}
+
+/* Warns, once for each file, of a password that any user may read there; its group may be meant to.
+ */
+static void check_secrecy(struct reading *reading, const struct config_entry *entry)
+{
+	struct stat status;
+	size_t from, length;
+
+	if (!url_find_password(entry->value, &from, &length) || length == 0 ||
+		stat(entry->path, &status) != 0 || (status.st_mode & S_IROTH) == 0 ||
+		(reading->open_file != NULL && strcmp(reading->open_file, entry->path) == 0))
+		return;
+	reading->open_file = options_keep(reading->options, strdup(entry->path));
+	warn(reading->options,
+		"%s:%d: any user may read this password (mode %04o): chmod o-r, or a "
+		"password-file",
+		entry->path, entry->line, (unsigned)status.st_mode & 07777);
+}
+
+/* Warns if the user's file names another server than the host's: a user that locks elsewhere than
+ * all others of this host may not know it. */
+static void check_choice(const struct reading *reading)
+{
+	if (reading->system_server != NULL && reading->user_server != NULL &&
+		strcmp(reading->system_server, reading->user_server) != 0)
+		warn(reading->options, "%s: its server is used, %s, not that of %s",
+			reading->user_file, reading->options->server->text, SYSTEM_FILE);
+}
 
 static bool set_presets(struct reading *reading)
 {
@@ -81,8 +131,12 @@ static bool take_entry(const struct config_entry *entry, void *context, struct f
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	reading->profile_found |= chosen;
 	chosen |= *entry->section == '\0';
-	if (row->field == offsetof(struct options, server))
-		config_warning_server(&reading->notice, reading->options, entry, value, chosen);
+	if (row->field == offsetof(struct options, server)) {
+		check_secrecy(reading, entry);
+		if (chosen)
+			*(reading->user_file ? &reading->user_server : &reading->system_server) =
+				value;
+	}
 	if (chosen && record_origin(reading, row, FROM_FILE))
 		snprintf(reading->place, sizeof(reading->place), "%s:%d: ", entry->path,
 			entry->line);
@@ -108,7 +162,7 @@ static bool read_user_file(struct reading *reading)
 	if (base == NULL || *base != '/' || strlcpy(path, base, sizeof(path)) >= sizeof(path) ||
 		strlcat(path, below, sizeof(path)) >= sizeof(path))
 		return true;
-	reading->notice.user_file = options_keep(reading->options, strdup(path));
+	reading->user_file = options_keep(reading->options, strdup(path));
 	return config_file_read(path, false, true, take_entry, reading, reading->failure);
 }
 
@@ -266,7 +320,7 @@ static bool settle_server(struct reading *reading)
 			"%s (-S file: locks on this host alone)",
 			options->config != NULL ? options->config : SYSTEM_FILE);
 	if (reading->server_from < FROM_ENVIRONMENT)
-		config_warning_choice(&reading->notice, options, SYSTEM_FILE);
+		check_choice(reading);
 	if (options->server->password != NULL)
 		return true;
 	options->server->password =

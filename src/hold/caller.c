@@ -119,7 +119,7 @@ static pid_t find_reader(pid_t parent)
 	return pid > 0 && waits_for(pid, pipe) ? pid : 0;
 }
 
-static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure)
+bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
 {
 	struct process process;
 
@@ -140,11 +140,6 @@ static bool open_pidfd(struct caller *caller, pid_t pid, struct failure *failure
 		return failure_set(failure, EXIT_USAGE,
 			"process %d could not be stopped when the lock is lost", (int)pid);
 	return true;
-}
-
-bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
-{
-	return open_pidfd(caller, pid, failure);
 }
 
 static bool is_above(pid_t pid, pid_t parent)
@@ -174,7 +169,7 @@ bool caller_find(struct caller *caller, struct failure *failure)
 	pid_t pid = reader != 0 ? reader : parent;
 
 	if (may_be_caller(pid)) {
-		if (!open_pidfd(caller, pid, failure))
+		if (!caller_open(caller, pid, failure))
 			return false;
 		/* Our living parent has been there all the while, and so has the shell above it. */
 		if (getppid() == parent && (reader == 0 || is_above(reader, parent)))

@@ -132,11 +132,6 @@ static struct hold *hold_of(const struct keeper_loop *s)
 	return s->task->ward.own;
 }
 
-static void prepare_nothing(const struct keeper_loop *s)
-{
-	(void)s;
-}
-
 static bool report_caller(const char *line, size_t length, void *context)
 {
 	return caller_report(context, line, length);
@@ -256,7 +251,6 @@ const struct ward_ops hold_ward = {
 	.is_gone = is_gone,
 	.leave_behind = leave_alone,
 	.conclude = conclude,
-	.prepare = prepare_nothing,
 	.start = start,
 	.watch = watch,
 	.release_asked = release_asked,

@@ -13,7 +13,6 @@
 #define PAUSE_FIRST   1 /* ms */
 #define PAUSE_LONGEST 100
 #define STAY_LIMIT    (20 * NANOS_PER_MS) /* before it is left to another */
-#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 
 void handoff_verify(struct lock *lock, nanos limit)
 {
@@ -62,14 +61,14 @@ static pid_t fork_named(const char *name)
 }
 
 /* The caller may go on waiting, with its connection. */
-void handoff_leave_behind(struct lock *lock, nanos limit)
+void handoff_leave_behind(struct lock *lock)
 {
 	if (fork_named(HANDOFF_PROGRAM) != 0)
 		return;
 	setpgid(0, 0);
 	lock_leave(lock);
 	caller_state_close_all(-1); /* a guardian's leash, too: see guardian.h */
-	handoff_verify(lock, limit);
+	handoff_verify(lock, HANDOFF_LIMIT);
 	_exit(0);
 }
 
@@ -77,5 +76,5 @@ void handoff_see_to(struct lock *lock)
 {
 	handoff_verify(lock, STAY_LIMIT);
 	if (lock_handed(lock))
-		handoff_leave_behind(lock, VERIFY_LIMIT);
+		handoff_leave_behind(lock);
 }

@@ -18,13 +18,17 @@
 /* Fields of /proc/PID/stat, counted from 1 (proc(5)). */
 enum { STATE = 3, PARENT = 4, SESSION = 6, FLAGS = 9, START = 22 };
 
+/* pid 0: this process, also if /proc shows another PID namespace. */
 static bool read_file(pid_t pid, const char *name, char *text, size_t size)
 {
 	char path[48];
 	ssize_t length;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	if (pid == 0)
+		snprintf(path, sizeof(path), "/proc/self/%s", name);
+	else
+		snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	length = fd < 0 ? -1 : read(fd, text, size - 1); /* as a whole, or not at all */
 	if (fd >= 0)
@@ -65,15 +69,11 @@ bool process_has_ended(int pidfd)
 /* Linux 4.1: the pids of this process from the namespace that is mounted down to its own. */
 static bool shows_one_pid(void)
 {
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
 	char text[4096];
-	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	const char *at;
 	char *end;
 
-	if (fd >= 0)
-		close(fd);
-	text[length < 0 ? 0 : length] = '\0';
+	read_file(0, "status", text, sizeof(text));
 	at = strstr(text, "\nNSpid:");
 	return at && strtol(at + sizeof("\nNSpid:") - 1, &end, 10) == getpid() && *end == '\n';
 }
@@ -137,7 +137,7 @@ bool process_has_variable(pid_t pid, const char *variable, const char *value)
 	return found;
 }
 
-void process_each(void (*probe)(void *context, pid_t pid), void *context)
+void process_each(void (*visit)(void *context, pid_t pid), void *context)
 {
 	DIR *dir = opendir("/proc");
 	const struct dirent *entry;
@@ -146,13 +146,13 @@ void process_each(void (*probe)(void *context, pid_t pid), void *context)
 		pid_t pid = (pid_t)atoi(entry->d_name);
 
 		if (pid > 0)
-			probe(context, pid);
+			visit(context, pid);
 	}
 	if (dir)
 		closedir(dir);
 }
 
-void process_each_listed(int list, void (*probe)(void *context, pid_t pid), void *context)
+void process_each_listed(int list, void (*visit)(void *context, pid_t pid), void *context)
 {
 	char text[4096];
 	pid_t pid = 0;
@@ -166,14 +166,14 @@ void process_each_listed(int list, void (*probe)(void *context, pid_t pid), void
 				continue;
 			}
 			if (pid > 0)
-				probe(context, pid);
+				visit(context, pid);
 			pid = 0;
 		}
 	}
 }
 
 static void each_child_of_thread(
-	pid_t parent, const char *thread, void (*probe)(void *context, pid_t pid), void *context)
+	pid_t parent, const char *thread, void (*visit)(void *context, pid_t pid), void *context)
 {
 	char path[80];
 	int list;
@@ -182,13 +182,13 @@ static void each_child_of_thread(
 	list = open(path, O_RDONLY | O_CLOEXEC);
 	if (list < 0)
 		return;
-	process_each_listed(list, probe, context);
+	process_each_listed(list, visit, context);
 	close(list);
 }
 
 /* Each thread has its own list (proc(5), since Linux 3.5). getdents64 rather than readdir, which
  * allocates. */
-void process_each_child(pid_t parent, void (*probe)(void *context, pid_t pid), void *context)
+void process_each_child(pid_t parent, void (*visit)(void *context, pid_t pid), void *context)
 {
 	char path[48];
 	_Alignas(struct dirent64) char entries[2048];
@@ -205,7 +205,7 @@ void process_each_child(pid_t parent, void (*probe)(void *context, pid_t pid), v
 		for (ssize_t at = 0; at < n; at += entry->d_reclen) {
 			entry = (const void *)(entries + at);
 			if (isdigit((unsigned char)entry->d_name[0]))
-				each_child_of_thread(parent, entry->d_name, probe, context);
+				each_child_of_thread(parent, entry->d_name, visit, context);
 		}
 	}
 	close(fd);

@@ -25,13 +25,13 @@ bool process_has_ended(int pidfd);
 bool process_has_variable(pid_t pid, const char *variable, const char *value);
 
 /* Every process that /proc shows, in no particular order. Allocates. */
-void process_each(void (*probe)(void *context, pid_t pid), void *context);
+void process_each(void (*visit)(void *context, pid_t pid), void *context);
 
 /* The children of a process: what each of its threads has forked or adopted. */
-void process_each_child(pid_t parent, void (*probe)(void *context, pid_t pid), void *context);
+void process_each_child(pid_t parent, void (*visit)(void *context, pid_t pid), void *context);
 
 /* The children in a list that is open, /proc/PID/task/TID/children, from where it is read on. */
-void process_each_listed(int list, void (*probe)(void *context, pid_t pid), void *context);
+void process_each_listed(int list, void (*visit)(void *context, pid_t pid), void *context);
 
 /* Whether /proc shows the PID namespace that this process is in. If not, the pids there are not
  * those that kill(2) takes. False, too, if nothing is mounted there. */

@@ -23,19 +23,6 @@
 
 /* ---- the front ---- */
 
-static int same_fd(const void *own, int cancel_fd)
-{
-	(void)own;
-	return cancel_fd;
-}
-
-static bool is_never_gone(const void *own, struct failure *failure)
-{
-	(void)own;
-	(void)failure;
-	return false;
-}
-
 static enum outcome_kind end_of_run(const struct keeper_watch *watch)
 {
 	static const enum outcome_kind stopped[] = {
@@ -158,19 +145,6 @@ static bool start(struct keeper_loop *s)
 
 /* ---- the keeper: watching over it ---- */
 
-/* SIGCHLD tells all there is to know of COMMAND. */
-static void watch_nothing(const struct keeper_loop *s, struct pollfd fds[WARD_FDS])
-{
-	(void)s;
-	(void)fds;
-}
-
-static bool is_never_asked(struct keeper_loop *s)
-{
-	(void)s;
-	return false;
-}
-
 /* What the terminal sends COMMAND has as well. It reaches the keeper only while that leaves the
  * session, in COMMAND's group. fg sends SIGCONT to the whole job, so COMMAND has it already if it
  * was stopped and is no longer. */
@@ -197,33 +171,15 @@ static void front_gone(struct keeper_loop *s)
 		s, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
 }
 
-static void do_nothing(struct keeper_loop *s)
-{
-	(void)s;
-}
-
-static void answer_nobody(struct keeper_loop *s, const struct lock_answer *answer)
-{
-	(void)s;
-	(void)answer;
-}
-
+/* SIGCHLD tells all there is to know of COMMAND, so there is nothing to watch. */
 const struct ward_ops command_ward = {
 	.name = "COMMAND",
-	.cancel_fd = same_fd,
-	.is_gone = is_never_gone,
 	.leave_behind = lingering_leave_behind,
 	.conclude = conclude,
 	.prepare = prepare,
 	.start = start,
-	.watch = watch_nothing,
-	.release_asked = is_never_asked,
 	.forward = forward,
 	.front_gone = front_gone,
-	.before_stop = do_nothing,
-	.after_stop = do_nothing,
-	.releasing = do_nothing,
-	.released = answer_nobody,
 };
 
-const struct ward_ops detached_ward = {.cancel_fd = same_fd, .is_gone = is_never_gone};
+const struct ward_ops detached_ward = {0};

@@ -35,6 +35,7 @@
 struct front {
 	const struct front_task *task;
 	const struct ward *ward;
+	bool (*try)(struct front *f); /* one request; true: denied, the outcome is still open */
 	struct lock *lock;
 	struct outcome *outcome;
 	struct keeper_watch watch;
@@ -203,7 +204,7 @@ static bool handle_cancel(struct front *f)
 
 	if (signal != 0)
 		end_by_signal(f, signal);
-	else if (f->ward->ops->is_gone(f->ward->own, &failure))
+	else if (f->ward->ops->is_gone && f->ward->ops->is_gone(f->ward->own, &failure))
 		end_unasked(f, &failure);
 	else
 		return true;
@@ -336,14 +337,12 @@ static bool is_busy_at_once(const struct front *f)
 	return lock_is_busy(f->lock);
 }
 
-static bool try_once(struct front *f);
-
 /* After a denial. True: the outcome is still open. */
 static bool goes_on(struct front *f)
 {
 	record_denial(f);
 	if (found_outer(f))
-		return try_once(f);
+		return f->try(f);
 	return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
 }
 
@@ -468,28 +467,19 @@ static bool try_detached(struct front *f)
 	if (result != LOCK_GRANTED)
 		return may_go_on(f, result, &failure);
 	lock_answer(f->lock, deadline(f), answer);
-	switch (answer->result) {
-	case LOCK_GRANTED:
+	if (answer->result == LOCK_GRANTED)
 		return deliver(f);
-	case LOCK_WITHIN:
+	if (answer->result == LOCK_WITHIN) {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_DEADLOCK,
 			"waiting would deadlock: a dlock around this one holds it");
-		break;
-	case LOCK_BUSY:
-		f->answered = true;
-		f->outcome->answer = *answer;
-		handoff_see_to(f->lock);
-		if (found_outer(f))
-			return try_detached(f);
-		break;
-	case LOCK_UNREPLICATED:
-		handoff_see_to(f->lock);
-		break;
-	default:
-		break;
 	}
-	return may_go_on(f, answer->result, &answer->failure);
+	return goes_on(f);
+}
+
+static int open_cancel(const struct ward *ward, int ending_fd)
+{
+	return ward->ops->cancel_fd ? ward->ops->cancel_fd(ward->own, ending_fd) : ending_fd;
 }
 
 static void go_through(const struct front_task *task, const struct ward *ward,
@@ -497,6 +487,7 @@ static void go_through(const struct front_task *task, const struct ward *ward,
 {
 	struct front f = {.task = task,
 		.ward = ward,
+		.try = try,
 		.lock = task->lock,
 		.outcome = outcome,
 		.began = task->started,
@@ -505,7 +496,7 @@ static void go_through(const struct front_task *task, const struct ward *ward,
 
 	if (!keeper_watch_open(&f.watch, task->caller_state) ||
 		(!task->deliver && !tree_open(&f.watch.tree)) ||
-		(f.cancel_fd = ward->ops->cancel_fd(ward->own, f.watch.ending_fd)) < 0) {
+		(f.cancel_fd = open_cancel(ward, f.watch.ending_fd)) < 0) {
 		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
 		outcome_fail(outcome, &failure);
 		return;

@@ -14,7 +14,6 @@
 #include "process/process.h"
 
 #define RELEASE_LIMIT (2 * NANOS_PER_SEC)
-#define VERIFY_LIMIT  (5 * NANOS_PER_SEC)
 #define COMM_SIZE     16 /* TASK_COMM_LEN */
 
 static _Noreturn void give_back(struct lock *lock)
@@ -24,7 +23,7 @@ static _Noreturn void give_back(struct lock *lock)
 	lock_assume_asked(lock);
 	lock_release(lock, NULL,
 		(struct deadline){.until = clock_now() + RELEASE_LIMIT, .cancel_fd = -1}, &answer);
-	handoff_verify(lock, VERIFY_LIMIT);
+	handoff_verify(lock, HANDOFF_LIMIT);
 	_exit(0);
 }
 

@@ -14,8 +14,6 @@
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
 
-#define VERIFY_LIMIT (5 * NANOS_PER_SEC)
-
 /* COMMAND's status, if it ended by itself; else -1. */
 static int own_status(const struct keeper_loop *s)
 {
@@ -67,18 +65,20 @@ static _Noreturn void leave(struct keeper_loop *s, bool started)
 	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
-	ward->releasing(s);
+	if (ward->releasing)
+		ward->releasing(s);
 	ours = give_back(s, &release_terms, limit, &answer);
 	release_terms_report(s->lease, &answer);
 
 	atomic_store(&s->lease->phase, LEASE_ENDED);
-	ward->released(s, &answer);
+	if (ward->released)
+		ward->released(s, &answer);
 	if (ours && lock_handed(s->lock)) {
 		/* The front may leave; this is no longer its business. Not below another dlock:
 		 * that would take us for a descendant which keeps the lock. */
 		if (!s->task->nested)
 			wakeup_send(s->task->wakeup_fd);
-		handoff_verify(s->lock, VERIFY_LIMIT);
+		handoff_verify(s->lock, HANDOFF_LIMIT);
 	}
 	_exit(0);
 }
@@ -90,7 +90,7 @@ static void take_back(struct keeper_loop *s)
 
 	lock_release(
 		s->lock, NULL, release_terms_limit(clock_now() + LEASE_RELEASE_LIMIT), &answer);
-	handoff_verify(s->lock, VERIFY_LIMIT);
+	handoff_verify(s->lock, HANDOFF_LIMIT);
 }
 
 static struct deadline answer_limit(const struct keeper_loop *s)
@@ -105,7 +105,7 @@ static struct deadline answer_limit(const struct keeper_loop *s)
 static _Noreturn void end_denied(struct keeper_loop *s)
 {
 	if (lock_handed(s->lock))
-		handoff_leave_behind(s->lock, VERIFY_LIMIT);
+		handoff_leave_behind(s->lock);
 	lease_decide(s->lease, LEASE_DENIED);
 	_exit(0);
 }
@@ -169,7 +169,8 @@ pid_t keeper_start(const struct keeper_task *task)
 		setpgid(0, 0);
 	if (!keeper_loop_open(&s, task, front))
 		refuse(&s);
-	ward->prepare(&s);
+	if (ward->prepare)
+		ward->prepare(&s);
 	obtain(&s);
 	started = ward->start(&s);
 	if (started)

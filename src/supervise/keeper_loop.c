@@ -91,10 +91,12 @@ void keeper_loop_stop(struct keeper_loop *s, enum lease_stop why, const char *fo
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	ward(s)->before_stop(s);
+	if (ward(s)->before_stop)
+		ward(s)->before_stop(s);
 	stop_tree(s, why);
 	message_say(MESSAGE_ERROR, "%s", text);
-	ward(s)->after_stop(s);
+	if (ward(s)->after_stop)
+		ward(s)->after_stop(s);
 }
 
 /* The server may grant the lock to another soon after this moment. If COMMAND was to go on all the
@@ -234,7 +236,7 @@ static void handle_front(struct keeper_loop *s)
 
 static void handle_ward(struct keeper_loop *s)
 {
-	if (s->stop == STOP_NONE && ward(s)->release_asked(s))
+	if (s->stop == STOP_NONE && ward(s)->release_asked && ward(s)->release_asked(s))
 		s->given_back = true;
 	if (tree_is_ours(&s->tree)) /* handle_signals has looked after it */
 		return;
@@ -353,7 +355,8 @@ static void wait_for_news(struct keeper_loop *s)
 
 	for (int i = 0; i < WARD_FDS; i++)
 		fds[OF_WARD + i].fd = -1;
-	ward(s)->watch(s, &fds[OF_WARD]);
+	if (ward(s)->watch)
+		ward(s)->watch(s, &fds[OF_WARD]);
 	(void)poll(fds, sizeof(fds) / sizeof(fds[0]), clock_timer_set(s->timer, next_due(s)));
 	clock_timer_clear(s->timer);
 	(void)!read(s->lost_fd, &times, sizeof(times));

@@ -10,6 +10,7 @@
 #include "base/wakeup.h"
 #include "lock/lock.h"
 #include "supervise/lease.h"
+#include "supervise/release_terms.h"
 
 #define TRY_LIMIT   (3 * NANOS_PER_SEC)  /* one try, reconnecting included */
 #define TRY_LEAST   (250 * NANOS_PER_MS) /* for one that is noticed late to be over */
@@ -105,15 +106,12 @@ static void *renew_until_finished(void *argument)
 {
 	struct renewal *r = argument;
 	nanos every = lease_renew_every(&r->lease->terms);
-	struct deadline limit;
 	nanos due = clock_now();
 
 	while (!wait_for_finish(r, due))
 		due = renewal_try(r, clock_now() + (every < TRY_LIMIT ? every : TRY_LIMIT));
 	wakeup_clear(r->finish_fd);
-	limit = (struct deadline){
-		.until = r->release_until, .cancel_fd = -1, .least = LEASE_RELEASE_LEAST};
-	lock_release(r->lock, &r->release_terms, limit, &r->answer);
+	lock_release(r->lock, &r->release_terms, release_terms_limit(r->release_until), &r->answer);
 	wakeup_send(r->done_fd);
 	return NULL;
 }
@@ -172,10 +170,7 @@ bool renewal_finish(struct renewal *r, const struct release_terms *release_terms
 	struct pollfd done = {.fd = r->done_fd, .events = POLLIN};
 
 	if (!r->threaded) {
-		lock_release(r->lock, release_terms,
-			(struct deadline){
-				.until = until, .cancel_fd = -1, .least = LEASE_RELEASE_LEAST},
-			answer);
+		lock_release(r->lock, release_terms, release_terms_limit(until), answer);
 		return true;
 	}
 	r->release_terms = *release_terms;

@@ -23,7 +23,8 @@ struct signalfd_siginfo;
  * that (survivors.h). */
 #define HOLDER_PROGRAM "dlock hold"
 
-/* `own` is struct ward's; the keeper finds it as loop->task->ward.own. */
+/* `own` is struct ward's; the keeper finds it as loop->task->ward.own. NULL in a row of COMMAND or
+ * of no process: there is nothing to do, to watch, or that could be so. */
 struct ward_ops {
 	const char *name; /* in messages: "stopping COMMAND" */
 	bool own_session; /* the keeper leaves the front's session at once, or only its process

@@ -12,11 +12,7 @@
 
 static int64_t read_number(const char *text, int64_t most)
 {
-	int64_t number = strtoll(text, NULL, 10);
-
-	if (number < 0)
-		return 0;
-	return number > most ? most : number;
+	return number_within(strtoll(text, NULL, 10), 0, most);
 }
 
 /* The clocks are compared half-way through the shortest trip. */

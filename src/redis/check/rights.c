@@ -29,7 +29,6 @@ static const struct right {
 	{{"PTTL", NAME}, ALWAYS},
 	{{"PEXPIRE", NAME, "10000"}, ALWAYS},
 	{{"PEXPIREAT", NAME, "4000000000000"}, ALWAYS},
-	{{"PEXPIRE", NAME, "10000"}, ALWAYS},
 	{{"HSET", NAME, "field", "1"}, ALWAYS},
 	{{"HMGET", NAME, "field"}, ALWAYS},
 	{{"HVALS", NAME}, ALWAYS},

@@ -41,14 +41,6 @@ static bool pick(
 	return written >= 0;
 }
 
-/* Tells of all of them together. */
-static void report_all(struct probe *whole, const char *subject, enum lock_verdict verdict,
-	const char *advice, const char *one, const char *between, const char *other)
-{
-	probe_report(
-		whole, subject, verdict, EXIT_UNREACHABLE, advice, "%s %s %s", one, between, other);
-}
-
 static bool is_same(const struct probe *one, const struct probe *other, const char *key)
 {
 	char a[SERVER_INFO_SIZE], b[SERVER_INFO_SIZE];
@@ -87,17 +79,18 @@ static bool compare(struct probe *whole, const struct probe *one, const struct p
 	bool good = true;
 
 	if (is_same(one, other, "run_id")) {
-		report_all(whole, "independence", LOCK_UNFIT, "name each server once", a, "and", b);
+		probe_report(whole, "independence", LOCK_UNFIT, EXIT_UNREACHABLE,
+			"name each server once", "%s and %s", a, b);
 		return false;
 	}
 	if (is_same(one, other, "master_replid")) {
-		report_all(whole, "independence", LOCK_UNFIT,
-			"servers that do not replicate each other", a, "has the data of", b);
+		probe_report(whole, "independence", LOCK_UNFIT, EXIT_UNREACHABLE,
+			"servers that do not replicate each other", "%s has the data of %s", a, b);
 		return false;
 	}
 	if (is_same_host(one, other)) {
-		report_all(whole, "independence", LOCK_DOUBTFUL, "a host for each", a,
-			"is on the same host as", b);
+		probe_report(whole, "independence", LOCK_DOUBTFUL, EXIT_UNREACHABLE,
+			"a host for each", "%s is on the same host as %s", a, b);
 		good = false;
 	}
 	if (clocks_differ(one, other)) {

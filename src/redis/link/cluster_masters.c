@@ -6,7 +6,6 @@
 
 #include "base/failure.h"
 #include "redis/keys.h"
-#include "redis/link/command.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"
@@ -70,7 +69,7 @@ static enum io_result find_out(struct link *link, const char *prefix, bool *clus
 
 	snprintf(a, sizeof(a), "%s0", prefix);
 	snprintf(b, sizeof(b), "%s1", prefix);
-	io = command_call(link->connection, &reply, 3, words, deadline, failure);
+	io = connection_call(link->connection, &reply, 3, words, deadline, failure);
 	if (io != IO_OK)
 		return io;
 	error = reply_error(reply);
@@ -93,7 +92,7 @@ enum io_result cluster_masters_find(struct link *link, const char *prefix, struc
 	*count = 0;
 	if (io != IO_OK || !cluster)
 		return io;
-	io = command_call(link->connection, &reply, 2, words, deadline, failure);
+	io = connection_call(link->connection, &reply, 2, words, deadline, failure);
 	if (io != IO_OK)
 		return io;
 	if (reply_error(reply)) {

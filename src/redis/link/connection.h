@@ -51,6 +51,11 @@ enum io_result connection_flush(
 enum io_result connection_read(struct connection *connection, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
 
+/* One plain command, of WORDS_MOST words at most, while nothing is under way; and its reply, which
+ * may be an error. reply_free() with it after IO_OK. */
+enum io_result connection_call(struct connection *connection, struct reply **reply, size_t count,
+	const char *const *words, struct deadline deadline, struct failure *failure);
+
 /* The next reply if it has come already, else IO_AGAIN, which never waits. */
 enum io_result connection_take(
 	struct connection *connection, struct reply **reply, struct failure *failure);

@@ -19,8 +19,9 @@ static bool append_words(struct handshake *handshake, struct connection *connect
 bool handshake_begin(
 	struct handshake *handshake, struct connection *connection, const struct server *server)
 {
-	const char *as_default[] = {"AUTH", server->password};
-	const char *as_user[] = {"AUTH", server->user, server->password ? server->password : ""};
+	const char *password = server->password ? server->password : "";
+	const char *auth[] = {
+		"AUTH", server->user ? server->user : password, server->user ? password : NULL};
 	const char *role[] = {"ROLE"};
 	char db[16];
 	const char *select[] = {"SELECT", db};
@@ -28,10 +29,8 @@ bool handshake_begin(
 
 	handshake->due = 0;
 	handshake->refusal.code = EXIT_DONE;
-	if (server->user)
-		done = append_words(handshake, connection, 3, as_user);
-	else if (server->password)
-		done = append_words(handshake, connection, 2, as_default);
+	if (server->user || server->password)
+		done = append_words(handshake, connection, 3, auth);
 	if (server->db != 0) {
 		snprintf(db, sizeof(db), "%d", server->db);
 		done = done && append_words(handshake, connection, 2, select);

@@ -13,7 +13,7 @@
 #define GREET_LIMIT                                                                                \
 	(2 * NANOS_PER_SEC) /* for the sentinels and the master, before the next try               \
 			     */
-#define PAUSE_LEAST 50      /* ms before the sentinels are asked again */
+#define PAUSE_LEAST 50      /* ms between two tries */
 #define PAUSE_MORE  200
 
 const char *link_server_name(const struct link *link)
@@ -125,20 +125,19 @@ static enum io_result greet(struct link *link, struct deadline deadline, struct 
 	return end(link, result);
 }
 
-/* False: patience is over. */
-static bool pause_before_next(struct deadline deadline, enum io_result *result)
+bool link_pause(struct deadline deadline, bool *cancelled)
 {
 	nanos span = (PAUSE_LEAST + clock_jitter(PAUSE_MORE)) * NANOS_PER_MS;
 
-	if (!deadline_pause(deadline, span))
-		*result = IO_CANCELLED;
-	return *result != IO_CANCELLED && clock_now() < deadline.until;
+	*cancelled = !deadline_pause(deadline, span);
+	return !*cancelled && clock_now() < deadline.until;
 }
 
 /* Sentinels name the old master until they have agreed on another one. */
 enum io_result link_open(struct link *link, struct deadline deadline, struct failure *failure)
 {
 	enum io_result result;
+	bool cancelled = false;
 
 	if (link->connection && !link->waiting && link->handshake.due == 0)
 		return IO_OK;
@@ -150,8 +149,8 @@ enum io_result link_open(struct link *link, struct deadline deadline, struct fai
 		result = greet(link, deadline_within(deadline, GREET_LIMIT), failure);
 		if (result == IO_TIMEOUT)
 			result = IO_AGAIN;
-	} while (result == IO_AGAIN && pause_before_next(deadline, &result));
-	return result;
+	} while (result == IO_AGAIN && link_pause(deadline, &cancelled));
+	return cancelled ? IO_CANCELLED : result;
 }
 
 static enum io_result send_call(struct link *link, struct call *call, bool in_full,

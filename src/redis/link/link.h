@@ -43,6 +43,9 @@ void link_begin(struct link *link);
 /* Connects and greets, and waits for the server's consent. At once if that was done before. */
 enum io_result link_open(struct link *link, struct deadline deadline, struct failure *failure);
 
+/* Lets a moment pass before the next try. False: patience ended in it, or was *cancelled. */
+bool link_pause(struct deadline deadline, bool *cancelled);
+
 /* False: Sentinels name another server by now than the one that is spoken to, or that might be.
  * They are asked when that is more than a second ago, and given half a second: a master that was
  * replaced may go on as one for many seconds, and take what its successor never learns of. */

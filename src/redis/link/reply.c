@@ -4,6 +4,8 @@
 
 #include <hiredis/hiredis.h>
 
+#include "base/number.h"
+
 static const redisReply *as(const struct reply *reply, int type)
 {
 	const redisReply *own = (const void *)reply;
@@ -36,11 +38,7 @@ int64_t reply_integer(const struct reply *reply)
 
 int64_t reply_within(const struct reply *reply, int64_t least, int64_t most)
 {
-	int64_t number = reply_integer(reply);
-
-	if (number < least)
-		return least;
-	return number > most ? most : number;
+	return number_within(reply_integer(reply), least, most);
 }
 
 bool reply_is_integer(const struct reply *reply)

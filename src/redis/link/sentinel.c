@@ -6,7 +6,6 @@
 #include "base/failure.h"
 #include "net/resolve.h"
 #include "net/server.h"
-#include "redis/link/command.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/place.h"
@@ -25,7 +24,7 @@ struct sentinel {
 static enum io_result request(
 	struct sentinel *sentinel, struct reply **reply, size_t count, const char *const *words)
 {
-	return command_call(
+	return connection_call(
 		sentinel->connection, reply, count, words, sentinel->deadline, sentinel->failure);
 }
 
@@ -48,11 +47,10 @@ static enum io_result authenticate(struct sentinel *sentinel, struct reply **rep
 {
 	const struct server *server = sentinel->server;
 	const char *password = server->password ? server->password : "";
-	const char *as_user[] = {"AUTH", server->user, password};
-	const char *as_default[] = {"AUTH", password};
+	const char *auth[] = {
+		"AUTH", server->user ? server->user : password, server->user ? password : NULL};
 
-	return server->user ? request(sentinel, reply, 3, as_user)
-			    : request(sentinel, reply, 2, as_default);
+	return request(sentinel, reply, 3, auth);
 }
 
 /* The reply names the master; IO_AGAIN: this sentinel does not know the service. */

@@ -131,6 +131,10 @@ void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *tok
 /* struct lock_service's: also before another attempt, after a child has used the connections. */
 void quorum_leave(struct lock *lock);
 
+/* Begins to connect to each that is not connected; closes each connection: see peer.h. */
+void quorum_connect_all(struct quorum *quorum);
+void quorum_drop_all(struct quorum *quorum);
+
 /* --- quorum_request.c --- */
 
 /* Sends a server a request, behind whatever is under way there. False: it was not sent. */

@@ -42,8 +42,7 @@ bool quorum_begin(struct quorum *quorum, struct failure *failure)
 	quorum->around.token[0] = '\0';
 	quorum->asked_at = clock_now();
 	quorum->cold = false;
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_connect(&quorum->peers[i]);
+	quorum_connect_all(quorum);
 	return true;
 }
 

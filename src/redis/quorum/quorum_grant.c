@@ -314,12 +314,6 @@ void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 	quorum_busy(quorum, answer);
 }
 
-static void drop_all(struct quorum *quorum)
-{
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_drop(&quorum->peers[i]);
-}
-
 void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 {
 	struct quorum *quorum = (struct quorum *)lock;
@@ -348,5 +342,5 @@ void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 	/* The child has taken back what it had. */
 	quorum->asked = quorum->child = false;
 	quorum->ticket = quorum->ticket ? quorum->ticket : clock_wall_us();
-	drop_all(quorum);
+	quorum_drop_all(quorum);
 }

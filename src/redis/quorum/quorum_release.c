@@ -122,8 +122,7 @@ static void forget(struct quorum *quorum)
 	quorum->fence = 0;
 	quorum->granted_at = quorum->kept_at = 0;
 	quorum->around.token[0] = '\0';
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_drop(&quorum->peers[i]);
+	quorum_drop_all(quorum);
 }
 
 static void prepare(struct quorum *quorum, const struct release_terms *release_terms)
@@ -219,8 +218,7 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	enum deadline_end end = DEADLINE_READY;
 
 	quorum->repeats = QUORUM_REPEAT(PEER_FORCE);
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_connect(&quorum->peers[i]);
+	quorum_connect_all(quorum);
 	while (answered < quorum->count && end == DEADLINE_READY) {
 		struct deadline limit;
 

@@ -133,24 +133,28 @@ static void read_confirmation(const struct quorum *quorum, size_t which, const c
 		vote->kind = VOTE_CONFIRMED;
 }
 
-static const struct {
-	const char *text;
+static const struct word {
+	const char *text; /* NULL: the end */
 	enum vote_word word;
 } renewals[] = {{"extended", WORD_YES}, {"again", WORD_AGAIN}, {"denied", WORD_NO},
-	{"ended", WORD_NO}, {"attended", WORD_NO}},
+	{"ended", WORD_NO}, {"attended", WORD_NO}, {NULL, WORD_NONE}},
   releases[] = {{"released", WORD_YES}, {"gone", WORD_GONE}, {"lost", WORD_NO}, {"denied", WORD_NO},
-	  {"ended", WORD_NO}, {"attended", WORD_NO}};
+	  {"ended", WORD_NO}, {"attended", WORD_NO}, {NULL, WORD_NONE}};
+
+/* False: it is none of these. */
+static bool read_word(struct vote *vote, const struct word *words, const char *text)
+{
+	while (words->text && strcmp(text, words->text) != 0)
+		words++;
+	if (words->text)
+		vote->word = words->word;
+	return words->text != NULL;
+}
 
 static void read_renewal(struct vote *vote, const struct peer *peer, const char *text)
 {
-	size_t i = 0, count = sizeof(renewals) / sizeof(renewals[0]);
-
 	vote->renewing = false;
-	while (i < count && strcmp(text, renewals[i].text) != 0)
-		i++;
-	if (i < count)
-		vote->word = renewals[i].word;
-	else
+	if (!read_word(vote, renewals, text))
 		record_nonsense(vote, peer);
 	/* One that has it for the first time has lost nothing. */
 	if (vote->word == WORD_AGAIN && !vote->had)
@@ -164,14 +168,10 @@ static void read_renewal(struct vote *vote, const struct peer *peer, const char 
 /* False: it is no answer to a release. */
 static bool read_release(struct vote *vote, const char *text)
 {
-	for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++) {
-		if (strcmp(text, releases[i].text) != 0)
-			continue;
-		vote->word = releases[i].word;
-		vote->touched = false;
-		return true;
-	}
-	return false;
+	if (!read_word(vote, releases, text))
+		return false;
+	vote->touched = false;
+	return true;
 }
 
 /* The holder that lost the lock is read as that of a busy lock would be. */

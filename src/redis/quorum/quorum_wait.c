@@ -103,32 +103,12 @@ static size_t listen_to_all(struct quorum *quorum, int64_t ms)
 	return count;
 }
 
-static void begin_listening(struct quorum *quorum)
-{
-	quorum->listening = true;
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_connect(&quorum->peers[i]);
-}
-
 /* Behind a BLPOP every other request would wait until that ends. */
 void quorum_stop_listening(struct quorum *quorum)
 {
-	for (size_t i = 0; quorum->listening && i < quorum->count; i++)
-		peer_drop(&quorum->peers[i]);
+	if (quorum->listening)
+		quorum_drop_all(quorum);
 	quorum->listening = false;
-}
-
-/* Without a place in the queues only the servers' settle time is waited for. A connection that
- * broke meanwhile would be found broken by the next attempt only. */
-static enum lock_result rest(struct quorum *quorum, struct deadline deadline)
-{
-	nanos left = quorum->settled_at - clock_now();
-
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_drop(&quorum->peers[i]);
-	if (!deadline_pause(deadline, left > 0 ? left : 0))
-		return LOCK_CANCELLED;
-	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
 
 enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
@@ -140,11 +120,14 @@ enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct
 	enum deadline_end end = DEADLINE_READY;
 
 	(void)failure;
-	if (!quorum->request.queues)
-		return rest(quorum, deadline);
+	if (!quorum->request.queues) {
+		quorum_drop_all(quorum);
+		return wait_to_settle(quorum->settled_at, deadline);
+	}
 	if (*until == 0)
 		*until = began + ms * NANOS_PER_MS;
-	begin_listening(quorum);
+	quorum->listening = true;
+	quorum_connect_all(quorum);
 	while (end == DEADLINE_READY && clock_now() < *until) {
 		struct deadline limit = deadline;
 

@@ -51,13 +51,6 @@ static int64_t find_number(const char *text, const char *key)
 	return found ? strtoll(found + strlen(key), NULL, 10) : 0;
 }
 
-static int64_t within(int64_t number, int64_t least, int64_t most)
-{
-	if (number < least)
-		return least;
-	return number > most ? most : number;
-}
-
 bool owner_record_read(struct owner_record *record, const char *who)
 {
 	const char *letter = who && *who ? strchr(letters, tolower((unsigned char)*who)) : NULL;
@@ -70,8 +63,8 @@ bool owner_record_read(struct owner_record *record, const char *who)
 	*record = (struct owner_record){
 		.mode = (enum lock_mode)(letter - letters),
 		.claimed = isupper((unsigned char)*who),
-		.moment = within(strtoll(bar + 1, NULL, 10), 0, OWNER_RECORD_US_MOST),
-		.priority = (int)within(find_number(text, "\tprio="), INT_MIN, INT_MAX),
+		.moment = number_within(strtoll(bar + 1, NULL, 10), 0, OWNER_RECORD_US_MOST),
+		.priority = (int)number_within(find_number(text, "\tprio="), INT_MIN, INT_MAX),
 		.detached = find_number(text, "\tdetached=") != 0,
 	};
 	owner_read(&record->owner, text);

@@ -9,7 +9,6 @@
 #include "lock/name.h"
 #include "redis/keys.h"
 #include "redis/link/cluster_masters.h"
-#include "redis/link/command.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"
@@ -105,7 +104,7 @@ static bool request(
 	enum io_result io;
 
 	listing_wait_anew(listing);
-	io = command_call(listing->link->connection, reply, count, words, listing->deadline,
+	io = connection_call(listing->link->connection, reply, count, words, listing->deadline,
 		listing->failure);
 	if (!listing_done(listing, io))
 		return false;
@@ -372,12 +371,6 @@ static void close_nodes(struct listing *listing)
 	listing->node_count = 0;
 }
 
-static void close_sessions(struct listing *listing)
-{
-	link_close(&listing->own);
-	close_nodes(listing);
-}
-
 /* Over the connection that there is, if there is one. */
 static bool look(struct listing *listing, void (*show)(const struct lock_view *view, void *context),
 	void *context, struct deadline deadline, struct failure *failure)
@@ -432,7 +425,8 @@ static void single_list_close(void *state)
 {
 	struct listing *listing = state;
 
-	close_sessions(listing);
+	link_close(&listing->own);
+	close_nodes(listing);
 	free(listing);
 }
 

@@ -4,36 +4,25 @@
 
 #include "lock/token.h"
 
-#define PAUSE_LEAST 50 /* ms between tries */
-#define PAUSE_MORE  200
-#define DAY         (24 * 3600 * NANOS_PER_SEC)
+#define DAY (24 * 3600 * NANOS_PER_SEC)
 
 enum lock_result single_result(enum io_result io, struct deadline deadline)
 {
-	switch (io) {
-	case IO_OK:
+	if (io == IO_OK)
 		return LOCK_GRANTED;
-	case IO_CANCELLED:
+	if (io == IO_CANCELLED)
 		return LOCK_CANCELLED;
-	case IO_TIMEOUT:
-		return clock_now() < deadline.until ? LOCK_FAILED : LOCK_TIMEOUT;
-	case IO_CLOSED:
-	case IO_AGAIN:
-	case IO_FAILED:
-		break;
-	}
-	return LOCK_FAILED;
+	return io == IO_TIMEOUT && clock_now() >= deadline.until ? LOCK_TIMEOUT : LOCK_FAILED;
 }
 
 bool single_pause(struct deadline deadline, enum lock_result *result)
 {
-	nanos span = (PAUSE_LEAST + clock_jitter(PAUSE_MORE)) * NANOS_PER_MS;
+	bool cancelled;
+	bool goes_on = link_pause(deadline, &cancelled);
 
-	if (!deadline_pause(deadline, span)) {
+	if (cancelled)
 		*result = LOCK_CANCELLED;
-		return false;
-	}
-	return clock_now() < deadline.until;
+	return goes_on;
 }
 
 bool single_set_token(struct single *single, const char *token, struct failure *failure)

@@ -69,6 +69,10 @@ static void take_back(struct single *single, struct deadline deadline)
 static void learn(struct single *single, const struct lock_answer *answer)
 {
 	switch (answer->result) {
+	case LOCK_WITHIN:
+		single->asked = !answer->covered;
+		around_learn(&single->around, answer, single->mode, NULL);
+		/* fall through */
 	case LOCK_GRANTED:
 		single->answered = true;
 		single->fence = answer->fence;
@@ -85,15 +89,6 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->ticket = replies_own(answer)->ticket;
 		single->asked = single->request.queues;
 		wait_adopt_answer(single, answer);
-		break;
-	case LOCK_WITHIN:
-		single->answered = true;
-		single->asked = !answer->covered;
-		single->fence = answer->fence;
-		single->generation = replies_own(answer)->generation;
-		single->since_us = replies_own(answer)->since_us;
-		single->granted_at = answer->granted_at;
-		around_learn(&single->around, answer, single->mode, NULL);
 		break;
 	case LOCK_LOST:
 		single->spent = true;

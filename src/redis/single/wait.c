@@ -29,7 +29,6 @@
 #define LEASE_LEAST   5000  /* of a series of short BLPOPs, behind a foreign client */
 #define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
 #define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
-#define LOOK_AFTER    (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
 
 static nanos after_ms(int64_t ms)
 {
@@ -45,7 +44,7 @@ static int64_t ms_until(nanos moment)
 
 static void record_expiry(struct wait_state *waiting, int64_t left_ms)
 {
-	waiting->look_at = left_ms < 0 ? NANOS_NEVER : after_ms(left_ms) + LOOK_AFTER;
+	waiting->look_at = left_ms < 0 ? NANOS_NEVER : after_ms(left_ms) + REPLIES_LOOK_AFTER;
 	if (waiting->foreign || left_ms < 0)
 		return;
 	waiting->known_until = after_ms(left_ms);
@@ -73,7 +72,7 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
 		record_expiry(waiting, answer->free_in_ms);
 	}
 	waiting->look_at = answer->look_at;
-	waiting->settled_at = after_ms(answer->settling_ms) + LOOK_AFTER;
+	waiting->settled_at = after_ms(answer->settling_ms) + REPLIES_LOOK_AFTER;
 	deadlock_begin(single);
 }
 
@@ -339,13 +338,11 @@ static enum io_result reopen(
 	return io == IO_OK || io == IO_FAILED ? io : IO_CLOSED;
 }
 
-/* Without a place in the queue no message can come: only the server's settle time is waited for. If
- * the connection breaks meanwhile, only the next request finds out. */
-static enum lock_result rest(struct single *single, struct deadline deadline)
+/* If the connection breaks meanwhile, only the next request finds out. */
+enum lock_result wait_to_settle(nanos settled_at, struct deadline deadline)
 {
-	nanos left = single->waiting.settled_at - clock_now();
+	nanos left = settled_at - clock_now();
 
-	link_drop(&single->link);
 	if (!deadline_pause(deadline, left > 0 ? left : 0))
 		return LOCK_CANCELLED;
 	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
@@ -358,8 +355,10 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 	struct link *link = &single->link;
 	enum io_result io;
 
-	if (!single->request.queues)
-		return rest(single, deadline);
+	if (!single->request.queues) {
+		link_drop(link);
+		return wait_to_settle(waiting->settled_at, deadline);
+	}
 	io = link->connection ? IO_OK : reopen(single, deadline, failure);
 
 	while (io == IO_OK) {
