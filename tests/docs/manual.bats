@@ -182,7 +182,7 @@ options_of() {
 	let_go other
 }
 
-@test "example: who holds what" {
+@test "example: holders and what they hold" {
 	begin_holder one backup
 	begin_holder two deploy-web
 	run_example 6

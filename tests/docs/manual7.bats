@@ -343,7 +343,7 @@ dlocked() { is_held tmp; }
 	expect 0 'and after it: 1'
 }
 
-@test "from flock: the rest of a script, given back before its end" {
+@test "from flock: the rest of a script, released before its end" {
 	{
 		flock_example flock-descriptor | sed "s#/var/lock/#$PWD/#"
 		echo 'flock -n mylockfile true || echo held'

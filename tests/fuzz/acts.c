@@ -122,7 +122,7 @@ static void run_late(const struct server *server)
 	leave_to_keeper(server, &request, &answer);
 }
 
-/* The keeper was killed: what it had is given back on other connections. */
+/* The keeper was killed: what it had is released on other connections. */
 static void run_orphaned(const struct server *server)
 {
 	static struct lock_answer answer;

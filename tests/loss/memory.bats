@@ -9,7 +9,7 @@ teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
 
-@test "SCRIPT FLUSH during the hold: renewed and given back all the same" {
+@test "SCRIPT FLUSH during the hold: renewed and released all the same" {
 	begin_holder one x -t "$TEST_PATIENCE"
 	local token before
 	token=$(cli GET lock:x)
@@ -39,7 +39,7 @@ expires_after() { (($(expiry) > $1)); }
 	assert_equal "$status$out" 0
 }
 
-@test "FLUSHALL and a thief who is quicker: stopped, exit 80, the thief's key untouched" {
+@test "FLUSHALL and a thief that is quicker: stopped, exit 80, the thief's key untouched" {
 	start_deaf one -t 3 --grace 0.3
 	printf 'MULTI\nFLUSHALL\nSET lock:x thief PX 60000\nEXEC\n' | cli >/dev/null
 	wait_until is_gone $one_command
@@ -48,7 +48,7 @@ expires_after() { (($(expiry) > $1)); }
 	assert_equal "$(cli GETDEL lock:x)" thief
 }
 
-@test "FLUSHALL and another dlock who is quicker: the first is stopped, and never gets it back" {
+@test "FLUSHALL and another dlock that is quicker: the first is stopped, and never gets it back" {
 	start_deaf one -t $((3 * TEST_PATIENCE)) --grace 0
 	cli FLUSHALL >/dev/null
 	start two dlock -t 3 -n x sh -c 'until [ -e end ]; do sleep 0.05; done'

@@ -1,4 +1,4 @@
-# --wait-replicas: a lock counts once so many replicas have it, and is given back where they have not.
+# --wait-replicas: a lock counts once so many replicas have it, and is released if they have not.
 
 load ../lib/helper
 

@@ -72,7 +72,7 @@ waited_since() {
 	assert_match "$err" 'it is set again$'
 }
 
-@test "who holds the lock meanwhile is named at once, with -n" {
+@test "the holder of meanwhile is named at once, with -n" {
 	restart
 	begin_holder one x --settle 0
 	try dlock -n x true
@@ -198,7 +198,7 @@ waited_since() {
 	expect 0 ran
 }
 
-@test "who waits gets the lock when the time is over, and not before" {
+@test "a waiter gets the lock when the time is over, and not before" {
 	restart
 	try dlock --settle 2 x date +%s%3N
 	assert_equal "$status $err" '0 '
@@ -223,7 +223,7 @@ waited_since() {
 	assert test -e ran
 }
 
-@test "others share it: who settles does not join them before the time is over" {
+@test "others share it: one that settles does not join them before the time is over" {
 	restart
 	begin_holder one x -s --settle 0
 	# However long that took.

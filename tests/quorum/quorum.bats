@@ -61,7 +61,7 @@ slow_url() { # MS
 	echo "redis+quorum://${list:1}"
 }
 
-@test "somebody who comes between the request and its confirmation has it" {
+@test "another that comes between the request and its confirmation has it" {
 	local i
 	export DLOCK_SERVER
 	DLOCK_SERVER=$(slow_url 500)
@@ -197,12 +197,12 @@ slow_url() { # MS
 	expect 0
 }
 
-@test "a server that is silent while the lock is taken and given back has nothing of it afterwards" {
+@test "a server that is silent while the lock is taken and released has nothing of it afterwards" {
 	freeze 4 5
 	try dlock -t 60 x true
 	expect 0
 	thaw 4 5
-	# It was granted there, late, and given back behind that.
+	# It was granted there, late, and released behind that.
 	wait_until eval '[[ -n $(on 4 HGET "$(meta_of x)" ended) ]]'
 	wait_until is_clean 4
 	wait_until is_clean 5
@@ -375,7 +375,7 @@ has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME N
 
 # --- Other commands ---
 
-@test "status: what the majority says, and who says otherwise" {
+@test "status: what the majority says, and which servers say otherwise" {
 	local token
 	begin_holder a x -t 15
 	token=$(variable DLOCK_TOKEN)
@@ -511,7 +511,7 @@ up_for() {
 	all_end other
 }
 
-@test "what runs inside on a quorum is stopped when the lock is broken; an ended token is no holder" {
+@test "what runs inside on a quorum is stopped when the lock is released by force; an ended token is no holder" {
 	write_work
 	begin_holder a x -t $((3 * TEST_PATIENCE))
 	DLOCK_TOKEN=$(variable DLOCK_TOKEN) start job dlock -t $((3 * TEST_PATIENCE)) x ./work job

@@ -39,7 +39,7 @@ owners() { # how many of them have the lock by the same token
 }
 all_have_it() { [[ $(owners) == "${1-5}" ]]; }
 
-@test "a lock on five servers by TLS: on all, extended for longer than its TTL, given back" {
+@test "a lock on five servers by TLS: on all, extended for longer than its TTL, released" {
 	has_tls || return 0
 	begin_holder a x -t 4
 	wait_until all_have_it
@@ -89,7 +89,7 @@ slow_url() { # MS SERVER...
 	echo "$list"
 }
 
-@test "who waits is in the queue of those as well that shake hands more slowly than the others" {
+@test "a waiter is in the queue of those as well that shake hands more slowly than the others" {
 	has_tls || return 0
 	begin_holder a x -t 3
 	wait_until all_have_it

@@ -11,7 +11,7 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME COUNT
 all_held() { [[ $(cli EXISTS "${@/#/lock:}") == "$#" ]]; }
 none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 
-@test "all are held while COMMAND runs, and all given back" {
+@test "all are held while COMMAND runs, and all released" {
 	start one dlock --also b --also 'a z' c sh -c 'until [ -e go ]; do sleep 0.02; done'
 	wait_until all_held 'a z' b c
 	local name
@@ -42,7 +42,7 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 	let_go one
 }
 
-@test "-w: those that were had meanwhile are given back when it ends" {
+@test "-w: those that were had meanwhile are released when it ends" {
 	begin_holder one b
 	try dlock -w 1 --also a --also b c touch ran
 	expect_failure 1 'busy after 1s: b is held by'
@@ -89,7 +89,7 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 	assert_equal "$status$err" 0
 }
 
-@test "one is lost: COMMAND is stopped, the others are given back" {
+@test "one is lost: COMMAND is stopped, the others are released" {
 	start one dlock -t 3 --also b a witness count count
 	wait_until file_has count '^ready'
 	cli SET lock:b foreign PX 4000 >/dev/null
@@ -127,7 +127,7 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 	none_held a b c
 }
 
-@test "the front is killed, the keeper is killed: all are given back" {
+@test "the front is killed, the keeper is killed: all are released" {
 	begin_holder one a --also b --also c
 	kill -KILL $one_pid
 	wait_until none_held a b c
@@ -188,7 +188,7 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 	let_go one
 }
 
-@test "dead waiters in a row for one of them are passed over when it is given back" {
+@test "dead waiters in a row for one of them are passed over when it is released" {
 	begin_holder one a --also b
 	local i began
 	for i in 1 2 3 4; do
@@ -270,7 +270,7 @@ waits() {
 	assert_equal "$status" 0
 }
 
-@test "the front is killed after the grant: nothing is given back before COMMAND has ended" {
+@test "the front is killed after the grant: nothing is released before COMMAND has ended" {
 	start two dlock --grace 2 --also a b witness count "$BATS_TEST_TMPDIR/two.count"
 	wait_until file_has two.count '^ready'
 	kill -KILL "$two_pid"

@@ -149,7 +149,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	let_go one
 }
 
-@test "behind the one who leaves the head of the queue, the next gets the lock when a dead holder's expires" {
+@test "behind the one that leaves the head of the queue, the next gets the lock when a dead holder's expires" {
 	cli SET lock:x foreign PX 3000 >/dev/null
 	start one dlock --cooldown 1h x touch ran
 	wait_until waits x 1
@@ -232,7 +232,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	done
 }
 
-@test "a year: the success is remembered that long, whoever uses the lock meanwhile" {
+@test "a year: the success is remembered that long, though others use the lock meanwhile" {
 	local day=$((24 * 3600 * 1000))
 	try dlock --cooldown 365d x true
 	expect 0
@@ -337,7 +337,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	assert_between $((out - since)) 2000 $((3500 * TEST_PATIENCE)) 'ms from the start of the first'
 }
 
-@test "--at-least: who waits already is told when the lock comes free" {
+@test "--at-least: a waiter is told when the lock comes free" {
 	begin_holder one x --at-least 2s -t 60
 	local since=$(now_ms)
 	start two dlock x date +%s%3N
@@ -355,7 +355,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	assert is_free x
 }
 
-@test "--at-least: it is kept whoever dies" {
+@test "--at-least: it is kept whichever process dies" {
 	begin_holder one x --at-least 30s -t 2
 	assert_between "$(cli PTTL lock:x)" 20000 30000 'at the grant'
 	stays 1500 is_held x
@@ -404,7 +404,7 @@ tree() {
 	echo bash tree.sh
 }
 
-@test "--max-run: COMMAND's tree is stopped before the lock is given back, exit 124 though it ends with 0" {
+@test "--max-run: COMMAND's tree is stopped before the lock is released, exit 124 though it ends with 0" {
 	start one dlock --max-run 3s --grace 1s x $(tree)
 	wait_until eval '[[ -e tree && $(wc -l <tree) == 4 ]]'
 	start two dlock x sh -c 'for pid in $(cat tree); do [ ! -d /proc/$pid ] || grep -q ") Z" /proc/$pid/stat || echo $pid lives; done'

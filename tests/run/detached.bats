@@ -195,7 +195,7 @@ running() {
 	assert_equal "$(cli DBSIZE)" 0
 }
 
-@test "a full disk, a reader gone: the lock is given back, and the next one gets it" {
+@test "a full disk, a reader gone: the lock is released, and the next one gets it" {
 	begin_holder one x
 	start full sh -c 'dlock acquire x >/dev/full'
 	wait_until queued 1
@@ -291,7 +291,7 @@ running() {
 	done
 }
 
-@test "a signal that comes with the grant: the lock is given back" {
+@test "a signal that comes with the grant: the lock is released" {
 	server_stop
 	start a dlock acquire x
 	wait_until is_quiet "$a_pid"
@@ -422,7 +422,7 @@ running() {
 	done
 }
 
-@test "an expired token: exit 1, nothing changed, whoever has the lock by then" {
+@test "an expired token: exit 1, nothing changed, whatever has the lock by then" {
 	take one -t 1 x
 	take share -s -t $TEST_PATIENCE y
 	take long -s -t $((50 * TEST_PATIENCE)) y
@@ -449,7 +449,7 @@ share_is_over() {
 		1 'lock:{lock:y}:holders') == 1 ]]
 }
 
-@test "renew for a shorter time: whoever waits has the lock when that is over, and not later" {
+@test "renew for a shorter time: a waiter has the lock when that is over, and not later" {
 	local began option
 	for option in '' -s '--permits=1'; do
 		take one $option x -t 10m
@@ -736,7 +736,7 @@ share_is_over() {
 	cli DEL lock:x >/dev/null
 }
 
-@test "--force is sent once: whoever got the lock by it keeps it, though the answer is lost" {
+@test "--force is sent once: the waiter that got the lock by it keeps it, though the answer is lost" {
 	take one x
 	start a dlock acquire x
 	wait_until queued 1
@@ -750,7 +750,7 @@ share_is_over() {
 	give x "${out% *}"
 }
 
-@test "--force against one who was just handed the lock: he keeps his place" {
+@test "--force against one that was just handed the lock: it keeps its place" {
 	take one x
 	enqueue a
 	kill -STOP "$a_pid"

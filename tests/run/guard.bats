@@ -301,7 +301,7 @@ is_unlocked() { flock -n "$1" true; }
 	refute_file ran
 }
 
-@test "whoever waits for a file that was replaced meanwhile goes on to the new one" {
+@test "a guard that waits for a file that was replaced meanwhile goes on to the new one" {
 	start one dlock guard --fence 5 state sh -c 'echo >running; exec sleep 60'
 	wait_until is_file running
 	start two dlock guard --fence 6 state true

@@ -292,7 +292,7 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	wait_until is_gone "$keeper"
 }
 
-@test "the shell is killed: the lock is given back, what it left runs on" {
+@test "the shell is killed: the lock is released, what it left runs on" {
 	local shell
 	write script.sh <<-'END'
 		sleep 300 &
@@ -349,7 +349,7 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	expect 0 end
 }
 
-@test "TERM, INT, HUP to the keeper: the lock is given back, the script goes on" {
+@test "TERM, INT, HUP to the keeper: the lock is released, the script goes on" {
 	write script.sh <<-'END'
 		dlock hold x || exit
 		touch ready
@@ -847,7 +847,7 @@ $ODD"
 	in_each_shell printed
 }
 
-@test "--print that cannot be printed: exit 71, and the lock is given back" {
+@test "--print that cannot be printed: exit 71, and the lock is released" {
 	write script.sh <<-'END'
 		dlock hold --print x >/dev/full
 		echo $?
@@ -860,7 +860,7 @@ $ODD"
 71" "$err"
 }
 
-@test "the front is ended between the grant and its word to the script: the lock is given back" {
+@test "the front is ended between the grant and its word to the script: the lock is released" {
 	write script.sh <<-'END'
 		mkfifo pipe
 		exec 7<>pipe
@@ -889,7 +889,7 @@ $ODD"
 
 # ---- The wait is in vain -------------------------------------------------------------------------
 
-@test "the script is killed while it waits: its place in the queue is given back" {
+@test "the script is killed while it waits: its place in the queue is left" {
 	begin_holder holder x
 	write script.sh <<-'END'
 		dlock hold x || exit

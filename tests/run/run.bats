@@ -118,7 +118,7 @@ teardown() { test_end; }
 	expect 4 'plain a b 1'
 }
 
-@test "an interpreter that is missing: 126 or 127, one line, the lock given back" {
+@test "an interpreter that is missing: 126 or 127, one line, the lock released" {
 	printf '#!/no/such/interpreter\n' >script
 	chmod +x script
 	try dlock x ./script

@@ -9,7 +9,7 @@ teardown() { test_end; }
 
 keys() { cli --scan | sort | paste -sd ' '; }
 
-@test "while it is held: the lock, its meta, its who, each with an expiry" {
+@test "while it is held: the lock, its meta, its record, each with an expiry" {
 	begin_holder one x -t 30
 	local key
 	for key in $(keys); do

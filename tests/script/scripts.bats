@@ -82,7 +82,7 @@ says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 
 # --- One holder ---
 
-@test "a grant: the lock, who holds it, the counter; a release leaves the counter" {
+@test "a grant: the lock, its holder, the counter; a release leaves the counter" {
 	take x a
 	says granted
 	assert_equal "$(owner x)" a
@@ -325,7 +325,7 @@ use() { # [NAME=VALUE]...
 	cli FLUSHALL >/dev/null
 }
 
-@test "verify: who was told to look and did not even read that is dead as well" {
+@test "verify: a waiter that was told to look and did not even read that is dead as well" {
 	local n f
 	take x a
 	f=$fence
@@ -368,7 +368,7 @@ use() { # [NAME=VALUE]...
 	cli FLUSHALL >/dev/null
 }
 
-@test "verify: who may not be listening has a second" {
+@test "verify: a waiter that may not be listening has a second" {
 	take x a
 	local f=$fence
 	take x b lease=2000
@@ -681,7 +681,7 @@ near=
 	assert_equal "$(meta x ended)" 'e d c b'
 }
 
-@test "a share that was given back is known as such after many others, too" {
+@test "a share that was released is known as such after many others, too" {
 	local mode n f g
 	for mode in s p30; do
 		take $mode a mode=$mode
@@ -714,7 +714,7 @@ near=
 	give x b
 }
 
-@test "gone: it was not there when it was given back, and nobody came between" {
+@test "gone: it was not there when it was released, and nobody came between" {
 	take x a
 	local f=$fence
 	cli DEL lock:x >/dev/null
@@ -727,7 +727,7 @@ near=
 	assert_equal "$(meta x fence)" "$fence"
 }
 
-@test "an emptied server: whoever knew the holder keeps off, newcomers too, and the holder returns" {
+@test "an emptied server: those that knew the holder keep off, newcomers too, and the holder returns" {
 	take x a
 	local f=$fence
 	take x b lease=60000
@@ -749,7 +749,7 @@ near=
 	cli FLUSHALL >/dev/null
 }
 
-@test "an emptied server: whoever keeps off gets the lock when its holder does not return" {
+@test "an emptied server: a waiter that keeps off gets the lock when its holder does not return" {
 	take x a
 	local f=$fence
 	take x b lease=60000
@@ -765,7 +765,7 @@ near=
 	give x b
 }
 
-@test "an emptied server: who comes late to give back what he lost frees nothing that another holds" {
+@test "an emptied server: one that comes late to release what it lost frees nothing that another holds" {
 	take x a
 	local f=$fence
 	give x a fence=$f gen=$f
@@ -787,7 +787,7 @@ near=
 	cli FLUSHALL >/dev/null
 }
 
-@test "an emptied server: who proves that he had it until now, and gives it back, is not waited for" {
+@test "an emptied server: one that proves that it had it until now, and releases it, is not waited for" {
 	local us=1000000
 	take x a
 	local f=$fence proof=$((since + 60 * us))
@@ -932,7 +932,7 @@ readers_are_forgotten() {
 	take x r3 mode=s
 	local f3=$fence
 	give x r3 mode=s fence=$f3 gen=$g since=1
-	# A late renewal of a share that was given back while others go on.
+	# A late renewal of a share that was released while others go on.
 	extend x r3 $f3 $g s
 	says denied
 	cli FLUSHALL >/dev/null
@@ -1050,7 +1050,7 @@ readers_are_forgotten() {
 
 # --- What a server may do in the middle ---
 
-@test "out of memory: nothing is taken, but what is held is given back and extended" {
+@test "out of memory: nothing is taken, but what is held is released and extended" {
 	take x a
 	local f=$fence
 	take x b lease=60000
@@ -1122,7 +1122,7 @@ readers_are_forgotten() {
 
 messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK TOKEN
 
-@test "a success is on record with the release, and answers whoever asks for it" {
+@test "a success is on record with the release, and answers all that ask for it" {
 	take x a
 	give x a fence=$fence gen=$gen success=1 once=id once_for=5000
 	assert_between "$(cli PTTL 'lock:{lock:x}:once:id')" 4000 5000
@@ -1148,7 +1148,7 @@ messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK 
 	assert_equal "${reply[0]} $(meta x success) $(cli EXISTS 'lock:{lock:x}:once:id')" 'released  0'
 }
 
-@test "who is handed the lock and finds a success hands on in the same step, of whatever kind" {
+@test "a waiter that is handed the lock and finds a success hands off in the same step, of whatever kind" {
 	local mode
 	for mode in x s p1; do
 		take $mode a
@@ -1170,7 +1170,7 @@ messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK 
 	cli FLUSHALL >/dev/null
 }
 
-@test "who leaves the queue for a success has the next look in his place" {
+@test "one that leaves the queue for a success has the next look in its place" {
 	take x a
 	local f=$fence
 	take x b lease=60000
@@ -1230,7 +1230,7 @@ proof_is_asked() {
 	says circle
 }
 
-@test "whoever is asked for a proof may not be listening for a moment, and does not live longer for it" {
+@test "a waiter that is asked for a proof may not be listening for a moment, and does not live longer for it" {
 	proof_is_asked
 	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 2000
 	cli PEXPIRE 'lock:{lock:b}:who:first' 1000 >/dev/null
@@ -1257,7 +1257,7 @@ proof_is_asked() {
 	cli FLUSHALL >/dev/null
 }
 
-@test "only who has given the proof that was asked for counts as alive" {
+@test "only a waiter that has given the proof that was asked for counts as alive" {
 	proof_is_asked
 	assert_equal "$(told b first)" 'prove proof'
 	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1

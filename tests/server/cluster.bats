@@ -213,7 +213,7 @@ PROGRAM
 	expect 0 second
 }
 
-@test "ended while it waits, or its keeper killed: given back where the lock is" {
+@test "ended while it waits, or its keeper killed: released where the lock is" {
 	local name
 	name=$(name_on c)
 	begin_holder one "$name"
@@ -275,7 +275,7 @@ PROGRAM
 	expect_failure 69 'cannot reach redis://127.0.0.1:1: Connection refused'
 }
 
-@test "a user who may not ask for the nodes is refused, not shown a part; on a single server he need not" {
+@test "a user without the right to ask for the nodes is refused, not shown a part; a single server asks for none" {
 	local one
 	for one in a b c; do
 		node $one ACL SETUSER app on '>pw' '~lock:*' +@all -cluster >/dev/null
@@ -305,7 +305,7 @@ PROGRAM
 	expect 0
 }
 
-@test "a slot moves in mid-hold: COMMAND goes on, renewed and given back at the new node" {
+@test "a slot moves in mid-hold: COMMAND goes on, renewed and released at the new node" {
 	local name
 	name=$(name_on a)
 	begin_holder one "$name" -t $((4 * TEST_PATIENCE)) --report report
@@ -341,7 +341,7 @@ PROGRAM
 # Blocked in BLPOP there.
 waits_at() { has_waiters "$1" "$2" 1 && [[ $(node "$1" CLIENT LIST | grep -c 'cmd=blpop') == 1 ]]; }
 
-@test "a slot on the move, for longer than the TTL: who holds goes on, who comes waits" {
+@test "a slot on the move, for longer than the TTL: the holder goes on, a newcomer waits" {
 	local name key
 	name=$(name_on c)
 	begin_holder one "$name" -t $((4 * TEST_PATIENCE)) --report report

@@ -81,7 +81,7 @@ name_on() {
 	refute_file ran
 }
 
-@test "waiting at another node, by TLS; ended, or its keeper killed: given back there" {
+@test "waiting at another node, by TLS; ended, or its keeper killed: released there" {
 	has_tls || return 0
 	local name
 	name=$(name_on b)

@@ -123,7 +123,7 @@ teardown() { test_end; }
 	refute_file ran
 }
 
-@test "a user with the rights of the manual's rule, who may not ask for the ROLE" {
+@test "a user with the rights of the manual's rule, but not for ROLE" {
 	node "$master" ACL SETUSER app on '>pw' '~lock:*' +@all -role >/dev/null
 	try dlock -S "redis+sentinel://app:pw@$SENTINELS/main" x echo ran
 	node "$master" ACL DELUSER app >/dev/null

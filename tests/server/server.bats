@@ -138,7 +138,7 @@ held_within() { # URL REDIS-CLI-ARGUMENT...: the lock is at that server while CO
 
 @test "a password that a server does not want is no reason to go on without: 77" {
 	# What follows the refused AUTH runs as the default user, which may do everything here: the lock
-	# is granted, and must be given back. With the scripts known to the server, and without.
+	# is granted, and must be released. With the scripts known to the server, and without.
 	local round
 	for round in cold warm; do
 		try dlock -S "redis://somebody:wr0ng@127.0.0.1:$(<"$SERVER/port")" x touch ran

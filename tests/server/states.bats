@@ -95,7 +95,7 @@ hang() {
 }
 is_hanging() { cli PING 2>&1 | grep -q BUSY; }
 
-@test "OOM: no lock is taken; who has one renews it and gives it back" {
+@test "OOM: no lock is taken; a holder renews and releases its own" {
 	begin_holder one y -t $((4 * TEST_PATIENCE))
 	cli CONFIG SET maxmemory 1 >/dev/null
 	refused_at_once 'is out of memory and takes no writes'
@@ -107,7 +107,7 @@ is_hanging() { cli PING 2>&1 | grep -q BUSY; }
 	assert is_free y
 }
 
-@test "NOREPLICAS: no lock is taken; who has one goes on once there are some in time" {
+@test "NOREPLICAS: no lock is taken; a holder goes on once there are some in time" {
 	begin_holder one y -t $((12 * TEST_PATIENCE))
 	cli CONFIG SET min-replicas-to-write 1 >/dev/null
 	refused_at_once 'has too few replicas and takes no writes'
@@ -159,7 +159,7 @@ cannot_save() { redis-cli -s full/socket INFO persistence | grep -q rdb_last_bgs
 	waits_for redis-cli -s lone/socket REPLICAOF NO ONE
 }
 
-@test "READONLY: a replica; who holds a lock goes on once it is the master again" {
+@test "READONLY: a replica; a holder goes on once it is the master again" {
 	begin_holder one y -t $((12 * TEST_PATIENCE))
 	cli REPLICAOF 127.0.0.1 1 >/dev/null
 	refused 'is a read-only replica'

@@ -167,7 +167,7 @@ connections() { grep -c 'Accepted 127\.0\.0\.1:' "$SERVER/log" || true; }
 	expect 0 ran
 }
 
-@test "sni= is whom to ask for, and who has to answer" {
+@test "sni= is the host to ask for, and the one that has to answer" {
 	has_tls || return 0
 	present elsewhere
 	try dlock -S "$DLOCK_SERVER&sni=elsewhere.example" x echo ran
@@ -285,7 +285,7 @@ asked_name() {
 	cli FLUSHALL >/dev/null
 }
 
-@test "-n on a busy lock says who holds it, over one connection; so does status" {
+@test "-n on a busy lock names its holder, over one connection; so does status" {
 	has_tls || return 0
 	begin_holder one x
 	try dlock -n x touch ran
@@ -409,7 +409,7 @@ secure_again() {
 	assert is_free x
 }
 
-@test "the front is killed: COMMAND is stopped, the lock given back" {
+@test "the front is killed: COMMAND is stopped, the lock released" {
 	has_tls || return 0
 	begin_holder one x --grace 0.2
 	kill -KILL "$one_pid"
@@ -417,7 +417,7 @@ secure_again() {
 	wait_until is_free x
 }
 
-@test "a signal ends a wait, and the place in the queue is given back" {
+@test "a signal ends a wait, and the place in the queue is left" {
 	has_tls || return 0
 	begin_holder one x
 	start two outcome=outcome pid=front dlock x touch ran

@@ -390,7 +390,7 @@ load ../lib/conformance
 	service_reap
 }
 
-@test "force: a waiter is not broken; a detached lock is, whose token is then wrong" {
+@test "force: a waiter stays; a detached lock is released, and its token is then wrong" {
 	try dlock acquire x
 	assert_equal "$status" 0
 	local token=${out% *}
@@ -780,7 +780,7 @@ reports() {
 
 shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1.py" <try.out >shape.out; }
 
-@test "status: who holds and who waits, as a table, as JSON, for node_exporter" {
+@test "status: holders and waiters, as a table, as JSON, for node_exporter" {
 	holder a x --label 'step 1'
 	waiter b x
 	try dlock status x

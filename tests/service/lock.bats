@@ -144,7 +144,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	quit a b
 }
 
-@test "a token is spent once it was given back" {
+@test "a token is spent once it was released" {
 	probe a
 	say a token .
 	local first=$line
@@ -482,7 +482,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	quit c
 }
 
-@test "a foreign lock that is given back is noticed within about a second" {
+@test "a foreign lock that is released is noticed within about a second" {
 	cli SET lock:x stranger >/dev/null
 	probe b -q
 	say b acquire 'busy rank=0 foreign=1 known=0 left=-1 '
@@ -675,7 +675,7 @@ surveyed"
 	done
 }
 
-@test "too few replicas: what was granted is given back with the answer, and handed on" {
+@test "too few replicas: what was granted is released with the answer, and handed off" {
 	probe a
 	probe b -r 1 -q
 	probe c -q

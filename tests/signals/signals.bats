@@ -61,7 +61,7 @@ once() {
 	let_go one
 }
 
-@test "COMMAND that ends by the forwarded signal: 128+N, and the lock is given back" {
+@test "COMMAND that ends by the forwarded signal: 128+N, and the lock is released" {
 	local signal
 	for signal in HUP INT QUIT TERM USR1 USR2 ALRM; do
 		start one outcome=outcome pid=front dlock x sh -c 'echo >running; exec sleep 60'

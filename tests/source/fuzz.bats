@@ -34,7 +34,7 @@ fuzz() {
 
 @test "and so may the nodes of a Cluster, Sentinels, a quorum, whatever is asked" { fuzz servers 6000; }
 
-@test "and so may whoever is at the other end of TLS" { fuzz tls 2000; }
+@test "and so may the other end of TLS" { fuzz tls 2000; }
 
 @test "a fuzzer that finds something fails, and leaves the input" {
 	printf 'redis://h' >harmless

@@ -68,12 +68,12 @@ all_caught() {
 	all_caught no-kill-timer no-kill-timer-in-front no-kill-reserve count-from-reply
 }
 
-@test "whoever dies, the tree goes with him: no keeper, no front, no death signal, child-only kill, no shell" {
+@test "if one dies, the tree goes with it: no keeper, no front, no death signal, child-only kill, no shell" {
 	all_caught no-keeper no-front no-death-signal child-only-kill
 	all_caught session-kept
 }
 
-@test "whose the lock is: set again always and never, released whoever has it, the wall clock" {
+@test "the lock's holder: set again always and never, released from any holder, the wall clock" {
 	all_caught set-again-always set-again-never release-always wall-clock
 }
 
@@ -88,7 +88,7 @@ all_caught() {
 	all_caught cluster-goes-in-circles check-looks-for-ever readonly-is-final
 }
 
-@test "whose a lock without a process is: anybody's token, a fence that stays when it is broken" {
+@test "a lock without a process: anybody's token, a fence that stays when it is released by force" {
 	all_caught token-of-anybody force-keeps-fence
 }
 

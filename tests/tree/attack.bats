@@ -124,7 +124,7 @@ write_program() { # NAME <<PYTHON
 	stays 300 none_but_dlock
 }
 
-@test "front killed in a storm: the tree is ended, and only then the lock given back" {
+@test "front killed in a storm: the tree is ended, and only then the lock released" {
 	write_program storm <<-'END'
 		import os, signal, time
 		signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -61,7 +61,7 @@ freed_after_the_tree() {
 
 # ---- Killed --------------------------------------------------------------------------------------
 
-@test "front SIGKILLed: the tree is stopped, then the lock given back" {
+@test "front SIGKILLed: the tree is stopped, then the lock released" {
 	start_tree one no --grace 2
 	kill -KILL $one_pid
 	freed_after_the_tree -t 2
@@ -80,7 +80,7 @@ freed_after_the_tree() {
 	finish one
 }
 
-@test "keeper SIGKILLed: COMMAND dies at once, its tree is stopped, the lock given back, exit 70" {
+@test "keeper SIGKILLed: COMMAND dies at once, its tree is stopped, the lock released, exit 70" {
 	start_tree one no --grace 2
 	kill -KILL $one_keeper
 	wait_until -t 1 is_gone $one_command
@@ -98,7 +98,7 @@ freed_after_the_tree() {
 	expect_failure 70 'keeper'
 }
 
-@test "keeper SIGKILLed: the lock is given back though the tree took its time to end" {
+@test "keeper SIGKILLed: the lock is released though the tree took its time to end" {
 	start_tree one yes -t 30 --grace 4
 	kill -KILL $one_keeper
 	stays 3000 is_held x
@@ -130,7 +130,7 @@ freed_after_the_tree() {
 	finish one
 }
 
-@test "COMMAND SIGKILLed: 137, and the lock is given back" {
+@test "COMMAND SIGKILLed: 137, and the lock is released" {
 	begin_holder one x
 	kill -KILL $one_command
 	finish one
@@ -150,7 +150,7 @@ start_asking() {
 children_of() { cat "/proc/$1/task/$1/children"; }
 has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 
-@test "keeper SIGKILLed while the request is on its way: exit 70, and what it granted is given back" {
+@test "keeper SIGKILLed while the request is on its way: exit 70, and what it granted is released" {
 	start_asking
 	kill -KILL $asking_keeper
 	server_continue
@@ -160,7 +160,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 	refute_file ran
 }
 
-@test "front SIGKILLed while the request is on its way: COMMAND not run, the grant given back" {
+@test "front SIGKILLed while the request is on its way: COMMAND not run, the grant released" {
 	start_asking
 	kill -KILL $one_pid
 	wait_until is_gone $one_pid # an answer that comes sooner meets a front that is not dead yet
@@ -171,7 +171,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 	finish one
 }
 
-@test "keeper SIGSTOPped while the request is on its way: -w is kept, the grant given back" {
+@test "keeper SIGSTOPped while the request is on its way: -w is kept, the grant released" {
 	start_asking -w 2
 	local began
 	began=$(now_ms)
@@ -591,7 +591,7 @@ write_stubborn() {
 	assert is_free x
 }
 
-@test "the keeper is killed, and what COMMAND started takes the whole grace to end: the lock is given back all the same" {
+@test "the keeper is killed, and what COMMAND started takes the whole grace to end: the lock is released all the same" {
 	start one dlock -t 60 --grace 3s x bash -c 'bash -c "trap \"\" TERM; echo \$\$ >stubborn; while :; do sleep 0.1; done" & echo $PPID >keeper; wait'
 	wait_until is_file stubborn
 	wait_until is_file keeper

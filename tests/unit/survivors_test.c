@@ -46,7 +46,7 @@ int main(void)
 
 	tree_open(&tree);
 	ok(survivors_leave_within(&tree) > 0,
-		"an empty list may lack who is just being forked: he is waited for");
+		"an empty list may lack a process that is just being forked: it is waited for");
 	holder = child(HOLDER_PROGRAM);
 	holders = survivors_leave_within(&tree);
 	ok(holders > 0, "keepers of hold end soon");

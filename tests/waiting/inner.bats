@@ -232,7 +232,7 @@ is_short() { ! lasts $((3000 * TEST_PATIENCE)); }
 	after job other 1000
 }
 
-@test "--also: what is inside is kept, and given back, with the rest" {
+@test "--also: what is inside is kept, and released, with the rest" {
 	begin_holder one x
 	DLOCK_TOKEN=$(cli GET lock:x) start job dlock --also a --also y x ./work job
 	wait_until has_begun job
@@ -359,7 +359,7 @@ is_nobody_inside() { [[ -z $(cli --scan --pattern 'lock:{lock:x}:inner:*') ]]; }
 	all_end other
 }
 
-@test "the lock is broken, or taken by another: the one inside is stopped as well" {
+@test "the lock is released by force, or taken by another: the one inside is stopped as well" {
 	begin_holder one x -t $((3 * TEST_PATIENCE))
 	outside job -t $((3 * TEST_PATIENCE))
 	let_go one

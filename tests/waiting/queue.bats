@@ -108,7 +108,7 @@ forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
 	assert_equal "$(sed -n '1,6p' order | tr '\n' ' ')" "a b c d e f "
 }
 
-@test "a newcomer with -n leaves a lock that just expired to those who wait" {
+@test "a newcomer with -n leaves a lock that just expired to the waiters" {
 	cli SET lock:x "elsewhere:1:00112233445566778899aabbccddeeff" PX 600000 >/dev/null
 	enqueue a
 	kill -STOP "$a_pid" # its own timer shall not be what saves it
@@ -398,7 +398,7 @@ is_seen_to_apart() { # PID
 	finish one
 }
 
-@test "the holder's host is dead: the timer of one who waits alone, and of the second when the first is dead too" {
+@test "the holder's host is dead: the timer of a waiter that is alone, and of the second when the first is dead too" {
 	local first
 	for first in '' a; do
 		rm -f one.count order
@@ -415,7 +415,7 @@ is_seen_to_apart() { # PID
 	bury
 }
 
-@test "a foreign client takes the lock from a holder: those who wait go on waiting" {
+@test "a foreign client takes the lock from a holder: the waiters go on waiting" {
 	begin_holder one x -t 3
 	enqueue a
 	cli SET lock:x foreign PX 4000 >/dev/null

@@ -109,7 +109,7 @@ mode_of() { cli GET lock:x; }
 	done
 }
 
-@test "who would fit beside those that hold it does not go ahead of one that waits, with -n or without" {
+@test "a newcomer that would fit beside the holders does not go ahead of a waiter, with -n or without" {
 	begin_holder r x -s
 	enqueue w
 	try dlock -n -s x true
@@ -164,7 +164,7 @@ readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 	expect 0 written
 }
 
-@test "a permit holder's host is dead: whoever waits has its permit when that expires, and not later" {
+@test "a permit holder's host is dead: a waiter has its permit when that expires, and not later" {
 	begin_holder a x --permits 2 -t 4
 	begin_holder b x --permits 2 -t 600
 	start w dlock --permits 2 x echo had
@@ -279,7 +279,7 @@ print(*[w["priority"] for w in json.load(sys.stdin)[0]["waiters"]])')" '1000 2 0
 	wait_until is_free x
 }
 
-@test "status shows sharers and permit holders, and who waits in which mode" {
+@test "status shows sharers and permit holders, and which waiter waits in which mode" {
 	begin_holder a x -s --label reader
 	begin_holder b x -s --label other
 	enqueue w --priority 7
