@@ -1,5 +1,6 @@
 #include "base/duration.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,18 +35,13 @@ struct number {
 	int64_t fraction; /* in 1/FRACTION_ONE; further digits are dropped */
 };
 
-static bool is_digit(char byte)
-{
-	return byte >= '0' && byte <= '9';
-}
-
 /* Returns what follows the number at text; NULL when there is none, or one that is too large. */
 static const char *read_number(const char *text, struct number *number)
 {
 	bool digits = false;
 
 	*number = (struct number){0};
-	for (; is_digit(*text); text++) {
+	for (; isdigit((unsigned char)*text); text++) {
 		digits = true;
 		number->whole = number->whole * 10 + (*text - '0');
 		if (number->whole > DURATION_MOST / NANOS_PER_MS)
@@ -53,7 +49,8 @@ static const char *read_number(const char *text, struct number *number)
 	}
 	if (*text == '.') {
 		text++;
-		for (int64_t weight = FRACTION_ONE / 10; is_digit(*text); text++, weight /= 10) {
+		for (int64_t weight = FRACTION_ONE / 10; isdigit((unsigned char)*text);
+			text++, weight /= 10) {
 			digits = true;
 			number->fraction += (*text - '0') * weight;
 		}

@@ -1,4 +1,4 @@
-/* What is printed to stdout, and whether it got there. */
+/* What is printed, and whether it got there. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,3 +7,7 @@ struct failure;
 
 /* Ends what was printed: false with failure EXIT_SYSTEM when stdout did not take all of it. */
 bool output_finish(struct failure *failure);
+
+/* Whether a descriptor is open for writing; false with errno. Of a standard stream: before those
+ * that are closed are filled (caller_state_take). */
+bool output_can_go_to(int fd);

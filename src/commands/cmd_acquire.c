@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "base/output.h"
 #include "cli/options.h"
 #include "commands/take_lock.h"
 #include "lock/lock.h"
@@ -72,10 +73,7 @@ static void acquire(const struct options *options, struct outcome *outcome)
 	struct failure failure;
 	struct lock *lock;
 
-	caller_state_take(&caller_state);
-	if (options->server->password)
-		caller_state_keep_secret(&caller_state);
-	nesting_open(&nesting);
+	take_lock_begin(options, &caller_state, &nesting);
 	take_lock_prepare(options, &nesting, &request);
 	request.detached = true;
 	lock = lock_open(options->server, &request, &failure);
@@ -95,7 +93,7 @@ int cmd_acquire(const struct options *options)
 {
 	static struct outcome outcome;
 
-	if (!take_lock_can_print()) {
+	if (!output_can_go_to(STDOUT_FILENO)) {
 		message_say(MESSAGE_ERROR,
 			"cannot print the token: standard output is not open for writing");
 		return EXIT_SYSTEM;

@@ -1,7 +1,10 @@
 /* dlock hold NAME: the lock NAME for the rest of a shell script. */
 #include "commands/commands.h"
 
+#include <unistd.h>
+
 #include "base/message.h"
+#include "base/output.h"
 #include "cli/options.h"
 #include "commands/take_lock.h"
 #include "hold/hold.h"
@@ -52,10 +55,7 @@ static void hold(const struct options *options, struct outcome *outcome)
 	struct failure failure;
 	struct lock *lock = NULL;
 
-	caller_state_take(&caller_state);
-	if (options->server->password)
-		caller_state_keep_secret(&caller_state);
-	nesting_open(&nesting);
+	take_lock_begin(options, &caller_state, &nesting);
 	if (surroundings_suffice(&caller_state, &failure) &&
 		find_caller(options, &hold.caller, &failure)) {
 		prepare(options, &nesting, &hold.caller, &request);
@@ -76,7 +76,7 @@ int cmd_hold(const struct options *options)
 {
 	static struct outcome outcome;
 
-	if (options->print && !take_lock_can_print()) {
+	if (options->print && !output_can_go_to(STDOUT_FILENO)) {
 		message_say(MESSAGE_ERROR, "--print: standard output is not open for writing");
 		return EXIT_SYSTEM;
 	}

@@ -35,10 +35,7 @@ static void run(const struct options *options, struct outcome *outcome)
 	struct failure failure;
 	struct lock *lock;
 
-	caller_state_take(&caller_state);
-	if (options->server->password)
-		caller_state_keep_secret(&caller_state);
-	nesting_open(&nesting);
+	take_lock_begin(options, &caller_state, &nesting);
 	take_lock_prepare(options, &nesting, &request);
 	lock = open_lock(options, &request, &failure); /* connects meanwhile, if it can */
 	if (!lock || !surroundings_suffice(&caller_state, &failure) ||

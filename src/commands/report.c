@@ -13,6 +13,7 @@
 
 #include "base/failure.h"
 #include "base/message.h"
+#include "base/output.h"
 #include "base/utf8.h"
 #include "cli/options.h"
 #include "net/server.h"
@@ -148,19 +149,10 @@ static bool open_path(struct report *report, const char *path)
 	return replace_file(path, NULL) && (unlink(path) == 0 || errno == ENOENT);
 }
 
-static bool is_writable(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY)
-		errno = EBADF;
-	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
-}
-
 bool report_open(struct report *report, const struct options *options, struct failure *failure)
 {
 	*report = (struct report){.options = options, .stream = -1};
-	if (options->report_fd >= 0 && !is_writable(options->report_fd))
+	if (options->report_fd >= 0 && !output_can_go_to(options->report_fd))
 		return failure_set(failure, EXIT_USAGE, "--report-fd: cannot write to %d: %s",
 			options->report_fd, strerror(errno));
 	if (options->report && !open_path(report, options->report))

@@ -12,7 +12,6 @@
 #include "base/failure.h"
 #include "base/message.h"
 #include "base/utf8.h"
-#include "base/utf8_width.h"
 #include "cli/options.h"
 #include "lock/lock_list.h"
 #include "net/server.h"

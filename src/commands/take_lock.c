@@ -1,9 +1,7 @@
 #include "commands/take_lock.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/duration.h"
 #include "base/message.h"
@@ -13,9 +11,19 @@
 #include "lock/lock.h"
 #include "lock/nesting.h"
 #include "net/server.h"
+#include "process/caller_state.h"
 #include "process/exit_status.h"
 #include "supervise/outcome.h"
 #include "supervise/wait_line.h"
+
+void take_lock_begin(
+	const struct options *options, struct caller_state *caller_state, struct nesting *nesting)
+{
+	caller_state_take(caller_state);
+	if (options->server->password)
+		caller_state_keep_secret(caller_state);
+	nesting_open(nesting);
+}
 
 void take_lock_prepare(
 	const struct options *options, const struct nesting *nesting, struct lock_request *request)
@@ -45,13 +53,6 @@ void take_lock_prepare(
 		.held = nesting->held,
 	};
 	owner_self(&request->self, options->label);
-}
-
-bool take_lock_can_print(void)
-{
-	int flags = fcntl(STDOUT_FILENO, F_GETFL);
-
-	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
 }
 
 struct front_task take_lock_task(const struct options *options, struct lock *lock,
@@ -88,23 +89,14 @@ static void say_holder(const struct lock_answer *answer, const char *what)
 	message_say(MESSAGE_WARNING, "%s: %s", what, holder_describe(answer, 0, text));
 }
 
-static void say_run(const struct outcome *outcome)
+static void say_grant(const struct outcome *outcome, bool ended)
 {
 	char waited[DURATION_TEXT], held[DURATION_TEXT];
 
 	if (message_shows(MESSAGE_INFO))
-		message_say(MESSAGE_INFO, "waited %s, held for %s, fencing token %" PRIu64,
-			duration_format(outcome->waited, waited),
-			duration_format(outcome->held, held), outcome->answer.fence);
-}
-
-static void say_grant(const struct outcome *outcome)
-{
-	char waited[DURATION_TEXT];
-
-	if (message_shows(MESSAGE_INFO))
-		message_say(MESSAGE_INFO, "waited %s, fencing token %" PRIu64,
-			duration_format(outcome->waited, waited), outcome->answer.fence);
+		message_say(MESSAGE_INFO, "waited %s%s%s, fencing token %" PRIu64,
+			duration_format(outcome->waited, waited), ended ? ", held for " : "",
+			ended ? duration_format(outcome->held, held) : "", outcome->answer.fence);
 }
 
 static void say_end(const struct outcome *outcome, const struct options *options)
@@ -129,11 +121,9 @@ static void say_end(const struct outcome *outcome, const struct options *options
 			outcome->failure.text);
 		break;
 	case OUTCOME_RAN:
-		say_run(outcome);
-		break;
 	case OUTCOME_ACQUIRED:
 	case OUTCOME_HELD:
-		say_grant(outcome);
+		say_grant(outcome, outcome->kind == OUTCOME_RAN);
 		break;
 	default: /* all else was said when it happened */
 		if (outcome->failure.code != EXIT_DONE)

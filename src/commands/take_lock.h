@@ -10,13 +10,13 @@ struct options;
 struct report;
 struct server;
 
+/* Prepares this process for it: signals, secrets, the dlocks around it. */
+void take_lock_begin(
+	const struct options *options, struct caller_state *caller_state, struct nesting *nesting);
+
 /* What the options ask for, and the owner that asks; borrows from both. */
 void take_lock_prepare(
 	const struct options *options, const struct nesting *nesting, struct lock_request *request);
-
-/* Whether standard output can be written to; before standard streams that are closed are filled
- * (caller_state_take). */
-bool take_lock_can_print(void);
 
 /* What front_run or front_acquire is to do; without the ward, or how the grant is delivered. */
 struct front_task take_lock_task(const struct options *options, struct lock *lock,

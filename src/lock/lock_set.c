@@ -127,6 +127,15 @@ static enum lock_result give_back(struct lock_set *set, const struct release_ter
 	return result;
 }
 
+static enum lock_result renew_member(
+	struct member *member, struct deadline deadline, struct lock_answer *answer)
+{
+	lock_renew(member->lock, deadline, answer);
+	if (answer->result == LOCK_GRANTED || answer->result == LOCK_SET_AGAIN)
+		member->asked_at = answer->asked_at;
+	return answer->result;
+}
+
 /* Renews what is held, if that is due; sets set->lost if one of them was lost. */
 static void set_refresh(struct lock_set *set, struct deadline deadline)
 {
@@ -135,17 +144,8 @@ static void set_refresh(struct lock_set *set, struct deadline deadline)
 	if (clock_now() < set_refresh_due(set))
 		return;
 	set->retry_at = clock_now() + RETRY_PAUSE;
-	for (size_t i = 0; i < set->next; i++) {
-		struct member *member = &set->members[i];
-
-		lock_renew(member->lock, deadline, &answer);
-		if (answer.result == LOCK_GRANTED || answer.result == LOCK_SET_AGAIN)
-			member->asked_at = answer.asked_at;
-		if (answer.result == LOCK_LOST) {
-			set->lost = true;
-			return;
-		}
-	}
+	for (size_t i = 0; i < set->next && !set->lost; i++)
+		set->lost = renew_member(&set->members[i], deadline, &answer) == LOCK_LOST;
 }
 
 /* Whether the server has said of each that nothing of ours is left. */
@@ -232,14 +232,9 @@ static void set_renew(struct lock *lock, struct deadline deadline, struct lock_a
 	struct failure failure = {0};
 
 	for (size_t i = 0; i < set->count && result != LOCK_LOST && result != LOCK_CANCELLED; i++) {
-		struct member *member = &set->members[i];
-
-		lock_renew(member->lock, deadline, answer);
-		if (answer->result == LOCK_GRANTED || answer->result == LOCK_SET_AGAIN)
-			member->asked_at = answer->asked_at;
+		result = worse(result, renew_member(&set->members[i], deadline, answer));
 		if (answer->result == LOCK_FAILED)
 			failure = answer->failure;
-		result = worse(result, answer->result);
 	}
 	answer->result = result;
 	answer->failure = failure;
@@ -539,7 +534,7 @@ static const struct lock_several set_several = {
 	.fences = set_fences,
 };
 
-/* No URL names it, and its overlap stands for take. */
+/* No URL names it. */
 static const struct lock_service set_service = {
 	.close = set_close,
 	.wait = set_wait,

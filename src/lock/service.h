@@ -56,7 +56,7 @@ struct lock_overlap {
 	bool (*release_send)(struct lock *lock, const struct release_terms *release_terms,
 		struct deadline deadline); /* NULL: never */
 	void (*release_finish)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline, struct lock_answer *answer);
+		struct deadline deadline, struct lock_answer *answer); /* NULL: as release_send */
 	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
 	const char *(*handed)(const struct lock *lock);
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
@@ -95,7 +95,7 @@ struct lock_service {
 	struct lock *(*open)(const struct server *server, const struct lock_request *request,
 		struct failure *failure);
 	void (*close)(struct lock *lock);
-	/* One attempt to acquire, from sending the request to its answer: any result that lock.h
+	/* NULL with overlap, which stands for it. One attempt to acquire, from sending the request to its answer: any result that lock.h
 	 * has for acquire. Each attempt after a release has a fresh token, unless request.token
 	 * gives one. */
 	void (*take)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

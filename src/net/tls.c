@@ -110,13 +110,15 @@ static bool is_stale(const struct tls *tls)
 	return atomic_load(&tls->shared->count) != tls->uses;
 }
 
-/* Counted before it is used: a process killed in the middle of it has spoilt it for the others. */
+/* False with errno. Counted before it is used: a process killed in the middle of it has spoilt it
+ * for the others. */
 static bool begin_use(struct tls *tls)
 {
 	unsigned long uses = tls->uses;
 
 	tls->error = ESTALE;
 	tls->reason = 0;
+	errno = ESTALE;
 	if (!atomic_compare_exchange_strong(&tls->shared->count, &uses, tls->uses + 1))
 		return false;
 	tls->uses++;
@@ -160,10 +162,8 @@ static ssize_t tls_send(struct tls *tls, const void *data, size_t size)
 {
 	ssize_t sent;
 
-	if (!begin_use(tls)) {
-		errno = ESTALE;
+	if (!begin_use(tls))
 		return -1;
-	}
 	sent = end_use(tls, SSL_write(tls->ssl, data, at_most(size)));
 	if (sent == 0)
 		errno = EPIPE;
@@ -172,10 +172,8 @@ static ssize_t tls_send(struct tls *tls, const void *data, size_t size)
 
 static ssize_t tls_receive(struct tls *tls, void *data, size_t size)
 {
-	if (!begin_use(tls)) {
-		errno = ESTALE;
+	if (!begin_use(tls))
 		return -1;
-	}
 	return end_use(tls, SSL_read(tls->ssl, data, at_most(size)));
 }
 

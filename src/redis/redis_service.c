@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "net/server.h"
-#include "redis/check/server_check.h"
+#include "redis/check/probe.h"
 #include "redis/link/connection.h"
 #include "redis/redis_url.h"
 #include "redis/single/single.h"
@@ -87,7 +87,6 @@ const struct lock_service redis_service = {
 	.read_url = redis_read_url,
 	.open = single_open,
 	.close = single_close,
-	.take = single_take,
 	.renew = single_renew,
 	.release = single_release,
 	.leave = single_leave,

@@ -8,7 +8,6 @@
 
 #include "base/failure.h"
 #include "base/utf8.h"
-#include "base/utf8_width.h"
 #include "lock/lock_check.h"
 #include "net/server.h"
 #include "show/color.h"

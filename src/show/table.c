@@ -6,7 +6,6 @@
 
 #include "base/duration.h"
 #include "base/utf8.h"
-#include "base/utf8_width.h"
 #include "lock/lock_list.h"
 #include "show/color.h"
 #include "show/status_json.h"

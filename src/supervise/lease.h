@@ -89,7 +89,6 @@ struct lease {
 	bool exec_failed;         /* by exec, not by fork */
 	nanos release_until;      /* once RELEASING: when the keeper gives up trying */
 	enum lease_stop stop;     /* once STOPPING, LINGERING or RELEASING */
-	bool release_failed;      /* once ENDED */
 	nanos held;               /* once ENDED or LINGERING */
 	pid_t survivors[LEASE_SURVIVORS];   /* what could not be stopped, or lingers; 0-terminated
 					       unless full */

@@ -10,7 +10,6 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "base/utf8.h"
-#include "base/utf8_width.h"
 #include "lock/holder.h"
 #include "lock/lock.h"
 

@@ -2,7 +2,6 @@
 #include "lock/name.h"
 
 #include "base/utf8.h"
-#include "base/utf8_width.h"
 #include "tap.h"
 
 #define EMPTY     "is empty"

@@ -7,6 +7,9 @@
 #include "redis/link/connection.h"
 #include "redis/link/link.h"
 
+struct keys;
+struct lock_service;
+
 #define PROBE_LIMIT  (5 * NANOS_PER_SEC) /* for each answer */
 #define PROBE_CLOCKS INT64_C(1000000)    /* us that two clocks may differ */
 
@@ -39,7 +42,6 @@ bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t
 	struct reply **replies, struct failure *failure);
 
 /* The name of a lock that no other client takes, and its keys; keys_free() with them. */
-struct keys;
 bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *keys);
 
 /* Whether an error says that this user may not run the command, or that there is none. */
@@ -52,3 +54,9 @@ bool latency_check(struct probe *probe);
 
 /* Takes a lock for trial, reports, and leaves nothing behind. */
 void scripts_check(struct probe *probe);
+
+/* As check of struct lock_service; each: the service of one server of a list. */
+bool server_check(const struct server *server, const struct lock_service *each,
+	const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);

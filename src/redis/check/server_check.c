@@ -1,4 +1,4 @@
-#include "redis/check/server_check.h"
+#include "redis/check/probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,6 @@
 #include "base/duration.h"
 #include "lock/lock_check.h"
 #include "net/server.h"
-#include "redis/check/probe.h"
 #include "redis/link/place.h"
 #include "redis/redis_url.h"
 

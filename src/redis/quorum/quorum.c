@@ -143,13 +143,6 @@ static int quorum_watch_fd(const struct lock *lock)
 	return ((const struct quorum *)lock)->watch;
 }
 
-static void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
-{
-	answer->result = quorum_ask(lock, deadline, &answer->failure);
-	if (answer->result == LOCK_GRANTED)
-		quorum_answer(lock, deadline, answer);
-}
-
 /* A majority of servers is none of shares, and there is no order of waiting. */
 static const struct lock_lack lacks[] = {
 	{LOCK_CAN_SHARE | LOCK_CAN_PERMITS, "its lock is exclusive; one server has that"},
@@ -163,7 +156,6 @@ static const struct lock_overlap quorum_overlap = {
 	.ask = quorum_ask,
 	.answer = quorum_answer,
 	.adopt_answer = quorum_adopt_answer,
-	.release_finish = quorum_release,
 };
 
 const struct lock_service quorum_service = {
@@ -175,7 +167,6 @@ const struct lock_service quorum_service = {
 	.read_url = redis_read_url,
 	.open = quorum_open,
 	.close = quorum_close,
-	.take = quorum_take,
 	.renew = quorum_renew,
 	.release = quorum_release,
 	.leave = quorum_leave,

@@ -208,24 +208,13 @@ static bool listing_find_names(struct listing *listing)
 	return good;
 }
 
-struct owners {
-	struct lock_view_owner *list; /* owned */
-	size_t count;
-};
-
-static bool owners_make(struct owners *owners, size_t most)
-{
-	*owners = (struct owners){.list = calloc(most + 1, sizeof(*owners->list))};
-	return owners->list != NULL;
-}
-
 /* A moment may lie ahead of the server's clock, which was set back meanwhile. */
-static void owners_add(
-	struct owners *owners, const struct owner_record *record, int64_t now_us, int64_t ttl_ms)
+static struct lock_view_owner view_owner(
+	const struct owner_record *record, int64_t now_us, int64_t ttl_ms)
 {
 	int64_t past_us = now_us > record->moment ? now_us - record->moment : 0;
 
-	owners->list[owners->count++] = (struct lock_view_owner){
+	return (struct lock_view_owner){
 		.owner = record->owner,
 		.mode = record->mode,
 		.priority = record->priority,
@@ -237,26 +226,35 @@ static void owners_add(
 	};
 }
 
-static void read_holders(struct owners *holders, const struct reply *list, int64_t now_us)
+/* Both read as many as there are; how many. */
+static size_t read_holders(
+	struct lock_view_owner *holders, const struct reply *list, int64_t now_us)
 {
+	size_t count = 0;
+
 	for (size_t i = 0; i + 1 < reply_count(list); i += 2) {
 		struct owner_record record;
 
 		if (!owner_record_read(&record, reply_text(reply_at(list, i + 1))))
 			record = (struct owner_record){.claimed = true, .moment = now_us};
-		owners_add(holders, &record, now_us,
+		holders[count++] = view_owner(&record, now_us,
 			reply_within(reply_at(list, i), -1, REPLIES_MS_MOST));
 	}
+	return count;
 }
 
-static void read_waiters(struct owners *waiters, const struct reply *list, int64_t now_us)
+static size_t read_waiters(
+	struct lock_view_owner *waiters, const struct reply *list, int64_t now_us)
 {
+	size_t count = 0;
+
 	for (size_t i = 0; i < reply_count(list); i++) {
 		struct owner_record record;
 
 		if (owner_record_read(&record, reply_text(reply_at(list, i))))
-			owners_add(waiters, &record, now_us, -1);
+			waiters[count++] = view_owner(&record, now_us, -1);
 	}
+	return count;
 }
 
 static enum lock_mode read_mode(const char *kind)
@@ -284,7 +282,8 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 {
 	int64_t now_us = reply_within(reply_at(reply, 0), 0, REPLIES_US_MOST);
 	const char *kind = reply_text(reply_at(reply, 1));
-	struct owners holders, waiters = {0};
+	const struct reply *held = reply_at(reply, 4), *queue = reply_at(reply, 5);
+	struct lock_view_owner *holders, *waiters;
 	struct lock_view view = {
 		.name = name,
 		.key = keys->lock,
@@ -292,26 +291,23 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 		.foreign = kind && strcmp(kind, "foreign") == 0,
 		.ttl_ms = reply_within(reply_at(reply, 2), -1, REPLIES_MS_MOST),
 		.fence = (uint64_t)reply_within(reply_at(reply, 3), 0, REPLIES_US_MOST),
+		.counters = read_counters(reply_at(reply, 6)),
 	};
 	bool good;
 
 	if (!kind)
 		return listing_fail_nonsense(listing);
-	good = owners_make(&holders, reply_count(reply_at(reply, 4)) / 2) &&
-	       owners_make(&waiters, reply_count(reply_at(reply, 5)));
+	view.holders = holders = calloc(reply_count(held) / 2 + 1, sizeof(*holders));
+	view.waiters = waiters = calloc(reply_count(queue) + 1, sizeof(*waiters));
+	good = holders && waiters;
 	if (good) {
-		read_holders(&holders, reply_at(reply, 4), now_us);
-		read_waiters(&waiters, reply_at(reply, 5), now_us);
-		view.holders = holders.list;
-		view.holder_count = holders.count;
-		view.waiters = waiters.list;
-		view.waiter_count = waiters.count;
-		view.counters = read_counters(reply_at(reply, 6));
-		if (waiters.count > 0 || strcmp(kind, "free") != 0 || listing->query->idle_too)
+		view.holder_count = read_holders(holders, held, now_us);
+		view.waiter_count = read_waiters(waiters, queue, now_us);
+		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 || listing->query->idle_too)
 			show(&view, context);
 	}
-	free(holders.list);
-	free(waiters.list);
+	free(holders);
+	free(waiters);
 	return good || listing_fail_memory(listing);
 }
 

@@ -109,7 +109,6 @@ bool single_new_token(struct single *single, struct failure *failure);
 
 /* What the two tables of redis_service.c name; single_is_busy: as acquire.lua says it. */
 enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
-void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 bool single_is_busy(const struct lock *lock);
 void single_adopt_answer(struct lock *lock, const struct lock_answer *answer);

@@ -143,13 +143,6 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 		take_back(single, limit);
 }
 
-void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
-{
-	answer->result = single_ask(lock, deadline, &answer->failure);
-	if (answer->result == LOCK_GRANTED)
-		single_answer(lock, deadline, answer);
-}
-
 void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
