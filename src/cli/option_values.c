@@ -26,7 +26,8 @@ static void *field(const struct option_row *row, struct options *options)
 	return (char *)options + row->field;
 }
 
-/* An option without argument: given on the command line, or yes or no in a file. */
+/* An option without argument: given on the command line, or yes or no in a file. It is no if it
+ * fails. */
 static bool read_yes(const char *text, bool *yes, struct failure *failure)
 {
 	static const struct {
@@ -35,8 +36,8 @@ static bool read_yes(const char *text, bool *yes, struct failure *failure)
 	} words[] = {{"yes", true}, {"true", true}, {"on", true}, {"1", true}, {"no", false},
 		{"false", false}, {"off", false}, {"0", false}};
 
-	*yes = true;
-	if (text == NULL)
+	*yes = text == NULL;
+	if (*yes)
 		return true;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcasecmp(text, words[i].word) == 0) {
@@ -54,35 +55,29 @@ OPTION_SETTER(option_set_flag)
 
 OPTION_SETTER(option_set_zero)
 {
-	bool yes;
+	bool yes, good = read_yes(text, &yes, failure);
 
-	if (!read_yes(text, &yes, failure))
-		return false;
 	if (yes)
 		*(nanos *)field(row, options) = 0;
-	return true;
+	return good;
 }
 
 OPTION_SETTER(option_set_step)
 {
-	bool yes;
+	bool yes, good = read_yes(text, &yes, failure);
 
-	if (!read_yes(text, &yes, failure))
-		return false;
 	if (yes)
 		*(int *)field(row, options) += (int)row->least;
-	return true;
+	return good;
 }
 
 OPTION_SETTER(option_set_constant)
 {
-	bool yes;
+	bool yes, good = read_yes(text, &yes, failure);
 
-	if (!read_yes(text, &yes, failure))
-		return false;
 	if (yes)
 		*(int *)field(row, options) = (int)row->least;
-	return true;
+	return good;
 }
 
 OPTION_SETTER(option_set_duration)

@@ -12,8 +12,6 @@
 #include "base/utf8.h"
 #include "process/process.h"
 
-#define START_FIELD 22 /* of /proc/PID/stat, from 1: in clock ticks after boot */
-
 /* Copies as much as fits in whole characters, made printable. */
 static void set(char *to, size_t size, const char *from, size_t length)
 {
@@ -41,19 +39,6 @@ static void read_file(const char *path, char *text, size_t size)
 		close(fd);
 	text[length < 0 ? 0 : length] = '\0';
 	text[strcspn(text, "\n")] = '\0';
-}
-
-/* 0 when it cannot be read. The second field, the program's name, may hold blanks and brackets. */
-static uint64_t read_start(void)
-{
-	char text[1024];
-	const char *at;
-
-	read_file("/proc/self/stat", text, sizeof(text));
-	at = strrchr(text, ')');
-	for (int field = 2; at && field < START_FIELD; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
 /* The name that /etc/passwd has for a user, else the number: getpwuid(3) would load the modules of
@@ -89,10 +74,12 @@ static void find_user(char *text, size_t size)
 
 void owner_self(struct owner *owner, const char *label)
 {
+	struct process process = {0};
 	char text[256];
 
+	process_read(0, &process); /* the start is 0 if it cannot be read */
 	*owner = (struct owner){
-		.pid = getpid(), .start = read_start(), .space = process_namespace()};
+		.pid = getpid(), .start = process.start, .space = process_namespace()};
 	if (gethostname(text, sizeof(text)) != 0)
 		text[0] = '\0';
 	text[sizeof(text) - 1] = '\0';

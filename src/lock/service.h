@@ -95,9 +95,9 @@ struct lock_service {
 	struct lock *(*open)(const struct server *server, const struct lock_request *request,
 		struct failure *failure);
 	void (*close)(struct lock *lock);
-	/* NULL with overlap, which stands for it. One attempt to acquire, from sending the request to its answer: any result that lock.h
-	 * has for acquire. Each attempt after a release has a fresh token, unless request.token
-	 * gives one. */
+	/* NULL with overlap, which stands for it. One attempt to acquire, from sending the request
+	 * to its answer: any result that lock.h has for acquire. Each attempt after a release has a
+	 * fresh token, unless request.token gives one. */
 	void (*take)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct release_terms *release_terms,

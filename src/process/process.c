@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/number.h"
+
 #define FIRST_NAMESPACE UINT64_C(0xeffffffc) /* PROC_PID_INIT_INO, in the same place since 3.8 */
 
 #define FORKED_NO_EXEC 0x40 /* PF_FORKNOEXEC of the kernel, in the same place since 2.4 */
@@ -18,17 +20,16 @@
 /* Fields of /proc/PID/stat, counted from 1 (proc(5)). */
 enum { STATE = 3, PARENT = 4, SESSION = 6, FLAGS = 9, START = 22 };
 
-/* pid 0: this process, also if /proc shows another PID namespace. */
+/* Every run does this for itself, so without printf(3): see number.h. */
 static bool read_file(pid_t pid, const char *name, char *text, size_t size)
 {
-	char path[48];
+	char path[48], *at;
 	ssize_t length;
 	int fd;
 
-	if (pid == 0)
-		snprintf(path, sizeof(path), "/proc/self/%s", name);
-	else
-		snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	at = stpcpy(path, "/proc/");
+	at = pid == 0 ? stpcpy(at, "self") : number_write(at, pid);
+	stpcpy(stpcpy(at, "/"), name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	length = fd < 0 ? -1 : read(fd, text, size - 1); /* as a whole, or not at all */
 	if (fd >= 0)

@@ -13,8 +13,8 @@ struct process {
 			   its PID namespace */
 };
 
-/* False: there is none. One whose first thread has ended is shown as a zombie, though others may
- * live on. */
+/* pid 0: this process, even if /proc shows another PID namespace. False: there is none. One whose
+ * first thread has ended is shown as a zombie, though others may live on. */
 bool process_read(pid_t pid, struct process *process);
 
 /* Whether the process of a pidfd has ended; -1: false. */

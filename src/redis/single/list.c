@@ -237,8 +237,8 @@ static size_t read_holders(
 
 		if (!owner_record_read(&record, reply_text(reply_at(list, i + 1))))
 			record = (struct owner_record){.claimed = true, .moment = now_us};
-		holders[count++] = view_owner(&record, now_us,
-			reply_within(reply_at(list, i), -1, REPLIES_MS_MOST));
+		holders[count++] = view_owner(
+			&record, now_us, reply_within(reply_at(list, i), -1, REPLIES_MS_MOST));
 	}
 	return count;
 }
