@@ -117,7 +117,7 @@ static enum lock_result find_host(struct session *session, char text[static INET
 {
 	const struct endpoint *endpoint = &session->server->endpoints[session->at];
 	char address[INET6_ADDRSTRLEN];
-	struct addresses addresses;
+	struct addresses addresses = {0};
 	const struct sockaddr_storage *first = &addresses.list[0].address;
 	const void *number;
 
@@ -238,6 +238,9 @@ void session_leave(struct session *session)
 
 void session_end(struct session *session)
 {
+	/* It waits for an answer, which is nothing to us: there is none to come. */
+	if (session->handle && session->fd >= 0)
+		shutdown(session->fd, SHUT_RD);
 	if (session->handle)
 		zookeeper_close(session->handle);
 	session->handle = NULL;

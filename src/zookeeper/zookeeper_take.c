@@ -399,6 +399,11 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 		lose_place(z, answer);
 	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))
 		return;
+	/* It wants a place in any case, and has none: no look is needed before. */
+	if (!z->asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
+		enter(z, deadline, answer);
+		return;
+	}
 	answer->result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		decide(z, &queue, deadline, answer);
