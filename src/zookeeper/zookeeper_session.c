@@ -55,7 +55,7 @@ static enum lock_result fail(struct session *session, int rc, struct failure *fa
 		}
 	if (text)
 		failure_set(failure, code, "%s: %s", name, text);
-	else if (state == ZOO_ASSOCIATING_STATE)
+	else if (session->state == ZOO_ASSOCIATING_STATE && rc == ZCONNECTIONLOSS)
 		failure_set(failure, code,
 			"cannot use %s: it closes the connection at once; has this host too many "
 			"(maxClientCnxns), or is it no ZooKeeper?",
@@ -102,6 +102,7 @@ static enum lock_result step(
 		return LOCK_CANCELLED;
 	if (end == DEADLINE_OVER)
 		return deadline_is_over(deadline) ? LOCK_TIMEOUT : LOCK_BUSY;
+	session->state = zoo_state(session->handle);
 	rc = zookeeper_process(session->handle, interest);
 	state = zoo_state(session->handle);
 	if ((rc != ZOK && rc != ZNOTHING) || is_unrecoverable(session->handle) != ZOK ||
@@ -116,7 +117,7 @@ static enum lock_result find_host(struct session *session, char text[static INET
 {
 	const struct endpoint *endpoint = &session->server->endpoints[session->at];
 	char address[INET6_ADDRSTRLEN];
-	struct addresses addresses;
+	struct addresses addresses = {0};
 	const struct sockaddr_storage *first = &addresses.list[0].address;
 	const void *number;
 
@@ -163,6 +164,7 @@ static enum lock_result attach_here(
 		return result;
 	zoo_set_debug_level(0);
 	session->attached_at = clock_now();
+	session->wanted_ms = ttl_ms;
 	session->told = false;
 	session->handle = zookeeper_init2(host, on_event,
 		ttl_ms == 0        ? TTL_USUAL
@@ -236,6 +238,9 @@ void session_leave(struct session *session)
 
 void session_end(struct session *session)
 {
+	/* It waits for an answer, which is nothing to us: there is none to come. */
+	if (session->handle && session->fd >= 0)
+		shutdown(session->fd, SHUT_RD);
 	if (session->handle)
 		zookeeper_close(session->handle);
 	session->handle = NULL;

@@ -40,8 +40,10 @@ struct session {
 	zhandle_t *handle;              /* owned; NULL: not attached */
 	int fd;                         /* handle's; -1: it has none */
 	clientid_t id;                  /* client_id 0: there is no session yet */
-	int ttl_ms;                     /* as the servers have it */
+	int64_t wanted_ms;              /* the TTL that it was attached for, */
+	int ttl_ms;                     /* and the one that the servers gave it */
 	nanos attached_at;              /* before the request to attach left */
+	int state;                      /* of the handle, before it read what came last */
 	bool told;                      /* a watch has fired since it was attached */
 	size_t asked;                   /* how many requests are under way */
 	struct reply reply[REPLY_MOST]; /* in the order of the requests */

@@ -176,7 +176,7 @@ static void enter(struct zookeeper_lock *z, struct deadline deadline, struct loc
 		z->session.ttl_ms * NANOS_PER_MS / FRESH_PART;
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[1].rc != ZOK))
 		lose_place(z, answer);
-	else if (answer->result == LOCK_GRANTED && fresh && z->session.ttl_ms >= z->request.ttl_ms)
+	else if (answer->result == LOCK_GRANTED && fresh && z->session.wanted_ms == whole_ttl(z))
 		accept_or_wait(z, &reply[0], &reply[1], deadline, answer);
 	else if (answer->result == LOCK_GRANTED)
 		claim(z, deadline, answer);
@@ -388,26 +388,39 @@ static void decide(struct zookeeper_lock *z, const struct queue *queue, struct d
 		enter(z, deadline, answer);
 }
 
-void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
-	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	struct queue queue = {0};
 
 	answer->asked_at = clock_now();
 	answer->rank = -1;
 	answer->result = zookeeper_attach(z, whole_ttl(z), deadline, &answer->failure);
-	if (answer->result == LOCK_LOST) {
+	if (answer->result == LOCK_LOST)
 		lose_place(z, answer);
-		return;
-	}
 	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))
 		return;
+	/* It wants a place in any case, and has none: no look is needed before. */
+	if (!z->asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
+		enter(z, deadline, answer);
+		return;
+	}
 	answer->result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		decide(z, &queue, deadline, answer);
 	else if (answer->result == LOCK_LOST)
 		lose_place(z, answer);
 	queue_free(&queue);
+}
+
+/* If the connection broke in the middle, our node may be there: it is looked for. */
+void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+
+	do
+		attempt(z, deadline, answer);
+	while (answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
+		z->asked && deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline));
 	if (!z->request.queues && answer->result == LOCK_BUSY)
 		answer->rank = -1;
 }

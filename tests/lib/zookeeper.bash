@@ -62,8 +62,8 @@ zookeeper_start() {
 
 zookeeper_answers() { [[ $(zookeeper_ask "$1" srvr) == *Mode:* ]]; }
 
-# zookeeper_begin NAME...: one server, or an ensemble, with $zookeeper_options as lines of zoo.cfg.
-zookeeper_begin() {
+# zookeeper_prepare NAME...: folders of one server, or an ensemble, with $zookeeper_options as lines of zoo.cfg.
+zookeeper_prepare() {
 	local name dir ensemble='' number=0
 	for name; do
 		dir=$(zookeeper_dir "$name")
@@ -80,6 +80,14 @@ zookeeper_begin() {
 			maxSessionTimeout=40000 maxClientCnxns=0 admin.enableServer=false \
 			clientPortAddress=127.0.0.1 "clientPort=$(<"$dir/port")" "dataDir=$dir/data" \
 			"$ensemble${zookeeper_options:-}" >"$dir/zoo.cfg"
+	done
+}
+
+# zookeeper_begin NAME...: prepared, and running.
+zookeeper_begin() {
+	local name
+	zookeeper_prepare "$@"
+	for name; do
 		zookeeper_start "$name"
 	done
 	for name; do
