@@ -98,7 +98,7 @@ static void conclude_held(
 	if (hold->print)
 		sigprocmask(SIG_SETMASK, &hold->caller_state->mask, NULL);
 	if (hold->print && !print_exports(hold, &lease->answer, token, &failure)) {
-		outcome_fail(outcome, &failure); /* the keeper gives the lock back */
+		outcome_fail(outcome, &failure); /* the keeper releases the lock */
 		return;
 	}
 	outcome->kind = OUTCOME_HELD;
@@ -106,7 +106,7 @@ static void conclude_held(
 }
 
 /* The caller learns of the lock by the front's exit code. If a signal ends the front before that,
- * the keeper finds that the caller was not told, and gives the lock back. */
+ * the keeper finds that the caller was not told, and releases the lock. */
 static void conclude(const void *own, const struct keeper_watch *watch, const char *token,
 	struct outcome *outcome)
 {

@@ -30,7 +30,7 @@ struct lock_request {
 	enum lock_mode mode;
 	int permits; /* with LOCK_PERMITS */
 	int64_t ttl_ms;
-	bool ttl_named;      /* the command line itself asks for it; else the service may shorten it */
+	bool ttl_named; /* the command line itself asks for it; else the service may shorten it */
 	int64_t at_least_ms; /* keep it that long from its grant, even if no process renews it */
 	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
 	const char *once;    /* so does one on record under this ID; NULL: none */
@@ -239,7 +239,7 @@ const char *lock_token(const struct lock *lock);
 bool lock_needs_guardian(struct lock *lock);
 
 /* Of several locks as one, in a process that was forked before the request: from now on
- * lock_release gives back what may have been asked for since by the token of then. */
+ * lock_release releases what may have been asked for since by the token of then. */
 void lock_assume_asked(struct lock *lock);
 
 /* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by

@@ -17,7 +17,7 @@
 #include "lock/token.h"
 
 #define SET_HELD    16384                /* what does not fit is left out */
-#define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for giving all back when one was lost meanwhile */
+#define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for releasing all when one was lost meanwhile */
 #define RETRY_PAUSE (300 * NANOS_PER_MS)
 
 struct member {
@@ -207,7 +207,7 @@ static bool take_fresh_token(struct lock_set *set, struct failure *failure)
 	return open_members(set, failure);
 }
 
-/* Gives all back and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
+/* Releases all and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
  * Else why that is to be tried again first, with failure. */
 static enum lock_result set_begin_anew(
 	struct lock_set *set, struct deadline deadline, struct failure *failure)

@@ -1,6 +1,6 @@
 /*
  * A lock for trial, as `dlock check` takes one of every service: one owner takes it, another one
- * queues, looks at it, is handed it and gives it back. So all that a run needs is tried, and with
+ * queues, looks at it, is handed it and releases it. So all that a run needs is tried, and with
  * it the rights to it.
  */
 #pragma once

@@ -4,7 +4,7 @@
  * Why it exists: of several locks (--also) the front takes one after the other, and only the
  * request for the last one is a keeper's. If the front is killed while it waits for b, no other
  * process knows that it has a, which would stay taken for a TTL. So before the first request the
- * front forks a guardian, which knows the tokens and sleeps. It gives everything back once no other
+ * front forks a guardian, which knows the tokens and sleeps. It releases everything once no other
  * can: the front is gone, and so is a keeper that it may have forked. From the grant on the keeper
  * guards all, and the guardian ends. A run with one lock has none: its place in a queue is passed
  * over by itself.

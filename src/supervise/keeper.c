@@ -49,7 +49,7 @@ static bool give_back(struct keeper_loop *s, const struct release_terms *release
 	return true;
 }
 
-/* Gives the lock back and ends. The answer is static: it is large, and there is one. */
+/* Releases the lock and ends. The answer is static: it is large, and there is one. */
 static _Noreturn void leave(struct keeper_loop *s, bool started)
 {
 	static struct lock_answer answer;
@@ -137,7 +137,7 @@ static void obtain(struct keeper_loop *s)
 	}
 	holder_say_grant(answer);
 	if (!lease_decide(s->lease, LEASE_HELD))
-		pause(); /* cancelled: the front kills us and gives the lock back itself */
+		pause(); /* cancelled: the front kills us and releases the lock itself */
 	guardian_dismiss(s->task->leash);
 }
 

@@ -41,7 +41,7 @@ struct keeper_watch {
 	unsigned rounds;     /* lease->rounds when it was last looked at, */
 	nanos moved_at;      /* which was then */
 	bool overrun;        /* the keeper did not act when --max-run was up */
-	bool release_late;   /* the keeper has not given the lock back in time */
+	bool release_late;   /* the keeper has not released the lock in time */
 	nanos next_round;    /* when to kill it again, if it is not gone by then */
 };
 

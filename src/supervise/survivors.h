@@ -11,7 +11,7 @@ void survivors_say(struct lease *lease, const struct process_tree *tree, enum me
 	const char *lead);
 
 /* Within what time all of it will have ended by itself: keepers of `dlock hold`, which end soon
- * after their callers, and what sees to a handover of some other lock, or gives it back, for a
+ * after their callers, and what sees to a handover of some other lock, or releases it, for a
  * dlock that has ended. 0: there is something else among it. For an empty list it is the longest:
  * that may lack a process that is just being forked. */
 nanos survivors_leave_within(const struct process_tree *tree);

@@ -2,7 +2,7 @@
  * What a lock is taken for, the ward of front and keeper: a COMMAND, or a process that is there
  * already (the caller of `dlock hold`). The two are rows of one table, and all in which they differ
  * is an operation of it. Front and keeper treat them alike in all else: asking, waiting, renewing,
- * stopping and giving back.
+ * stopping and releasing.
  */
 #pragma once
 

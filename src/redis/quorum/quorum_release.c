@@ -1,4 +1,4 @@
-/* Giving a lock on a quorum back, and breaking it. */
+/* Releasing a lock on a quorum, also by force. */
 #include "redis/quorum/quorum.h"
 
 #include <string.h>
@@ -198,7 +198,7 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 }
 
 /* Reports the owner that had it on most of the servers that answer; there may be several owners. */
-static void report_broken(struct quorum *quorum,
+static void report_forced(struct quorum *quorum,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
 	struct lock_answer *held = &quorum->scratch;
@@ -243,5 +243,5 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	}
 	answer->result = quorum_count_word(quorum, WORD_YES) > 0 ? LOCK_RELEASED : LOCK_GONE;
 	if (answer->result == LOCK_RELEASED)
-		report_broken(quorum, tell, context);
+		report_forced(quorum, tell, context);
 }

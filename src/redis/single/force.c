@@ -1,4 +1,4 @@
-/* Breaking a lock, whatever holds it. */
+/* Releasing a lock by force, whatever holds it. */
 #include "redis/single/single.h"
 
 #include <string.h>

@@ -142,7 +142,7 @@ int64_t wait_hold_off(struct single *single);
 /* Adds to a request to acquire what request.replicas asks for. */
 void wait_replicas_ask(const struct single *single, struct call *call, struct deadline deadline);
 
-/* After the answer to it: waits for the replicas. A grant that too few of them have is given back:
+/* After the answer to it: waits for the replicas. A grant that too few of them have is released:
  * LOCK_UNREPLICATED. */
 void wait_replicas_handle(
 	struct single *single, struct deadline deadline, struct lock_answer *answer);
