@@ -7,6 +7,7 @@ load ../lib/zookeeper
 
 setup_file() {
 	programs_begin
+	[[ -z ${ZOOKEEPER_SOAK_GRANTS:-} ]] || export BATS_TEST_TIMEOUT=3600
 	zookeeper_begin one
 }
 
