@@ -7,6 +7,7 @@ load ../lib/zookeeper
 
 setup_file() {
 	programs_begin
+	[[ -z ${ZOOKEEPER_SOAK_GRANTS:-} ]] || export BATS_TEST_TIMEOUT=3600
 	zookeeper_begin one
 }
 
@@ -68,19 +69,19 @@ own_servers() {
 	after a b
 }
 
-# The follower is behind holes: what it says to the leader, and hears, is swallowed from some moment on.
-# It goes on answering pings until syncLimit is over, 10 s.
-@test "a follower that has lost its leader: its pings prove nothing; COMMAND is dead before another begins" {
-	local port peers number=0 hole leader
-	zookeeper_options=$'syncLimit=20\ninitLimit=20'
+# own_servers_with_holes: a, b and c, of which a follows. What it says to the leader, and hears, is swallowed
+# from `isolated` to `united`. Until syncLimit is over, 10 s, it goes on answering pings and questions.
+own_servers_with_holes() {
+	local peer hole number=0
+	local zookeeper_options=$'syncLimit=20\ninitLimit=20'
 	extra='a b c'
 	zookeeper_prepare a b c
 	# In a's settings the others' ports for followers are holes.
-	for peers in $(grep -o '^server\.[23]=127.0.0.1:[0-9]*' "$(zookeeper_dir a)/zoo.cfg"); do
+	for peer in $(grep -o '^server\.[23]=127.0.0.1:[0-9]*' "$(zookeeper_dir a)/zoo.cfg"); do
 		hole=$(zookeeper_free_port)
-		port=${peers##*:}
-		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "$port" "$PWD/hole.rules" "$PWD/hole$((++number))"
-		sed -i "s/${peers}:/${peers%:*}:$hole:/" "$(zookeeper_dir a)/zoo.cfg"
+		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "${peer##*:}" "$PWD/hole.rules" \
+			"$PWD/hole$((++number))"
+		sed -i "s/$peer:/${peer%:*}:$hole:/" "$(zookeeper_dir a)/zoo.cfg"
 	done
 	zookeeper_start b
 	zookeeper_start c
@@ -89,13 +90,22 @@ own_servers() {
 	zookeeper_start a
 	wait_until -t 60 zookeeper_answers a
 	[[ $(zookeeper_ask a srvr) == *'Mode: follower'* ]]
+}
 
+isolated() {
+	echo 'up=0 down=0' >hole.rules.new
+	mv hole.rules.new hole.rules
+}
+
+united() { rm hole.rules; }
+
+@test "a follower that has lost its leader: its pings prove nothing; COMMAND is dead before another begins" {
+	own_servers_with_holes
 	DLOCK_SERVER=$(zookeeper_url a)
 	holder h x -t 4s
 	DLOCK_SERVER=$(zookeeper_url b c)
 	waiter w x
-	echo 'up=0 down=0' >hole.rules.new
-	mv hole.rules.new hole.rules
+	isolated
 	finish h
 	assert_equal "$status" 80
 	assert_match "$err" 'cannot be proved any longer'
@@ -336,8 +346,9 @@ zk.create("/locks/x/_c_0f0e0d0c-0b0a-4908-8706-050403020100-__READ__", b"", sequ
 }
 
 # ZOOKEEPER_SOAK_GRANTS=2000 for a long one. flock(2) is the judge.
-@test "soak: eight contenders while servers are killed, and come back: no overlap, no stale token" {
-	own_servers a b c
+@test "soak: eight contenders while servers are killed, or lose their leader: no overlap, no stale token" {
+	own_servers_with_holes
+	DLOCK_SERVER=$(zookeeper_url a b c)
 	cat >judged <<-'END'
 		#!/bin/bash
 		exec 9>>judge
@@ -351,7 +362,8 @@ zk.create("/locks/x/_c_0f0e0d0c-0b0a-4908-8706-050403020100-__READ__", b"", sequ
 	cat >contend <<-'END'
 		#!/bin/bash
 		until [[ -e enough ]]; do
-			timeout -k 1 -s "$(shuf -n 1 -e TERM KILL)" "0.$((RANDOM % 9))" dlock -t 4s -w 30 x ./judged
+			timeout -k 1 -s "$(shuf -n 1 -e TERM TERM TERM KILL)" "$((RANDOM % 9)).$((RANDOM % 9 + 1))" \
+				dlock -t 4s -w 30 x ./judged
 		done
 		rm "run$1"
 	END
@@ -367,16 +379,23 @@ zk.create("/locks/x/_c_0f0e0d0c-0b0a-4908-8706-050403020100-__READ__", b"", sequ
 	until (($(wc -l <grants) >= most)); do
 		sleep 3
 		one=$(shuf -n 1 -e a b c)
-		zookeeper_kill "$one"
-		sleep 1
-		zookeeper_start "$one"
-		wait_until -t 60 zookeeper_answers "$one"
+		if [[ $one == a ]]; then
+			isolated
+			sleep 6
+			united
+		else
+			zookeeper_kill "$one"
+			sleep 1
+			zookeeper_start "$one"
+			wait_until -t 60 zookeeper_answers "$one"
+		fi
+		wait_until -t 60 zookeeper_answers a
 	done
 	: >enough
 	wait_until -t 90 eval '[[ -z $(ls run* 2>/dev/null) ]]'
 	refute_file overlaps
 	refute_file stale
 	echo "# $(wc -l <grants) grants" >&3
-	wait_until -t 60 eval '[[ -z $(children a) ]]'
+	wait_until -t 60 eval '[[ -z $(children b) ]]'
 	DLOCK_SERVER=$(zookeeper_url one)
 }
