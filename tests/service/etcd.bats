@@ -112,20 +112,22 @@ stubborn() {
 	finish b
 }
 
-@test "the lease is revoked by hand while a waiter stands still, and what it missed is compacted: it waits" {
-	stubborn a x -t 6s
+@test "the lease is revoked by hand, the next in line is killed, and what was written is compacted: it waits" {
+	stubborn a x -t 12s
 	waiter b x
-	kill -STOP "$b_pid"
+	waiter c x
+	kill -KILL "$b_pid"
+	stays 500 is_alive "$(<a.pid)"
 	revoke_of x
 	etcd_ctl one put other 1 >/dev/null
 	etcd_ctl one compact "$(etcd_ctl one get other -w json | jq .header.revision)" >/dev/null
 	etcd_ctl one del other >/dev/null
-	kill -CONT "$b_pid"
 	finish a
 	assert_equal "$status" 80
-	ends b
+	ends c
 	assert_equal "$status" 0
-	after a b 8000
+	after a c 18000
+	finish b
 }
 
 @test "all of a holder is killed: its waiter, early or late, has the lock when its lease has ended" {
