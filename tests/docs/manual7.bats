@@ -2,6 +2,7 @@
 
 load ../lib/helper
 load ../lib/postgres
+load ../lib/zookeeper
 
 setup_file() {
 	file_begin
@@ -399,6 +400,22 @@ has_advisory() { [[ -n $(psql -qAt -d app -c "SELECT pid FROM pg_locks WHERE loc
 	psql -qAt -d app -c "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'" >ended
 	wait $! || true
 	refute_file ran
+}
+
+@test "from kazoo: a command, and a lock that is kazoo's as well" {
+	zookeeper_begin one
+	local DLOCK_SERVER
+	DLOCK_SERVER=$(zookeeper_url one)
+	export DLOCK_SERVER
+	stub deploy 'exit 7'
+	run_example kazoo
+	expect 7 'deploy production'
+	zk one "
+import subprocess
+with zk.WriteLock('/locks/deploy'): print(subprocess.run(['dlock', '-n', 'deploy', 'true']).returncode)
+" >busy 2>&1
+	zookeeper_end one
+	assert_match "$(<busy)" 'held by another ZooKeeper client'
 }
 
 @test "from etcdctl: a command, and no command" {

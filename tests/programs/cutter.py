@@ -1,13 +1,14 @@
-"""Between dlock and its server: cutter.py LISTEN_SOCKET SERVER_SOCKET WORD
+"""Between dlock and its server: cutter.py LISTEN_SOCKET SERVER_SOCKET WORD (or ports)
 
 Passes everything on, but the first answer that holds WORD: that one is lost, and the connection with
 it. What was asked for has happened all the same.
 """
 
-import os
 import socket
 import sys
 import threading
+
+import endpoint
 
 path, server, word = sys.argv[1:]
 cut = threading.Event()
@@ -29,13 +30,9 @@ def pass_on(source, sink, answers):
             pass
 
 
-listener = socket.socket(socket.AF_UNIX)
-listener.bind(path + ".new")
-listener.listen(100)
-os.rename(path + ".new", path)
+listener = endpoint.listen(path)
 while True:
     client, _ = listener.accept()
-    upstream = socket.socket(socket.AF_UNIX)
-    upstream.connect(server)
+    upstream = endpoint.connect(server)
     for source, sink, answers in ((client, upstream, False), (upstream, client, True)):
         threading.Thread(target=pass_on, args=(source, sink, answers), daemon=True).start()

@@ -1,4 +1,4 @@
-"""A network that swallows: hole.py LISTEN_SOCKET SERVER_SOCKET RULES COUNTS
+"""A network that swallows: hole.py LISTEN_SOCKET SERVER_SOCKET RULES COUNTS (or ports)
 
 Passes everything on between clients and the server until RULES, read at each piece, says
 otherwise; a file of words:
@@ -17,6 +17,8 @@ import socket
 import sys
 import time
 
+import endpoint
+
 
 def rules(path):
     try:
@@ -29,10 +31,7 @@ def rules(path):
 
 def main():
     path, server, rules_path, counts_path = sys.argv[1:]
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path + ".new")
-    listener.listen(100)
-    os.rename(path + ".new", path)
+    listener = endpoint.listen(path)
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
     count = {"up": 0, "down": 0}
@@ -43,9 +42,8 @@ def main():
         for key, _ in selector.select(wait):
             if key.data is None:
                 client, _ = listener.accept()
-                upstream = socket.socket(socket.AF_UNIX)
                 try:
-                    upstream.connect(server)
+                    upstream = endpoint.connect(server)
                 except OSError:
                     client.close()
                     continue

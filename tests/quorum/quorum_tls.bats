@@ -128,7 +128,7 @@ slow_url() { # MS SERVER...
 	begin_holder a x -t $((3 * TEST_PATIENCE))
 	wait_until all_have_it
 	local slow one try
-	slow=$(slow_url 40 5)
+	slow=$(slow_url 150 5)
 	for try in 1 2 3 4; do
 		start b dlock -S "$slow" x touch ran
 		wait_until queued 1 1

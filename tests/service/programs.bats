@@ -12,13 +12,15 @@ setup() {
 
 teardown() { test_end; }
 
-urls=(postgres://u:s3cret@h/db postgresql://u:s3cret@h/db etcd://u:s3cret@h etcds://u:s3cret@h)
+urls=(postgres://u:s3cret@h/db postgresql://u:s3cret@h/db etcd://u:s3cret@h etcds://u:s3cret@h
+	zookeeper://u:s3cret@h/locks)
 
 program_of() {
 	local scheme=${1%%:*}
 	case $scheme in
 	postgres*) echo dlock-postgres ;;
 	etcd*) echo dlock-etcd ;;
+	zookeeper) echo dlock-zookeeper ;;
 	esac
 }
 

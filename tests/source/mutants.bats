@@ -154,6 +154,12 @@ all_caught() {
 	all_caught etcd-one-lease-for-all etcd-one-token-for-ever etcd-renews-blindly
 }
 
+@test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
+	all_caught zookeeper-reads-as-proof zookeeper-fence-of-place zookeeper-socket-inherited
+	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
+	all_caught zookeeper-blind zookeeper-clamped zookeeper-waits-long
+}
+
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/../mutants/*; do

@@ -403,13 +403,13 @@ write_stubborn() {
 }
 
 @test "server killed during the hold: the whole tree stopped before the lock would end, exit 80" {
-	start_tree one yes -t $((3 * TEST_PATIENCE))
+	start_tree one yes -t $((6 * TEST_PATIENCE))
 	local expires
 	expires=$(just_renewed)
 	server_end "$SERVER"
 	wait_until all_gone $one_command $sleepers
 	# A tenth of the TTL before, and 250 ms.
-	assert_between "$(($(now_ms) - expires))" $((-300 * TEST_PATIENCE - 260)) -1 \
+	assert_between "$(($(now_ms) - expires))" $((-600 * TEST_PATIENCE - 260)) -1 \
 		"the tree's end, in ms from the end of the lock"
 	finish one
 	assert_equal "$status$out" 80

@@ -1,0 +1,401 @@
+# Attacks on locks in ZooKeeper, beside service/conformance.bats.
+
+load ../lib/helper
+load ../lib/work
+load ../lib/contenders
+load ../lib/zookeeper
+
+setup_file() {
+	programs_begin
+	[[ -z ${ZOOKEEPER_SOAK_GRANTS:-} ]] || export BATS_TEST_TIMEOUT=3600
+	zookeeper_begin one
+}
+
+teardown_file() { zookeeper_end one; }
+
+setup() {
+	environment_begin
+	zk one 'zk.delete("/locks", recursive=True) if zk.exists("/locks") else None'
+	export DLOCK_SERVER
+	DLOCK_SERVER=$(zookeeper_url one)
+	write_work
+}
+
+teardown() {
+	[[ -z ${extra:-} ]] || zookeeper_end $extra
+	environment_end nothing_is_left
+}
+
+nothing_is_left() { [[ -z $(children one) ]]; }
+
+# children NAME: the nodes of all contenders, with their locks.
+children() {
+	zk "$1" '
+for name in zk.get_children("/locks") if zk.exists("/locks") else []:
+	for child in zk.get_children("/locks/" + name): print(name + "/" + child)
+'
+}
+
+# own_servers NAME...: they end with the test.
+own_servers() {
+	extra=$*
+	zookeeper_begin "$@"
+	DLOCK_SERVER=$(zookeeper_url "$@")
+}
+
+# --- Loss ---
+
+@test "the own node is removed by hand: COMMAND is stopped at once, 80, before a newcomer begins" {
+	local began
+	holder a x
+	began=$(now_ms)
+	zk one 'zk.delete("/locks/x/" + zk.get_children("/locks/x")[0])'
+	finish a
+	expect_failure 80 'the lock was lost'
+	assert_between $(($(now_ms) - began)) 0 $((3000 * TEST_PATIENCE)) 'ms until it was stopped'
+}
+
+@test "a waiter whose session has ended comes back to another place" {
+	holder a x
+	waiter b x
+	kill -STOP "$b_pid"
+	wait_until -t 30 waits x 0
+	kill -CONT "$b_pid"
+	wait_until waits x 1
+	ends a
+	assert_equal "$status" 0
+	ends b
+	assert_equal "$status" 0
+	after a b
+}
+
+# own_servers_with_holes: a, b and c, of which a follows. What it says to the leader, and hears, is swallowed
+# from `isolated` to `united`. Until syncLimit is over, 10 s, it goes on answering pings and questions.
+own_servers_with_holes() {
+	local peer hole number=0
+	local zookeeper_options=$'syncLimit=20\ninitLimit=20'
+	extra='a b c'
+	zookeeper_prepare a b c
+	# In a's settings the others' ports for followers are holes.
+	for peer in $(grep -o '^server\.[23]=127.0.0.1:[0-9]*' "$(zookeeper_dir a)/zoo.cfg"); do
+		hole=$(zookeeper_free_port)
+		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "${peer##*:}" "$PWD/hole.rules" \
+			"$PWD/hole$((++number))"
+		sed -i "s/$peer:/${peer%:*}:$hole:/" "$(zookeeper_dir a)/zoo.cfg"
+	done
+	zookeeper_start b
+	zookeeper_start c
+	wait_until -t 60 zookeeper_answers b
+	wait_until -t 60 zookeeper_answers c
+	zookeeper_start a
+	wait_until -t 60 zookeeper_answers a
+	[[ $(zookeeper_ask a srvr) == *'Mode: follower'* ]]
+}
+
+isolated() {
+	echo 'up=0 down=0' >hole.rules.new
+	mv hole.rules.new hole.rules
+}
+
+united() { rm hole.rules; }
+
+@test "a follower that has lost its leader: its pings prove nothing; COMMAND is dead before another begins" {
+	own_servers_with_holes
+	DLOCK_SERVER=$(zookeeper_url a)
+	holder h x -t 4s
+	DLOCK_SERVER=$(zookeeper_url b c)
+	waiter w x
+	isolated
+	finish h
+	assert_equal "$status" 80
+	assert_match "$err" 'cannot be proved any longer'
+	wait_until -t 30 has_begun w
+	# It was no end of the follower's: that answers still.
+	[[ $(zookeeper_ask a ruok) == imok ]]
+	ends w
+	assert_equal "$status" 0
+	after h w
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
+@test "the leader of three is killed: COMMAND goes on, and the waiter has its turn" {
+	own_servers a b c
+	local name leader
+	for name in a b c; do
+		[[ $(zookeeper_ask $name srvr) != *'Mode: leader'* ]] || leader=$name
+	done
+	holder h x -t 20s
+	waiter w x
+	zookeeper_kill "$leader"
+	stays 8000 is_alive "$h_command"
+	refute has_begun w
+	ends h
+	assert_equal "$status" 0
+	finish_soon w
+	after h w
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
+finish_soon() {
+	: >"$1.go"
+	wait_until -t 30 is_gone "$(pid_of "$1")"
+	finish "$1"
+	assert_equal "$status" 0
+}
+
+pid_of() {
+	local variable=${1}_pid
+	echo "${!variable}"
+}
+
+@test "only a minority is left: stopped in time, 80, and no other begins" {
+	own_servers a b c
+	holder h x -t 4s
+	waiter w x
+	kill -STOP "$(zookeeper_pid a)" "$(zookeeper_pid b)"
+	finish h
+	assert_equal "$status" 80
+	assert_match "$err" 'cannot be proved any longer'
+	refute has_begun w
+	kill -CONT "$(zookeeper_pid a)" "$(zookeeper_pid b)"
+	finish_soon w
+	after h w
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
+@test "the only server is killed and comes back: COMMAND goes on, and nobody has the lock beside it" {
+	holder h x -t 20s
+	zookeeper_kill one
+	stays 2000 is_alive "$h_command"
+	zookeeper_again one
+	assert is_taken x
+	stays 8000 is_alive "$h_command"
+	ends h
+	expect 0 '' "$err"
+}
+
+# --- The node ---
+
+@test "the answer to a create is lost: the node is found again, and no second one is left" {
+	local port
+	port=$(zookeeper_free_port)
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0
+	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
+	try dlock -w 20 x sh -c 'echo "$DLOCK_FENCE"'
+	assert_equal "$status" 0
+	assert_equal "$(children one)" ''
+}
+
+@test "the lock's node is reaped between two uses: it is made anew, and fencing tokens go on rising" {
+	local before
+	dlock x true
+	before=$(dlock x sh -c 'echo $DLOCK_FENCE')
+	zk one 'zk.delete("/locks/x")'
+	(($(dlock x sh -c 'echo $DLOCK_FENCE') > before))
+	zk one 'zk.delete("/locks", recursive=True)'
+	(($(dlock x sh -c 'echo $DLOCK_FENCE') > before + 1))
+}
+
+@test "a child that is no lock's: 76, and it is named" {
+	zk one 'zk.ensure_path("/locks/x/something")'
+	try dlock -n x touch ran
+	expect_failure 76 'no lock.s: something'
+	zk one 'zk.delete("/locks/x/something"); zk.create("/locks/x/lease-0000000001")'
+	try dlock -n x touch ran
+	expect_failure 76 'no lock.s: lease-0000000001'
+	zk one 'zk.delete("/locks/x", recursive=True)'
+	refute_file ran
+}
+
+@test "COMMAND has no descriptor of the session's socket" {
+	try dlock x sh -c 'ls -l /proc/self/fd | grep -c socket:'
+	assert_equal "$out" 0
+}
+
+@test "a session ends with its lock, and is not left to time out" {
+	local before
+	sessions() { zookeeper_ask one mntr | sed -n 's/^zk_global_sessions[[:space:]]*//p'; }
+	before=$(sessions)
+	dlock x true
+	dlock x true
+	try dlock -n x true
+	wait_until eval '(($(sessions) <= before))'
+}
+
+# --- Rights and limits ---
+
+@test "a password, right and wrong: 77 without a right to the nodes, and never shown" {
+	local url
+	zk one '
+from kazoo.security import make_digest_acl
+zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
+'
+	url=zookeeper://ann:s3cret@${DLOCK_SERVER#*//}
+	url=${url%/locks}/closed
+	try dlock -S "$url" x sh -c 'cat /proc/$PPID/cmdline | tr "\0" " "; echo ran'
+	assert_equal "$status" 0
+	refute_match "$out" s3cret
+	try env DLOCK_PASSWORD=s3cret dlock -S "${url/:s3cret/}" x echo ran
+	assert_equal "$status$out" 0ran
+	try dlock -S "${url/s3cret/wr0ng}" y touch ran
+	expect_failure 77 'no right'
+	refute_match "$err" wr0ng
+	try dlock -S "${url/ann:s3cret@/}" y touch ran
+	expect_failure 77 'no right'
+	refute_file ran
+	zk one 'zk.add_auth("digest", "ann:s3cret"); zk.delete("/closed", recursive=True)'
+}
+
+@test "maxClientCnxns is reached: 69, and the message says what it may be" {
+	zookeeper_options=maxClientCnxns=2
+	own_servers few
+	local one two
+	exec {one}<>"/dev/tcp/127.0.0.1/$(zookeeper_port few)" {two}<>"/dev/tcp/127.0.0.1/$(zookeeper_port few)"
+	try dlock -w 1 x touch ran
+	exec {one}>&- {two}>&-
+	assert_equal "$status" 69
+	assert_match "$err" maxClientCnxns
+	refute_file ran
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
+@test "the TTL is what the servers agree to: told with -v; a longer or shorter -t is 78" {
+	try dlock -v x true
+	assert_match "$err" 'granted with a TTL of 40s'
+	try dlock -t 41s x touch ran
+	expect_failure 78 'maxSessionTimeout'
+	try dlock -t 3s x touch ran
+	expect_failure 78 'minSessionTimeout'
+	try dlock --at-least 41s x touch ran
+	expect_failure 78 'maxSessionTimeout'
+	refute_file ran
+}
+
+# --- Other clients ---
+
+@test "kazoo's Lock and ReadLock between two dlocks: in the order of arrival, fencing tokens rise over theirs" {
+	holder a x
+	zk_in_line Lock k
+	waiter b x
+	ends a
+	wait_until has_begun k
+	refute has_begun b
+	: >k.go
+	wait_until has_begun b
+	ends b
+	assert_equal "$status" 0
+	after a k
+	after k b
+	# A reader of kazoo's and one of dlock's hold it together.
+	rm -f spans ./*.go ./*.pid
+	holder a x -s
+	zk_in_line ReadLock k
+	wait_until has_begun k
+	refute dlock -qn x true
+	: >k.go
+	wait_until eval '! has_begun k || [[ $(children one | wc -l) == 1 ]]'
+	ends a
+	wait_until nothing_is_left
+}
+
+# zk_in_line RECIPE NAME: ./work NAME under kazoo's lock; returns once it is among the contenders.
+zk_in_line() {
+	local before
+	before=$(children one | wc -l)
+	zk one "
+import subprocess
+with zk.$1('/locks/x', '$2'): subprocess.run(['./work', '$2'])
+" 3>&- 4>&- &
+	disown $!
+	wait_until eval '(($(children one | wc -l) > before))'
+}
+
+@test "Curator's names: counted whatever ours are called; ?style=curator gives ours to them" {
+	local own
+	zk one '
+zk.ensure_path("/locks/x")
+zk.create("/locks/x/_c_0f0e0d0c-0b0a-4908-8706-050403020100-lock-", b"10.0.0.1", sequence=True)
+'
+	try dlock -n x touch ran
+	expect_failure 1 'held by another ZooKeeper client'
+	try dlock -n -s x touch ran
+	expect_failure 1 'held by another ZooKeeper client'
+	refute_file ran
+	zk one 'zk.delete("/locks/x", recursive=True)'
+	own=$(dlock -S "$DLOCK_SERVER?style=curator" x /usr/bin/python3 -c "
+from kazoo.client import KazooClient
+zk = KazooClient('127.0.0.1:$(zookeeper_port one)'); zk.start(); print(zk.get_children('/locks/x')); zk.stop()")
+	assert_match "$own" "^\['_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-[0-9]{10}'\]$"
+	zk one '
+zk.ensure_path("/locks/x")
+zk.create("/locks/x/_c_0f0e0d0c-0b0a-4908-8706-050403020100-__READ__", b"", sequence=True)
+'
+	try dlock -S "$DLOCK_SERVER?style=curator-rw" -n -s x echo beside
+	assert_equal "$status$out" 0beside
+	try dlock -S "$DLOCK_SERVER?style=curator-rw" -n x touch ran
+	assert_equal "$status" 1
+	refute_file ran
+	zk one 'zk.delete("/locks/x", recursive=True)'
+}
+
+@test "a name with a slash is a lock of its own" {
+	dlock a/b true
+	assert_equal "$(zk one 'print(zk.get_children("/locks"))')" "['a%2Fb']"
+	zk one 'zk.delete("/locks/a%2Fb")'
+}
+
+# ZOOKEEPER_SOAK_GRANTS=2000 for a long one. flock(2) is the judge.
+@test "soak: eight contenders while servers are killed, or lose their leader: no overlap, no stale token" {
+	own_servers_with_holes
+	DLOCK_SERVER=$(zookeeper_url a b c)
+	cat >judged <<-'END'
+		#!/bin/bash
+		exec 9>>judge
+		flock -n 9 || echo overlap >>overlaps
+		read -r last <last
+		((DLOCK_FENCE > last)) || echo "$DLOCK_FENCE after $last" >>stale
+		echo "$DLOCK_FENCE" >last
+		echo >>grants
+		sleep 0.0$((RANDOM % 5))
+	END
+	cat >contend <<-'END'
+		#!/bin/bash
+		until [[ -e enough ]]; do
+			timeout -k 1 -s "$(shuf -n 1 -e TERM TERM TERM KILL)" "$((RANDOM % 9)).$((RANDOM % 9 + 1))" \
+				dlock -t 4s -w 30 x ./judged
+		done
+		rm "run$1"
+	END
+	chmod +x judged contend
+	echo 0 >last
+	: >grants
+	local most=${ZOOKEEPER_SOAK_GRANTS:-40} one number
+	for number in {1..8}; do
+		: >run$number
+		setsid ./contend $number >>contend.log 2>&1 3>&- 4>&- &
+		disown $!
+	done
+	until (($(wc -l <grants) >= most)); do
+		sleep 3
+		one=$(shuf -n 1 -e a b c)
+		if [[ $one == a ]]; then
+			isolated
+			sleep 6
+			united
+		else
+			zookeeper_kill "$one"
+			sleep 1
+			zookeeper_start "$one"
+			wait_until -t 60 zookeeper_answers "$one"
+		fi
+		wait_until -t 60 zookeeper_answers a
+	done
+	: >enough
+	wait_until -t 90 eval '[[ -z $(ls run* 2>/dev/null) ]]'
+	refute_file overlaps
+	refute_file stale
+	echo "# $(wc -l <grants) grants" >&3
+	wait_until -t 60 eval '[[ -z $(children b) ]]'
+	DLOCK_SERVER=$(zookeeper_url one)
+}
