@@ -112,24 +112,6 @@ stubborn() {
 	finish b
 }
 
-@test "the lease is revoked by hand, the next in line is killed, and what was written is compacted: it waits" {
-	stubborn a x -t 12s
-	waiter b x
-	waiter c x
-	kill -KILL "$b_pid"
-	stays 500 is_alive "$(<a.pid)"
-	revoke_of x
-	etcd_ctl one put other 1 >/dev/null
-	etcd_ctl one compact "$(etcd_ctl one get other -w json | jq .header.revision)" >/dev/null
-	etcd_ctl one del other >/dev/null
-	finish a
-	assert_equal "$status" 80
-	ends c
-	assert_equal "$status" 0
-	after a c 18000
-	finish b
-}
-
 @test "all of a holder is killed: its waiter, early or late, has the lock when its lease has ended" {
 	local late
 	for late in 0 2000; do
