@@ -30,21 +30,6 @@ static struct deadline limit(const struct listing *l)
 	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
 }
 
-/* What is left of a lease, in ms; -1: it has no end. */
-static int64_t ask_ttl(struct listing *l, int64_t lease)
-{
-	json_t *answer = NULL;
-	struct failure unheard;
-	int64_t ms = -1;
-
-	if (lease != 0 && gateway_call(&l->gateway, "v3/lease/timetolive",
-				  json_pack("{sI}", "ID", (json_int_t)lease), limit(l), &answer,
-				  &unheard) == LOCK_GRANTED)
-		ms = json_number(answer, "TTL") * 1000;
-	json_decref(answer);
-	return lease == 0 || ms >= 0 ? ms : 0;
-}
-
 static struct lock_view_owner view_owner(const struct contender *c, int64_t ttl_ms)
 {
 	struct lock_view_owner view = {.mode = c->mode,
@@ -73,14 +58,15 @@ static void show_lock(struct listing *l, const struct queue *queue, const char *
 		if (c->state == CONTENDER_WAITING) {
 			waiters[view.waiter_count++] = view_owner(c, -1);
 		} else if (c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER) {
-			owners[view.holder_count] = view_owner(c, ask_ttl(l, c->lease));
+			owners[view.holder_count] =
+				view_owner(c, etcd_lease_ms(&l->gateway, c->lease, limit(l)));
 			view.mode = c->mode;
 			view.fence = c->fence > view.fence ? c->fence : view.fence;
 			view.ttl_ms = owners[view.holder_count++].ttl_ms;
 		} else if (c->state == CONTENDER_FOREIGN && view.holder_count == 0 &&
 			   view.waiter_count == 0 && !view.foreign) {
 			view.foreign = true;
-			view.ttl_ms = ask_ttl(l, c->lease);
+			view.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
 		}
 	}
 	view.counters.acquisitions = (int64_t)view.holder_count;

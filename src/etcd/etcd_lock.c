@@ -84,6 +84,14 @@ json_t *etcd_put(const char *key, char *value, int64_t lease)
 	return put;
 }
 
+json_t *etcd_mark_released(const struct contender *contender, int64_t lease)
+{
+	struct contender changed = *contender;
+
+	changed.state = CONTENDER_RELEASED;
+	return etcd_put(contender->key, contender_rewrite(&changed), lease);
+}
+
 json_t *etcd_delete(const char *key)
 {
 	return json_pack("{s{ss}}", "request_delete_range", "key", key);
@@ -145,6 +153,22 @@ enum lock_result etcd_read(
 		return fail_memory(failure);
 	e->revision = queue->revision;
 	return LOCK_GRANTED;
+}
+
+int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline deadline)
+{
+	json_t *answer = NULL;
+	struct failure unheard;
+	int64_t ms = -1;
+
+	if (lease != 0 && gateway_call(gateway, "v3/lease/timetolive",
+				  json_pack("{sI}", "ID", (json_int_t)lease), deadline, &answer,
+				  &unheard) == LOCK_GRANTED)
+		ms = json_number(answer, "TTL") * 1000;
+	if (answer && ms < 0) /* it has ended */
+		ms = 0;
+	json_decref(answer);
+	return ms;
 }
 
 /* --- The own key ----------------------------------------------------------------------------- */
@@ -281,8 +305,9 @@ enum lock_result etcd_move(
 			settle(e, lease, asked_at, deadline);
 			return LOCK_GRANTED;
 		}
+		done = own && own->state != CONTENDER_RELEASED;
 		queue_free(queue);
-		if (!own)
+		if (!done)
 			return LOCK_LOST;
 	}
 	return LOCK_TIMEOUT;
@@ -443,15 +468,12 @@ static enum lock_result release_holder(
 static json_t *end_outer(struct etcd_lock *e, const struct queue *queue,
 	const struct contender *outer, struct deadline deadline, struct lock_answer *answer)
 {
-	struct contender changed = *outer;
 	int64_t lease = 0;
 
 	if (outer->state != CONTENDER_OVER)
 		return NULL;
-	if (list_inside(queue, outer->create, e->key, answer) == 0) {
-		changed.state = CONTENDER_RELEASED;
-		return etcd_put(outer->key, contender_rewrite(&changed), e->own.lease);
-	}
+	if (list_inside(queue, outer->create, e->key, answer) == 0)
+		return etcd_mark_released(outer, e->own.lease);
 	if (etcd_grant(e, &lease, seconds_of_all(queue, outer->create, 1), deadline,
 		    &answer->failure) != LOCK_GRANTED)
 		return NULL;
@@ -583,40 +605,61 @@ static void tell_of(const struct contender *c,
 	tell(&held, context);
 }
 
-static enum lock_result break_all(struct etcd_lock *e, const struct queue *queue,
-	void (*tell)(const struct lock_answer *held, void *context), void *context,
+/* First all are marked, as they were read: so a waiter need not take them for holders still.
+ * LOCK_GONE: there is none. */
+static enum lock_result break_all(struct etcd_lock *e, const struct queue *queue, bool *done,
 	struct deadline deadline, struct failure *failure)
 {
-	json_t *then = json_array();
-	struct queue unread;
-	enum lock_result result;
-	bool done;
+	json_t *when = json_array(), *marks = json_array(), *deletes = json_array();
+	struct queue unread = {0};
+	enum lock_result result = LOCK_GONE;
 
 	for (size_t i = 0; i < queue->count; i++) {
 		const struct contender *c = &queue->list[i];
 
 		if (!is_holder(queue, c))
 			continue;
-		tell_of(c, tell, context);
-		json_array_append_new(then, etcd_delete(c->key));
+		result = LOCK_GRANTED;
+		json_array_append_new(deletes, etcd_delete(c->key));
+		if (c->state == CONTENDER_FOREIGN)
+			continue;
+		json_array_append_new(when, etcd_when(c->key, "MOD", c->mod));
+		json_array_append_new(marks, etcd_mark_released(c, 0));
 	}
-	if (json_array_size(then) == 0) {
-		json_decref(then);
-		return LOCK_GONE;
-	}
-	result = etcd_transact(e, NULL, then, NULL, deadline, &done, &unread, failure);
+	*done = json_array_size(marks) == 0;
+	if (result == LOCK_GRANTED && !*done)
+		result = etcd_transact(e, json_incref(when), json_incref(marks), NULL, deadline,
+			done, &unread, failure);
 	queue_free(&unread);
-	return result == LOCK_GRANTED ? LOCK_RELEASED : result;
+	if (result == LOCK_GRANTED && *done)
+		result = etcd_transact(
+			e, NULL, json_incref(deletes), NULL, deadline, done, &unread, failure);
+	queue_free(&unread);
+	json_decref(when);
+	json_decref(marks);
+	json_decref(deletes);
+	return result;
 }
 
 void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct queue queue;
+	struct queue queue = {0};
+	bool done = false;
 
-	answer->result = etcd_read(e, deadline, &queue, &answer->failure);
-	if (answer->result == LOCK_GRANTED)
-		answer->result = break_all(e, &queue, tell, context, deadline, &answer->failure);
+	for (int i = 0; i < TRIES && !done; i++) {
+		queue_free(&queue);
+		answer->result = etcd_read(e, deadline, &queue, &answer->failure);
+		if (answer->result == LOCK_GRANTED)
+			answer->result = break_all(e, &queue, &done, deadline, &answer->failure);
+		if (answer->result != LOCK_GRANTED)
+			break;
+	}
+	for (size_t i = 0; done && i < queue.count; i++)
+		if (is_holder(&queue, &queue.list[i]))
+			tell_of(&queue.list[i], tell, context);
 	queue_free(&queue);
+	if (answer->result == LOCK_GRANTED)
+		answer->result = done ? LOCK_RELEASED : LOCK_TIMEOUT;
 }

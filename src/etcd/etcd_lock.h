@@ -42,8 +42,8 @@ struct etcd_lock {
 	char obstacle[KEY_SIZE]; /* the key that it waits for; "": all of them */
 	bool alone;              /* that is the only one in the way, */
 	bool clear;              /* and no longer is */
-	/* Of a lock inside another: */
-	char outer[KEY_SIZE];
+	struct queue seen; /* as it was read last; noted in it, what the watch has said since */
+	nanos not_before;  /* a holder whose key vanished may trust in the lock until then */
 	struct etcd_guard guard;
 };
 
@@ -69,6 +69,7 @@ enum lock_result etcd_revoke(
 json_t *etcd_when(const char *key, const char *target, int64_t revision); /* it is unchanged */
 json_t *etcd_when_empty(const struct etcd_lock *e);
 json_t *etcd_put(const char *key, char *value, int64_t lease); /* frees value; lease 0: as it was */
+json_t *etcd_mark_released(const struct contender *contender, int64_t lease); /* as etcd_put */
 json_t *etcd_delete(const char *key);
 json_t *etcd_range(const struct etcd_lock *e);
 
@@ -92,6 +93,18 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state);
  * read too. */
 enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct queue *queue,
 	struct failure *failure);
+
+/* What is left of a lease, in ms; -1: it has no end, or that is not known. */
+int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline deadline);
+
+/* Keeps what was read for the next time, and takes it over. */
+void etcd_remember(struct etcd_lock *e, struct queue *queue);
+
+/* Compares what was read with what was there before it. Whoever is gone has given the lock back, as
+ * its key said before it was removed, or never had it; else e->not_before is moved on: its lease
+ * was revoked or has run out, and it may hold the lock as long as it would have lasted. What no
+ * watch has seen etcd's history tells. True: the lock is not to be taken yet. */
+bool etcd_heed_vanished(struct etcd_lock *e, struct queue *queue, struct deadline deadline);
 
 void etcd_guard_stop(struct etcd_lock *e);
 

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "lock/lock.h"
 
 #define KEY_SIZE 2400 /* a prefix, a name with each byte as %XX, a lease: in base64 */
@@ -35,6 +36,9 @@ struct contender {
 	uint64_t fence;
 	int64_t around; /* INSIDE: the create revision of the one around it */
 	json_t *record; /* owned; NULL: foreign */
+	/* A waiter's notes: */
+	nanos until;      /* a holder trusts in the lock no longer than that */
+	bool doubt, gone; /* it is not there any more: it is to be found out why, or is known */
 };
 
 struct queue {

@@ -39,9 +39,10 @@ static bool read_url(struct server_reading *reading)
 
 void etcd_begin(struct etcd_lock *e)
 {
+	queue_free(&e->seen);
 	e->own = (struct contender){0};
 	e->asked = e->clear = e->alone = false;
-	e->proved_at = e->kept_at = e->spare_at = 0;
+	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
 	e->spare = 0;
 	if (e->request.token)
 		strlcpy(e->lock.token, e->request.token, sizeof(e->lock.token));
@@ -78,6 +79,7 @@ static void close_lock(struct lock *lock)
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
 	etcd_guard_stop(e);
+	queue_free(&e->seen);
 	gateway_close(&e->gateway);
 	free(e);
 }

@@ -216,35 +216,26 @@ static bool answer_within(struct etcd_lock *e, const struct queue *queue, struct
 
 /* --- Busy ------------------------------------------------------------------------------------ */
 
-/* When the lease of a foreign client ends; -1: it has none. */
-static int64_t ask_free_in(struct etcd_lock *e, int64_t lease, struct deadline deadline)
-{
-	json_t *answer = NULL;
-	struct failure unheard;
-	int64_t ms = -1;
-
-	if (lease != 0 && gateway_call(&e->gateway, "v3/lease/timetolive",
-				  json_pack("{sI}", "ID", (json_int_t)lease), deadline, &answer,
-				  &unheard) == LOCK_GRANTED)
-		ms = json_number(answer, "TTL") * 1000;
-	json_decref(answer);
-	return ms;
-}
-
 static void answer_busy(struct etcd_lock *e, const struct queue *queue, struct deadline deadline,
 	struct lock_answer *answer)
 {
-	const struct contender *first = queue->list;
+	const struct contender *first = queue->list, *end = first + queue->count;
 
-	while (first->state == CONTENDER_INSIDE || first->state == CONTENDER_RELEASED)
-		first++; /* something is in the way */
+	while (first < end &&
+		(first->state == CONTENDER_INSIDE || first->state == CONTENDER_RELEASED))
+		first++;
 	answer->result = LOCK_BUSY;
-	answer->fence = first->fence;
 	answer->look_at = NANOS_NEVER;
 	answer->free_in_ms = -1;
+	if (first == end || strcmp(first->key, e->key) == 0) {
+		answer->foreign = "one that has lost its lease";
+		answer->free_in_ms = (e->not_before - clock_now()) / NANOS_PER_MS;
+		return;
+	}
+	answer->fence = first->fence;
 	if (first->state == CONTENDER_FOREIGN) {
 		answer->foreign = "another etcd client";
-		answer->free_in_ms = ask_free_in(e, first->lease, deadline);
+		answer->free_in_ms = etcd_lease_ms(&e->gateway, first->lease, deadline);
 		return;
 	}
 	strlcpy(answer->holder_token, first->token, sizeof(answer->holder_token));
@@ -315,20 +306,22 @@ static void decide(struct etcd_lock *e, struct queue *queue, struct deadline dea
 	}
 	obstacle =
 		queue_obstacle(queue, own, request->mode, request->permits, &answer->rank, &ahead);
-	if (!obstacle && own) {
-		claim(e, deadline, answer);
-	} else if (!obstacle) {
+	if (!obstacle && !own) {
 		enter(e, deadline, answer);
 	} else if (!own && request->queues) {
+		etcd_remember(e, queue);
 		line_up(e, deadline, answer);
+	} else if (!etcd_heed_vanished(e, queue, deadline) && !obstacle) {
+		claim(e, deadline, answer);
 	} else {
 		/* Of permits any of those ahead may be the one that comes free. */
-		bool any = request->watched ||
+		bool any = request->watched || !obstacle ||
 			   (request->mode == LOCK_PERMITS && ahead == request->permits);
 
 		strlcpy(e->obstacle, any ? "" : obstacle->key, sizeof(e->obstacle));
 		e->alone = ahead == 1;
 		answer_busy(e, queue, deadline, answer);
+		etcd_remember(e, queue);
 	}
 }
 

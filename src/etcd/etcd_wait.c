@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "base/wakeup.h"
 #include "etcd/etcd_lock.h"
 #include "net/server.h"
@@ -17,24 +18,18 @@
 #define KEEP_LIMIT  NANOS_PER_SEC
 #define SPARE_PART  5 /* of its TTL: so old a spare lease is replaced */
 
-static json_t *watch(const char *key, const char *end, bool deletes, int64_t from)
+static json_t *watch(const char *key, const char *end, int64_t from)
 {
-	json_t *create = json_pack(
-		"{ss sI sb}", "key", key, "start_revision", (json_int_t)from, "prev_kv", false);
-
-	if (end)
-		json_object_set_new(create, "range_end", json_string(end));
-	if (deletes)
-		json_object_set_new(create, "filters", json_pack("[s]", "NOPUT"));
-	return json_pack("{so}", "create_request", create);
+	return json_pack("{s{ss ss* sI}}", "create_request", "key", key, "range_end", end,
+		"start_revision", (json_int_t)from);
 }
 
 /* The own key, and what it waits for. Two watches in one stream. */
 static char *watch_text(const struct etcd_lock *e)
 {
-	json_t *own = watch(e->key, NULL, true, e->revision + 1);
-	json_t *other = *e->obstacle ? watch(e->obstacle, NULL, false, e->revision + 1)
-				     : watch(e->from, e->to, true, e->revision + 1);
+	json_t *own = watch(e->key, NULL, e->revision + 1);
+	json_t *other = *e->obstacle ? watch(e->obstacle, NULL, e->revision + 1)
+				     : watch(e->from, e->to, e->revision + 1);
 	char *one = json_dumps(own, JSON_COMPACT), *two = json_dumps(other, JSON_COMPACT);
 	char *text = NULL;
 
@@ -65,36 +60,114 @@ static bool read_event(const json_t *event, struct queue *queue)
 	return good && !is_deletion(event);
 }
 
+static nanos trust_until(const struct contender *c)
+{
+	return clock_now() + etcd_seconds(c->ttl_ms) * NANOS_PER_SEC;
+}
+
+/* Notes what a contender that was seen before has written. What is no news is older than its note.
+ */
+static void note(struct contender *seen, const struct contender *written)
+{
+	if (written->mod <= seen->mod)
+		return;
+	seen->mod = written->mod;
+	seen->lease = written->lease;
+	seen->state = written->state;
+	seen->ttl_ms = written->ttl_ms;
+	seen->until = trust_until(written);
+}
+
+static bool may_hold(const struct contender *c)
+{
+	return c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER;
+}
+
+/* The key of one that was seen before is gone. If it did not say before that it gave the lock back,
+ * its lease was revoked or has run out. */
+static void note_deletion(struct etcd_lock *e, struct contender *c)
+{
+	bool both = c->mode == LOCK_SHARED && e->request.mode == LOCK_SHARED;
+
+	if (!c->gone && may_hold(c) && !both && c->until > e->not_before)
+		e->not_before = c->until;
+	c->gone = true;
+	c->doubt = false;
+}
+
+/* Notes what an event says of a contender that was seen before; NULL: of none. *there: it was
+ * written. */
+static struct contender *note_event(struct etcd_lock *e, const json_t *event, bool *there)
+{
+	struct queue queue;
+	struct contender *c;
+
+	*there = read_event(event, &queue);
+	c = queue.count == 1 ? queue_find(&e->seen, queue.list[0].key) : NULL;
+	if (c && *there)
+		note(c, &queue.list[0]);
+	else if (c)
+		note_deletion(e, c);
+	queue_free(&queue);
+	return c;
+}
+
 /* Whether an event ends the wait. If that was all that was in the way, no second look is needed. */
 static bool ends_wait(struct etcd_lock *e, const json_t *event)
 {
-	struct queue queue;
-	bool there = read_event(event, &queue), ends = !there, own;
+	const char *key = json_string_value(json_object_get(json_object_get(event, "kv"), "key"));
+	bool permits = e->request.mode == LOCK_PERMITS, there;
+	struct contender *c = key ? queue_find(&e->seen, key) : NULL;
+	enum contender_state before = c ? c->state : CONTENDER_FOREIGN;
 
-	own = queue.count == 1 && strcmp(queue.list[0].key, e->key) == 0;
-	if (there)
-		ends = !own && (queue.list[0].state == CONTENDER_RELEASED ||
-				       e->request.mode == LOCK_PERMITS);
-	if (ends && !own && e->alone && *e->obstacle && e->request.mode != LOCK_PERMITS)
-		e->clear = true;
-	queue_free(&queue);
-	return ends;
+	if (key && strcmp(key, e->key) == 0)
+		return is_deletion(event);
+	c = note_event(e, event, &there);
+	if (!c)
+		return !there;
+	/* An exclusive holder was behind all that were ahead of it, and has waited for them. */
+	if (may_hold(c) && c->mode == LOCK_EXCLUSIVE && strcmp(c->key, e->obstacle) == 0)
+		e->alone = true;
+	if (there && c->state != CONTENDER_RELEASED)
+		return permits && c->state != before;
+	e->clear = e->alone && strcmp(c->key, e->obstacle) == 0 && !permits && !may_hold(c) &&
+		   clock_now() >= e->not_before;
+	return true;
 }
 
 /* Whether the own key is no longer what we wrote. */
-static bool ends_hold(const struct etcd_lock *e, const json_t *event)
+static bool ends_hold(struct etcd_lock *e, const json_t *event)
 {
 	struct queue queue;
-	bool lost = !read_event(event, &queue) || strcmp(queue.list[0].token, e->lock.token) != 0;
+	bool lost = !read_event(event, &queue) || queue.list[0].state == CONTENDER_RELEASED ||
+		    strcmp(queue.list[0].token, e->lock.token) != 0;
 
 	queue_free(&queue);
 	return lost;
 }
 
+static bool has_doubt(const struct etcd_lock *e)
+{
+	for (size_t i = 0; i < e->seen.count; i++)
+		if (e->seen.list[i].doubt)
+			return true;
+	return false;
+}
+
+static bool ends_history(struct etcd_lock *e, const json_t *event)
+{
+	bool there;
+
+	note_event(e, event, &there);
+	return !has_doubt(e);
+}
+
+typedef bool heed(struct etcd_lock *e, const json_t *event);
+
 /* Reads one line: LOCK_GRANTED: an event of it counts; LOCK_BUSY: none; LOCK_FAILED: the stream has
  * ended, or was cancelled (what it was to begin with is compacted). */
 static enum lock_result read_line(
-	struct etcd_lock *e, struct gateway *gateway, bool holds, struct deadline deadline)
+	struct etcd_lock *e, struct gateway *gateway, heed *ends, struct deadline deadline)
 {
 	json_t *line = NULL;
 	enum lock_result result = gateway_next(gateway, deadline, &line);
@@ -105,15 +178,85 @@ static enum lock_result read_line(
 		result = content && !json_is_true(json_object_get(content, "canceled"))
 				 ? LOCK_BUSY
 				 : LOCK_FAILED;
-		for (size_t i = 0; i < json_array_size(events); i++) {
-			const json_t *event = json_array_get(events, i);
-
-			if (holds ? ends_hold(e, event) : ends_wait(e, event))
+		for (size_t i = 0; i < json_array_size(events); i++)
+			if (ends(e, json_array_get(events, i)))
 				result = LOCK_GRANTED;
-		}
 	}
 	json_decref(line);
 	return result;
+}
+
+/* --- Who vanished ---------------------------------------------------------------------------- */
+
+void etcd_remember(struct etcd_lock *e, struct queue *queue)
+{
+	for (size_t i = 0; i < queue->count; i++) {
+		struct contender *c = &queue->list[i];
+		const struct contender *before = queue_find_created(&e->seen, c->create);
+
+		c->until = before && before->mod == c->mod ? before->until : trust_until(c);
+	}
+	queue_free(&e->seen);
+	e->seen = *queue;
+	*queue = (struct queue){0};
+}
+
+/* Finds those that are gone, and of which no watch has told why. */
+static void find_vanished(struct etcd_lock *e, const struct queue *queue)
+{
+	bool exclusive = false, any = false;
+
+	for (size_t i = e->seen.count; i-- > 0;) {
+		struct contender *c = &e->seen.list[i];
+		const struct contender *there = queue_find_created(queue, c->create);
+
+		if (c->create >= e->own.create)
+			continue;
+		if (there)
+			note(c, there);
+		/* Who holds it behind that one has waited for it. */
+		c->doubt = !there && !c->gone && !exclusive &&
+			   !(any && c->mode == LOCK_EXCLUSIVE) &&
+			   (may_hold(c) || c->state == CONTENDER_WAITING);
+		any = any || may_hold(c) || c->state == CONTENDER_RELEASED;
+		exclusive = exclusive || (any && c->mode == LOCK_EXCLUSIVE);
+	}
+}
+
+/* Reads what was written since, up to the deletion of each. */
+static void read_history(struct etcd_lock *e, struct deadline deadline)
+{
+	json_t *request = watch(e->from, e->to, e->seen.revision + 1);
+	char *text = json_dumps(request, JSON_COMPACT);
+	enum lock_result result = LOCK_FAILED;
+	struct gateway stream;
+
+	gateway_open(&stream, e->server);
+	stream.at = e->gateway.at;
+	if (text && gateway_stream(&stream, "v3/watch", text, deadline))
+		result = LOCK_BUSY;
+	while (result == LOCK_BUSY)
+		result = read_line(e, &stream, ends_history, deadline);
+	gateway_close(&stream);
+	free(text);
+	json_decref(request);
+}
+
+bool etcd_heed_vanished(struct etcd_lock *e, struct queue *queue, struct deadline deadline)
+{
+	find_vanished(e, queue);
+	if (has_doubt(e))
+		read_history(e, deadline_within(deadline, OPEN_LIMIT));
+	for (size_t i = 0; i < e->seen.count; i++) {
+		struct contender *c = &e->seen.list[i];
+
+		if (!c->doubt) /* else it is compacted, or there was no answer */
+			continue;
+		c->state = CONTENDER_HOLDING;
+		c->until = trust_until(c);
+		note_deletion(e, c);
+	}
+	return clock_now() < e->not_before;
 }
 
 /* --- Waiting --------------------------------------------------------------------------------- */
@@ -185,23 +328,40 @@ static enum lock_result keep_place(
 	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
 }
 
+/* Who came late does not know since when the holder has its lease. */
+static void date_holder(struct etcd_lock *e, struct deadline deadline)
+{
+	struct contender *c = e->alone ? queue_find(&e->seen, e->obstacle) : NULL;
+	int64_t ms = c && may_hold(c) ? etcd_lease_ms(&e->gateway, c->lease, deadline) : 0;
+	nanos until = clock_now() + (ms + 1000) * NANOS_PER_MS; /* it is cut to whole seconds */
+
+	if (ms > 0 && until < c->until)
+		c->until = until;
+}
+
 static enum lock_result wait_by(
 	struct etcd_lock *e, struct gateway *stream, struct deadline deadline)
 {
 	enum lock_result result = e->kept_at == 0 ? shorten(e, deadline) : LOCK_BUSY;
+	nanos turn = e->not_before > clock_now() ? e->not_before : NANOS_NEVER;
 	char text[64] = "";
 
-	if (result == LOCK_BUSY)
+	if (result == LOCK_BUSY) {
+		date_holder(e, deadline_within(deadline, KEEP_LIMIT));
 		refresh_spare(e, deadline_within(deadline, KEEP_LIMIT));
+	}
 	while (result == LOCK_BUSY) {
 		struct deadline limit = deadline;
+		nanos next = number_least(e->kept_at + KEEP_EVERY, turn);
 
-		if (e->kept_at + KEEP_EVERY < limit.until)
-			limit = (struct deadline){e->kept_at + KEEP_EVERY, deadline.cancel_fd, 0};
-		result = read_line(e, stream, false, limit);
+		if (next < limit.until)
+			limit = (struct deadline){next, deadline.cancel_fd, 0};
+		result = read_line(e, stream, ends_wait, limit);
 		if (result != LOCK_TIMEOUT || deadline_is_over(&deadline))
 			continue;
-		result = keep_place(e, deadline_within(deadline, KEEP_LIMIT), text);
+		result = clock_now() >= turn
+				 ? LOCK_GRANTED
+				 : keep_place(e, deadline_within(deadline, KEEP_LIMIT), text);
 		if (result == LOCK_TIMEOUT && !deadline_is_over(&deadline))
 			result = LOCK_FAILED;
 	}
@@ -247,7 +407,7 @@ static bool watch_own(struct etcd_lock *e, bool again, struct deadline deadline)
 		    deadline_within(deadline, OPEN_LIMIT)))
 		result = LOCK_FAILED;
 	while (result == LOCK_BUSY) {
-		result = read_line(e, &guard->gateway, true, deadline);
+		result = read_line(e, &guard->gateway, ends_hold, deadline);
 		/* What was missed meanwhile a renewal finds. */
 		if (result == LOCK_BUSY && again)
 			wakeup_send(guard->news_fd);
@@ -279,7 +439,7 @@ static bool start(struct etcd_lock *e)
 	bool done;
 
 	for (int again = 0; again < 2; again++) {
-		json_t *request = watch(e->key, NULL, false, again ? 0 : e->own.mod + 1);
+		json_t *request = watch(e->key, NULL, again ? 0 : e->own.mod + 1);
 
 		guard->text[again] = json_dumps(request, JSON_COMPACT);
 		json_decref(request);

@@ -45,11 +45,11 @@ leader_first() {
 	DLOCK_SERVER=$(etcd_url "$@")
 }
 
-# The lease of its first holder, as long as that has not renewed: its key ends with it.
+# The lease that its first holder has just now: its key ends with it.
 revoke_of() { # LOCK
-	local key
-	key=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --keys-only --limit=1 | grep .)
-	etcd_ctl one lease revoke "${key##*/}" >/dev/null
+	local lease
+	lease=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --limit=1 -w json | sed 's/.*"lease":\([0-9]*\).*/\1/')
+	etcd_ctl one lease revoke "$(printf %x "$lease")" >/dev/null
 }
 
 fence_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^DLOCK_FENCE=//p'; } # PID
@@ -69,6 +69,63 @@ fence_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^DLOCK_FENCE=//p'; } #
 	after a b 2000
 	ends b
 	expect 0
+}
+
+# stubborn NAME LOCK [OPTION]...: a holder whose COMMAND ends when it is killed, no sooner.
+stubborn() {
+	start "$1" dlock "${@:3}" "$2" sh -c 'trap "" TERM; exec ./work "$0"' "$1"
+	wait_until has_begun "$1"
+}
+
+@test "the lease is revoked by hand: who waits begins when COMMAND is dead, however it clings to life" {
+	local mode
+	for mode in --wait=60 --shared; do
+		rm -f ./*.go spans
+		stubborn a x -t 4s
+		waiter b x "$mode"
+		waiter c x "$mode"
+		revoke_of x
+		finish a
+		expect_failure 80 'the lock was lost'
+		ends b
+		assert_equal "$status" 0
+		ends c
+		assert_equal "$status" 0
+		after a b 4000
+		after a c
+	done
+}
+
+@test "the lease is revoked by hand, and the next in line is killed: the one behind has seen neither, and waits" {
+	stubborn a x -t 12s
+	waiter b x
+	waiter c x
+	kill -KILL "$b_pid"
+	stays 1000 is_alive "$(<a.pid)"
+	revoke_of x
+	wait_until is_gone "$(<a.pid)"
+	finish a
+	assert_equal "$status" 80
+	ends c
+	assert_equal "$status" 0
+	after a c 13000
+	finish b
+}
+
+@test "all of a holder is killed: its waiter, early or late, has the lock when its lease has ended" {
+	local late
+	for late in 0 2000; do
+		rm -f ./*.go spans
+		holder a x -t 4s
+		((late > 0)) || waiter b x
+		kill -KILL "$a_keeper" "$a_pid" "$a_command"
+		stays "$late" is_gone "$a_command"
+		((late == 0)) || waiter b x
+		ends b
+		assert_equal "$status" 0
+		after a b 6000
+		finish a
+	done
 }
 
 @test "the own key is removed by hand, or overwritten: COMMAND is stopped at once, 80" {
