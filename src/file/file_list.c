@@ -48,15 +48,16 @@ static bool is_flocked(const struct folder *folder, const char *file)
 	return found;
 }
 
-static struct lock_view_owner view_owner(const struct record *record, int i, nanos until)
+static struct lock_view_owner view_owner(
+	const struct record *record, int i, nanos until, struct slot_text *text)
 {
 	const struct slot *slot = &record->slots[i];
 	int64_t since = slot->state == SLOT_WAITING ? slot->ticket : slot->since;
 	int64_t now = record_now();
-	struct slot_text text;
-
-	record_read_text(record, i, &text);
-	return (struct lock_view_owner){.owner = text.owner,
+	record_read_text(record, i, text);
+	return (struct lock_view_owner){.owner = text->owner,
+		.token = text->token,
+		.held = text->held,
 		.mode = (enum lock_mode)slot->mode,
 		.priority = slot->priority,
 		.ms = now > since ? (now - since) / 1000 : 0,
@@ -76,16 +77,17 @@ static int compare_waiters(const void *a, const void *b)
 
 /* Fills in holders and waiters; each list has room for all slots. */
 static void view_slots(const struct record *record, struct lock_view_owner *holders,
-	struct lock_view_owner *waiters, struct lock_view *view)
+	struct lock_view_owner *waiters, struct slot_text *texts, struct lock_view *view)
 {
 	for (size_t i = 0; i < record->head.count; i++) {
 		nanos until = record_holds_until(record, (int)i);
 
 		if (record_waits(record, (int)i) && record_lives(record, (int)i, BYTE_QUEUE))
-			waiters[view->waiter_count++] = view_owner(record, (int)i, NANOS_NEVER);
+			waiters[view->waiter_count++] =
+				view_owner(record, (int)i, NANOS_NEVER, &texts[i]);
 		if (until == 0 || record_is_inside(record, (int)i))
 			continue;
-		holders[view->holder_count] = view_owner(record, (int)i, until);
+		holders[view->holder_count] = view_owner(record, (int)i, until, &texts[i]);
 		view->mode = holders[view->holder_count].mode;
 		if (view->holder_count == 0 || holders[view->holder_count].ttl_ms < 0)
 			view->ttl_ms = holders[view->holder_count].ttl_ms;
@@ -99,20 +101,25 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 {
 	const struct record_head *head = &record->head;
 	struct lock_view_owner *owners = calloc(2 * head->count + 1, sizeof(*owners));
+	struct slot_text *texts = calloc(head->count + 1, sizeof(*texts));
 
-	if (!owners)
+	if (!owners || !texts) {
+		free(owners);
+		free(texts);
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	}
 	view->fence = head->fence;
 	view->counters = (struct lock_counters){head->granted, head->contended, head->timeouts,
 		head->lost, head->waited_us, head->held_us};
 	view->holders = owners;
 	view->waiters = owners + head->count;
-	view_slots(record, owners, owners + head->count, view);
+	view_slots(record, owners, owners + head->count, texts, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
 	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
 		(l->query.idle_too && head->magic != 0))
 		l->show(view, l->context);
 	free(owners);
+	free(texts);
 	return true;
 }
 

@@ -75,5 +75,4 @@ void file_close_all(struct file_lock *f)
 	close_fd(&f->folder.fd);
 	record_close(&f->record);
 	f->flocked = f->loss_told = false;
-	f->wait.circle_at = 0;
 }

@@ -51,8 +51,6 @@ struct file_wait {
 	struct sigaction before;
 	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: none may */
 	nanos claim_until;  /* how long we leave it that */
-	nanos circle_at;    /* when to look for a circle; 0: not begun */
-	int64_t circle;     /* the one that was seen; 0: none */
 };
 
 struct file_lock {
@@ -64,8 +62,7 @@ struct file_lock {
 	int fd;       /* owned; of the lock's file; -1: not open */
 	bool flocked; /* it has the flock */
 	bool loss_told;
-	int64_t ticket; /* of our place in the queue */
-	int ended_fd;   /* owned; a holder's, readable when the lock was broken; -1: none */
+	int ended_fd; /* owned; a holder's, readable when the lock was broken; -1: none */
 	struct record record;
 	struct file_wait wait;
 };
@@ -89,13 +86,6 @@ void file_close_all(struct file_lock *f);
 
 /* Ends the threads. True: one of them has the flock. */
 bool file_wait_stop(struct file_wait *wait);
-
-/* Whether waiting for the lock would never end: this one waits for a holder that waits, and so on,
- * for one of request.held; and came last of them. False with failure EXIT_DEADLOCK. */
-bool file_deadlock_look(struct file_lock *f, struct failure *failure);
-
-/* A wait begins, or goes on. */
-void file_deadlock_begin(struct file_lock *f);
 
 /* struct lock_service's. */
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

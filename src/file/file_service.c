@@ -80,4 +80,5 @@ const struct lock_service file_service = {
 	.force = file_force,
 	.check = file_check,
 	.list = &file_list_ops,
+	.shows_tokens = true,
 };

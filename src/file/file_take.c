@@ -395,7 +395,7 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 		.priority = f->request.priority,
 		.ticket = ticket};
 	record->head.contended++;
-	record->head.ticket = f->ticket = ticket;
+	record->head.ticket = ticket;
 	return true;
 }
 

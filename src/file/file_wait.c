@@ -151,16 +151,15 @@ enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct f
 	struct file_wait *wait = &f->wait;
 	nanos look_at;
 
+	(void)failure;
 	if (wait->wakeup_fd < 0)
 		start(f);
-	file_deadlock_begin(f);
 	look_at = next_look(f);
 	for (;;) {
-		nanos due = look_at < wait->circle_at ? look_at : wait->circle_at;
 		struct deadline limit = deadline;
 
-		if (due < limit.until)
-			limit.until = due;
+		if (look_at < limit.until)
+			limit.until = look_at;
 		switch (deadline_wait(&limit, wait->threads > 0 ? wait->wakeup_fd : -1, POLLIN)) {
 		case DEADLINE_CANCELLED:
 			return LOCK_CANCELLED;
@@ -176,7 +175,5 @@ enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct f
 		}
 		if (deadline_is_over(&deadline))
 			return LOCK_TIMEOUT;
-		if (clock_now() >= wait->circle_at && !file_deadlock_look(f, failure))
-			return LOCK_FAILED;
 	}
 }
