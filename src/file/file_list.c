@@ -53,7 +53,7 @@ static struct lock_view_owner view_owner(
 {
 	const struct slot *slot = &record->slots[i];
 	int64_t since = slot->state == SLOT_WAITING ? slot->ticket : slot->since;
-	int64_t now = record_now();
+	int64_t now = clock_wall_us();
 	record_read_text(record, i, text);
 	return (struct lock_view_owner){.owner = text->owner,
 		.token = text->token,
@@ -79,15 +79,15 @@ static int compare_waiters(const void *a, const void *b)
 static void view_slots(const struct record *record, struct lock_view_owner *holders,
 	struct lock_view_owner *waiters, struct slot_text *texts, struct lock_view *view)
 {
-	for (size_t i = 0; i < record->head.count; i++) {
-		nanos until = record_holds_until(record, (int)i);
+	for (int i = 0; i < record->head.count; i++) {
+		nanos until = record_holds_until(record, i);
 
-		if (record_waits(record, (int)i) && record_lives(record, (int)i, BYTE_QUEUE))
+		if (record->slots[i].state == SLOT_WAITING && record_lives(record, i, BYTE_QUEUE))
 			waiters[view->waiter_count++] =
-				view_owner(record, (int)i, NANOS_NEVER, &texts[i]);
-		if (until == 0 || record_is_inside(record, (int)i))
+				view_owner(record, i, NANOS_NEVER, &texts[i]);
+		if (until == 0 || record_is_inside(record, i))
 			continue;
-		holders[view->holder_count] = view_owner(record, (int)i, until, &texts[i]);
+		holders[view->holder_count] = view_owner(record, i, until, &texts[i]);
 		view->mode = holders[view->holder_count].mode;
 		if (view->holder_count == 0 || holders[view->holder_count].ttl_ms < 0)
 			view->ttl_ms = holders[view->holder_count].ttl_ms;
@@ -100,8 +100,9 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	struct lock_view *view, struct failure *failure)
 {
 	const struct record_head *head = &record->head;
-	struct lock_view_owner *owners = calloc(2 * head->count + 1, sizeof(*owners));
-	struct slot_text *texts = calloc(head->count + 1, sizeof(*texts));
+	size_t count = (size_t)head->count;
+	struct lock_view_owner *owners = calloc(2 * count + 1, sizeof(*owners));
+	struct slot_text *texts = calloc(count + 1, sizeof(*texts));
 
 	if (!owners || !texts) {
 		free(owners);
@@ -112,8 +113,8 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view->counters = (struct lock_counters){head->granted, head->contended, head->timeouts,
 		head->lost, head->waited_us, head->held_us};
 	view->holders = owners;
-	view->waiters = owners + head->count;
-	view_slots(record, owners, owners + head->count, texts, view);
+	view->waiters = owners + count;
+	view_slots(record, owners, owners + count, texts, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
 	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
 		(l->query.idle_too && head->magic != 0))

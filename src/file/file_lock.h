@@ -70,7 +70,9 @@ struct file_lock {
 /* Inside the mutex; the record is read. */
 struct slot *file_own(struct file_lock *f);
 void file_unlock(struct file_lock *f); /* gives the flock back */
-void file_forget(struct file_lock *f); /* our slot is free again */
+void file_forget(struct file_lock *f); /* our slot is no longer ours */
+/* Gives back what a waiter has: its place, and what its threads got. */
+void file_step_aside(struct file_lock *f);
 
 /* Whether one of the files that we have open was removed. */
 bool file_is_removed(const struct file_lock *f);
@@ -78,9 +80,11 @@ bool file_is_removed(const struct file_lock *f);
 /* Says which holder is in the way, and until when. Inside the mutex. */
 void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *answer);
 
-/* Opens what is not open yet, and enters the record's mutex. As record_enter. */
-enum lock_result file_enter(
-	struct file_lock *f, struct deadline deadline, struct lock_answer *answer);
+/* Opens what is not open yet, lets `change` decide inside the record's mutex, and writes what it
+ * changed. The answer is change's, or LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED. */
+void file_change(struct file_lock *f, struct deadline deadline,
+	void (*change)(struct file_lock *f, const void *terms, struct lock_answer *answer),
+	const void *terms, struct lock_answer *answer);
 /* The threads of a wait are stopped by then. */
 void file_close_all(struct file_lock *f);
 

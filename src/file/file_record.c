@@ -47,14 +47,6 @@ static uint64_t check_of(const void *bytes, size_t length)
 	return digest((const char *)bytes + sizeof(uint64_t), length - sizeof(uint64_t));
 }
 
-int64_t record_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
 uint64_t record_boot(const struct owner *self)
 {
 	char boot[40] = "";
@@ -230,7 +222,8 @@ static bool read_head(struct record *record, size_t got, struct failure *failure
 
 	if (got >= sizeof(*head) && head->check == check_of(head, sizeof(*head)) &&
 		(head->magic == MAGIC || memcmp(head, &none, sizeof(none)) == 0) &&
-		head->count <= RECORD_MOST && head->key[sizeof(head->key) - 1] == '\0')
+		head->count >= 0 && head->count <= RECORD_MOST &&
+		head->key[sizeof(head->key) - 1] == '\0')
 		return true;
 	if (got >= sizeof(*head) || (got > 0 && head->magic != MAGIC))
 		return fail_damaged(record, failure);
@@ -240,7 +233,7 @@ static bool read_head(struct record *record, size_t got, struct failure *failure
 
 static bool read_slots(struct record *record, struct failure *failure)
 {
-	size_t count = record->head.count,
+	size_t count = (size_t)record->head.count,
 	       more = count > RECORD_FEW ? (count - RECORD_FEW) * sizeof(struct slot) : 0;
 
 	if (!make_room(record, count + 1, failure))
@@ -250,9 +243,16 @@ static bool read_slots(struct record *record, struct failure *failure)
 	if (more > 0 &&
 		pread(record->fd, record->slots + RECORD_FEW, more, RECORD_PAGE) != (ssize_t)more)
 		return failure_set(failure, EXIT_SYSTEM, "cannot read the lock's record: %m");
-	for (size_t i = 0; i < count; i++)
-		if (record->slots[i].check != check_of(&record->slots[i], sizeof(struct slot)))
+	for (size_t i = 0; i < count; i++) {
+		struct slot *slot = &record->slots[i];
+
+		if (slot->check != check_of(slot, sizeof(*slot)))
 			return fail_damaged(record, failure);
+		/* A folder for all is open to what anybody writes. */
+		if (slot->boot != record->boot || slot->mode < LOCK_EXCLUSIVE ||
+			slot->mode > LOCK_PERMITS)
+			*slot = (struct slot){0};
+	}
 	return true;
 }
 
@@ -325,22 +325,28 @@ static bool put(const struct record *record, const void *bytes, size_t length, o
 	return failure_set(failure, EXIT_SYSTEM, "cannot write the lock's record: %m");
 }
 
-bool record_write_head(struct record *record, struct failure *failure)
+bool record_write(struct record *record, struct failure *failure)
 {
 	struct record_head *head = &record->head;
+	bool good = true;
 
-	head->magic = MAGIC;
-	strlcpy(head->key, record->key, sizeof(head->key));
-	head->check = check_of(head, sizeof(*head));
-	return put(record, head, sizeof(*head), 0, failure);
-}
+	if (head->check != check_of(head, sizeof(*head))) {
+		head->magic = MAGIC;
+		strlcpy(head->key, record->key, sizeof(head->key));
+		head->check = check_of(head, sizeof(*head));
+		good = put(record, head, sizeof(*head), 0, failure);
+	}
+	for (int i = 0; good && i < head->count; i++) {
+		struct slot *slot = &record->slots[i];
+		uint64_t check = check_of(slot, sizeof(*slot));
 
-bool record_write_slot(struct record *record, int slot, struct failure *failure)
-{
-	struct slot *s = &record->slots[slot];
-
-	s->check = check_of(s, sizeof(*s));
-	return put(record, s, sizeof(*s), (off_t)(SLOTS_AT + (size_t)slot * sizeof(*s)), failure);
+		if (slot->check == check)
+			continue;
+		slot->check = check;
+		good = put(record, slot, sizeof(*slot),
+			(off_t)(SLOTS_AT + (size_t)i * sizeof(*slot)), failure);
+	}
+	return good;
 }
 
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
@@ -356,30 +362,21 @@ bool record_write_text(const struct record *record, const char *token, const str
 	return put(record, bytes, length, TEXTS_AT + (off_t)record->own * TEXT, failure);
 }
 
-static bool is_free(const struct record *record, int slot)
-{
-	const struct slot *s = &record->slots[slot];
-
-	/* A folder for all is open to what anybody writes. */
-	return s->state == SLOT_FREE || s->boot != record->boot || s->mode < LOCK_EXCLUSIVE ||
-	       s->mode > LOCK_PERMITS;
-}
-
 bool record_claim(struct record *record, bool waits, struct failure *failure)
 {
-	size_t count = record->head.count;
+	int count = record->head.count;
 
-	while (count > 0 && is_free(record, (int)count - 1))
+	while (count > 0 && record->slots[count - 1].state == SLOT_FREE)
 		count--;
 	record->head.count = count;
 	for (int i = 0; i < RECORD_MOST; i++) {
 		/* The byte of a free one may be in use for a moment still. */
-		if (((size_t)i < count && !is_free(record, i)) || !grip(record, i, waits))
+		if ((i < count && record->slots[i].state != SLOT_FREE) || !grip(record, i, waits))
 			continue;
 		record->own = i;
 		if (!make_room(record, (size_t)i + 1, failure))
 			return false;
-		for (; count <= (size_t)i; count++)
+		for (; count <= i; count++)
 			record->slots[count] = (struct slot){0};
 		record->head.count = count;
 		return true;
@@ -388,23 +385,18 @@ bool record_claim(struct record *record, bool waits, struct failure *failure)
 		failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
 }
 
-/* --- Parties ---------------------------------------------------------------------------------- */
+/* --- Owners ----------------------------------------------------------------------------------- */
 
 nanos record_holds_until(const struct record *record, int slot)
 {
 	const struct slot *s = &record->slots[slot];
 	nanos until = s->detached ? s->until : s->least;
 
-	if (is_free(record, slot) || s->state == SLOT_WAITING)
+	if (s->state == SLOT_FREE || s->state == SLOT_WAITING)
 		return 0;
 	if (!s->detached && record_lives(record, slot, BYTE_HOLDER))
 		return NANOS_NEVER;
 	return until > clock_now() ? until : 0;
-}
-
-bool record_waits(const struct record *record, int slot)
-{
-	return record->slots[slot].state == SLOT_WAITING && !is_free(record, slot);
 }
 
 int64_t record_order(int64_t ticket, int priority)
@@ -416,21 +408,11 @@ bool record_is_inside(const struct record *record, int slot)
 {
 	const struct slot *slots = record->slots;
 
-	for (size_t i = 0; slots[slot].around != 0 && i < record->head.count; i++)
+	for (int i = 0; slots[slot].around != 0 && i < record->head.count; i++)
 		if (slots[i].fence == slots[slot].around && slots[i].around == 0 &&
-			record_holds_until(record, (int)i) != 0)
+			record_holds_until(record, i) != 0)
 			return true;
 	return false;
-}
-
-void record_free_dead(struct record *record, int slot)
-{
-	struct failure unheard;
-
-	if (is_free(record, slot) || record_waits(record, slot))
-		return;
-	record->slots[slot].state = SLOT_FREE;
-	record_write_slot(record, slot, &unheard);
 }
 
 /* --- Successes under an ID -------------------------------------------------------------------- */
@@ -441,15 +423,6 @@ struct once {
 	int64_t when, until; /* us */
 };
 
-static int open_once(
-	const struct folder *folder, const char *file, bool make, struct failure *failure)
-{
-	char name[NAME_MAX + 1];
-
-	snprintf(name, sizeof(name), ".%s+once", file);
-	return folder_open_file(folder, name, O_RDWR, make, failure);
-}
-
 /* Where the ID stands, else where it may be written: an entry that is over, or the end. */
 static off_t find_once(int fd, const char *id, struct once *found)
 {
@@ -457,7 +430,7 @@ static off_t find_once(int fd, const char *id, struct once *found)
 
 	for (; pread(fd, found, sizeof(*found), at) == sizeof(*found);
 		at += (off_t)sizeof(*found)) {
-		bool over = found->until <= record_now();
+		bool over = found->until <= clock_wall_us();
 
 		if (!over && memcmp(found->id, id, sizeof(found->id)) == 0)
 			return at;
@@ -468,44 +441,29 @@ static off_t find_once(int fd, const char *id, struct once *found)
 	return place < 0 ? at : place;
 }
 
-static void digest_once(const char *once, char id[static SHA256_DIGEST_STRING_LENGTH])
-{
-	SHA256Data((const uint8_t *)once, strlen(once), id);
-}
-
-int64_t record_find_once(
-	const struct folder *folder, const char *file, const char *once, struct failure *failure)
-{
-	char id[SHA256_DIGEST_STRING_LENGTH];
-	struct once found;
-	int fd = open_once(folder, file, false, failure);
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	digest_once(once, id);
-	find_once(fd, id, &found);
-	close(fd);
-	return found.when > 0 ? found.when : 0;
-}
-
-bool record_note_once(const struct folder *folder, const char *file, const char *once,
+int64_t record_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure)
 {
-	char id[SHA256_DIGEST_STRING_LENGTH];
+	char name[NAME_MAX], id[SHA256_DIGEST_STRING_LENGTH];
 	struct once entry;
-	int fd = open_once(folder, file, true, failure);
 	off_t at;
-	bool done;
+	int fd;
 
+	snprintf(name, sizeof(name), ".%s+once", file);
+	fd = folder_open_file(folder, name, O_RDWR, keep_ms > 0, failure);
 	if (fd < 0)
-		return false;
-	digest_once(once, id);
+		return errno == ENOENT ? 0 : -1;
+	SHA256Data((const uint8_t *)once, strlen(once), id);
 	at = find_once(fd, id, &entry);
-	entry.when = record_now();
-	entry.until = entry.when + keep_ms * 1000;
-	memcpy(entry.id, id, sizeof(entry.id));
-	done = pwrite(fd, &entry, sizeof(entry), at) == sizeof(entry) ||
-	       failure_set(failure, EXIT_SYSTEM, "cannot note the success: %m");
+	if (keep_ms > 0) {
+		memcpy(entry.id, id, sizeof(entry.id));
+		entry.when = clock_wall_us();
+		entry.until = entry.when + keep_ms * 1000;
+		if (pwrite(fd, &entry, sizeof(entry), at) != sizeof(entry)) {
+			failure_set(failure, EXIT_SYSTEM, "cannot note the success: %m");
+			entry.when = -1;
+		}
+	}
 	close(fd);
-	return done;
+	return entry.when;
 }

@@ -35,7 +35,8 @@ enum slot_state {
 	SLOT_OVER, /* given back, but kept: --at-least, or a holder inside */
 };
 
-/* 128 bytes, so that none crosses a page. One that was never written is zeros. */
+/* 128 bytes, so that none crosses a page. One that was never written is zeros, and so is one of
+ * another boot once it was read. */
 struct slot {
 	uint64_t check;
 	uint64_t boot; /* a digest of the boot in which it was written; in another one it is free */
@@ -55,7 +56,8 @@ struct slot {
 /* 1,024 bytes; magic 0: there is no record yet. */
 struct record_head {
 	uint64_t check, magic;
-	uint64_t count; /* of slots that were ever in use */
+	int32_t count; /* of slots that were ever in use */
+	int32_t unused;
 	uint64_t fence;
 	int64_t ticket;  /* the last that was given out */
 	int64_t success; /* when COMMAND last ended well (us) */
@@ -109,11 +111,11 @@ enum lock_result record_enter(
 	struct record *record, struct deadline deadline, struct failure *failure);
 void record_leave(struct record *record);
 
-/* Inside the mutex. False with failure. */
-bool record_write_head(struct record *record, struct failure *failure);
-bool record_write_slot(struct record *record, int slot, struct failure *failure);
+/* Inside the mutex: what has changed, the head first; the text of our own slot. False with failure.
+ */
+bool record_write(struct record *record, struct failure *failure);
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
-	const char *held, struct failure *failure); /* of our own slot */
+	const char *held, struct failure *failure);
 
 /* What cannot be read is empty. */
 void record_read_text(const struct record *record, int slot, struct slot_text *text);
@@ -135,24 +137,15 @@ bool record_await(int fd, int slot, enum record_byte byte);
  * does not. */
 nanos record_holds_until(const struct record *record, int slot);
 
-/* Frees the slot of a holder that keeps the lock no longer. */
-void record_free_dead(struct record *record, int slot);
-
-/* Whether it is a waiter's. Its place: what comes first is less (us). */
-bool record_waits(const struct record *record, int slot);
+/* A waiter's place: what comes first is less (us). */
 int64_t record_order(int64_t ticket, int priority);
 
 /* Whether it is that of a holder inside another, which keeps the lock as well. */
 bool record_is_inside(const struct record *record, int slot);
 
-/* By wall clock, in us. */
-int64_t record_now(void);
-
-/* When there was a success under that ID (us); 0: none is on record; -1 with failure. note: writes
- * one down, to be kept for that long; false with failure. Inside the mutex. */
-int64_t record_find_once(
-	const struct folder *folder, const char *file, const char *once, struct failure *failure);
-bool record_note_once(const struct folder *folder, const char *file, const char *once,
+/* When there was a success under that ID (us); 0: none is on record; -1 with failure. With keep_ms
+ * > 0 there is one now, which is kept for that long. Inside the mutex. */
+int64_t record_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure);
 
 #endif
