@@ -35,13 +35,12 @@ static bool is_flocked(const struct folder *folder, const char *file)
 	FILE *locks = fopen("/proc/locks", "re");
 	char line[160], wanted[64];
 	struct stat status;
-	bool found = false;
+	bool found = false, there = locks && folder_has_part(folder, file, FOLDER_LOCK, &status);
 
-	if (!locks || fstatat(folder->fd, file, &status, AT_SYMLINK_NOFOLLOW) != 0)
-		status = (struct stat){0};
-	snprintf(wanted, sizeof(wanted), " %02x:%02x:%" PRIuMAX " ", major(status.st_dev),
-		minor(status.st_dev), (uintmax_t)status.st_ino);
-	while (!found && status.st_ino != 0 && fgets(line, sizeof(line), locks))
+	if (there)
+		snprintf(wanted, sizeof(wanted), " %02x:%02x:%" PRIuMAX " ", major(status.st_dev),
+			minor(status.st_dev), (uintmax_t)status.st_ino);
+	while (there && !found && fgets(line, sizeof(line), locks))
 		found = strstr(line, ": FLOCK ") && strstr(line, wanted);
 	if (locks)
 		fclose(locks);
@@ -54,9 +53,7 @@ static struct lock_view_owner view_owner(
 	const struct slot *slot = &record->slots[i];
 	int64_t since = slot->state == SLOT_WAITING ? slot->ticket : slot->since;
 	int64_t now = clock_wall_us();
-	record_read_text(record, i, text);
-	return (struct lock_view_owner){.owner = text->owner,
-		.token = text->token,
+	struct lock_view_owner view = {.token = text->token,
 		.held = text->held,
 		.mode = (enum lock_mode)slot->mode,
 		.priority = slot->priority,
@@ -64,6 +61,9 @@ static struct lock_view_owner view_owner(
 		.ttl_ms = until == NANOS_NEVER ? -1 : (until - clock_now()) / NANOS_PER_MS,
 		.since_us = since,
 		.detached = slot->detached};
+
+	record_read_text(record, i, text, &view.owner);
+	return view;
 }
 
 static int compare_waiters(const void *a, const void *b)
@@ -167,14 +167,14 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 /* A record stands for its lock; a lock's file without one was made by others. */
 static bool show_entry(struct listing *l, const char *entry, struct failure *failure)
 {
-	char name[NAME_MAX + 2] = ".";
+	struct stat status;
 
 	if (entry[0] == '.')
 		return strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0 || strchr(entry, '+') ||
 		       strlen(entry) > FILE_NAME_SIZE || show_file(l, entry + 1, true, failure);
-	strlcpy(name + 1, entry, sizeof(name) - 1);
-	return faccessat(l->folder.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-	       strlen(entry) >= FILE_NAME_SIZE || show_file(l, entry, false, failure);
+	return strlen(entry) >= FILE_NAME_SIZE ||
+	       folder_has_part(&l->folder, entry, FOLDER_RECORD, &status) ||
+	       show_file(l, entry, false, failure);
 }
 
 static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
@@ -243,19 +243,6 @@ static struct lock_finding look_at_folder(
 	return finding;
 }
 
-/* No other lock has that name. */
-static void remove_trial(const struct folder *folder, const char *trial)
-{
-	static const char *const forms[] = {"%s", ".%s", ".%s+ended", ".%s+bell"};
-	char file[NAME_MAX + 1];
-
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		/* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral) */
-		snprintf(file, sizeof(file), forms[i], trial);
-		unlinkat(folder->fd, file, 0);
-	}
-}
-
 bool file_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
@@ -270,7 +257,7 @@ bool file_check(const struct server *server, const struct lock_request *request,
 	trial_report(server, request, trial_name(name), take, context);
 	folder_key(request->prefix, name, key);
 	folder_name(key, file);
-	remove_trial(&folder, file);
+	folder_remove(&folder, file);
 	close(folder.fd);
 	return true;
 }

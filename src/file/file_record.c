@@ -15,7 +15,6 @@
 
 #define SLOTS_AT sizeof(struct record_head) /* in the file: the slots, */
 #define TEXTS_AT (132 * RECORD_PAGE)        /* and what belongs to each */
-#define TEXT     2048                       /* bytes of that */
 #define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
 #define SPINS    200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
@@ -25,6 +24,7 @@
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 
 _Static_assert(sizeof(struct slot) == 128, "a slot crosses a page");
+_Static_assert(sizeof(struct slot_text) == 2048, "a text crosses a page");
 _Static_assert(SLOTS_AT + RECORD_FEW * sizeof(struct slot) == RECORD_PAGE, "a page is not full");
 _Static_assert(SLOTS_AT + RECORD_MOST * sizeof(struct slot) <= TEXTS_AT, "slots reach into texts");
 
@@ -69,13 +69,11 @@ void record_begin(struct record *record, uint64_t boot)
 bool record_open(struct record *record, const struct folder *folder, const char *file,
 	const char *key, bool writing, struct failure *failure)
 {
-	char name[FILE_NAME_SIZE + 1] = ".";
-
-	strcpy(name + 1, file);
 	record->path = folder->path;
 	record->file = file;
 	record->key = key;
-	record->fd = folder_open_file(folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
+	record->fd = folder_open_part(
+		folder, file, FOLDER_RECORD, writing ? O_RDWR : O_RDONLY, writing, failure);
 	return record->fd >= 0;
 }
 
@@ -293,22 +291,17 @@ void record_leave(struct record *record)
 		drop_room(record);
 }
 
-void record_read_text(const struct record *record, int slot, struct slot_text *text)
+void record_read_text(
+	const struct record *record, int slot, struct slot_text *text, struct owner *owner)
 {
-	char bytes[TEXT + 1] = {0}, *at = bytes;
-	char *const end = bytes + TEXT;
+	const off_t at = TEXTS_AT + (off_t)slot * (off_t)sizeof(*text);
 
 	*text = (struct slot_text){0};
-	if (pread(record->fd, bytes, TEXT, TEXTS_AT + (off_t)slot * TEXT) <= 0)
-		return;
-	strlcpy(text->token, at, sizeof(text->token));
-	at += strlen(at) + 1;
-	if (at >= end)
-		return;
-	owner_read(&text->owner, at);
-	at += strlen(at) + 1;
-	if (at < end)
-		strlcpy(text->held, at, sizeof(text->held));
+	(void)!pread(record->fd, text, sizeof(*text), at);
+	text->token[LOCK_TOKEN_SIZE - 1] = text->owner[OWNER_TEXT - 1] =
+		text->held[RECORD_HELD - 1] = '\0';
+	if (owner)
+		owner_read(owner, text->owner);
 }
 
 /* --- Writing ---------------------------------------------------------------------------------- */
@@ -352,14 +345,14 @@ bool record_write(struct record *record, struct failure *failure)
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
 	const char *held, struct failure *failure)
 {
-	char bytes[TEXT] = "", line[OWNER_TEXT];
-	size_t length = strlcpy(bytes, token, LOCK_TOKEN_SIZE) + 1;
+	struct slot_text text = {0};
 
-	length += strlcpy(bytes + length, owner_write(owner, line), OWNER_TEXT) + 1;
+	strlcpy(text.token, token, sizeof(text.token));
+	owner_write(owner, text.owner);
 	/* What does not fit is left out: a circle through it is not found. */
-	strlcpy(bytes + length, held ? held : "", RECORD_HELD);
-	length += strlen(bytes + length) + 1;
-	return put(record, bytes, length, TEXTS_AT + (off_t)record->own * TEXT, failure);
+	strlcpy(text.held, held ? held : "", sizeof(text.held));
+	return put(record, &text, sizeof(text), TEXTS_AT + (off_t)record->own * (off_t)sizeof(text),
+		failure);
 }
 
 bool record_claim(struct record *record, bool waits, struct failure *failure)
@@ -444,13 +437,11 @@ static off_t find_once(int fd, const char *id, struct once *found)
 int64_t record_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure)
 {
-	char name[NAME_MAX], id[SHA256_DIGEST_STRING_LENGTH];
+	char id[SHA256_DIGEST_STRING_LENGTH];
 	struct once entry;
 	off_t at;
-	int fd;
+	int fd = folder_open_part(folder, file, FOLDER_ONCE, O_RDWR, keep_ms > 0, failure);
 
-	snprintf(name, sizeof(name), ".%s+once", file);
-	fd = folder_open_file(folder, name, O_RDWR, keep_ms > 0, failure);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -1;
 	SHA256Data((const uint8_t *)once, strlen(once), id);

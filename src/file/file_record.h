@@ -69,7 +69,7 @@ struct record_head {
 /* The owner that a slot stands for. */
 struct slot_text {
 	char token[LOCK_TOKEN_SIZE];
-	struct owner owner;
+	char owner[OWNER_TEXT]; /* of owner_write */
 	char held[RECORD_HELD]; /* lines "TOKEN NAME": request.held */
 };
 
@@ -117,8 +117,9 @@ bool record_write(struct record *record, struct failure *failure);
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
 	const char *held, struct failure *failure);
 
-/* What cannot be read is empty. */
-void record_read_text(const struct record *record, int slot, struct slot_text *text);
+/* What cannot be read is empty. owner: NULL: it is not asked for. */
+void record_read_text(
+	const struct record *record, int slot, struct slot_text *text, struct owner *owner);
 
 /* Finds a free slot for us, record->own, and locks its byte, or both if it is to wait. False with
  * failure. */

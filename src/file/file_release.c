@@ -30,7 +30,7 @@ static int find_detached(const struct file_lock *f, struct failure *failure)
 
 		if (slot->state == SLOT_WAITING)
 			continue;
-		record_read_text(record, i, &text);
+		record_read_text(record, i, &text, NULL);
 		if (strcmp(text.token, f->lock.token) != 0)
 			continue;
 		if (slot->state == SLOT_HOLDING && slot->detached &&
@@ -51,7 +51,7 @@ static int find_detached(const struct file_lock *f, struct failure *failure)
 /* Inside the mutex: so it may ring before that is written of which it tells. */
 static bool ring_bell(struct file_lock *f, struct failure *failure)
 {
-	return folder_ring(&f->folder, f->file, "bell", failure) != RING_FAILED;
+	return folder_ring(&f->folder, f->file, FOLDER_BELL, failure) != RING_FAILED;
 }
 
 static void renew_detached(struct file_lock *f, struct lock_answer *answer)
@@ -128,6 +128,7 @@ static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_an
 {
 	const struct record *record = &f->record;
 	struct slot_text text;
+	struct owner owner;
 	int last = -1;
 
 	for (int i = 0; i < record->head.count; i++) {
@@ -135,9 +136,9 @@ static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_an
 			record_holds_until(record, i) != NANOS_NEVER)
 			continue;
 		last = i;
-		record_read_text(record, i, &text);
+		record_read_text(record, i, &text, &owner);
 		if (answer->inside_count < LOCK_INSIDE_MOST)
-			answer->inside[answer->inside_count++] = text.owner.pid;
+			answer->inside[answer->inside_count++] = owner.pid;
 	}
 	return last;
 }
@@ -232,7 +233,7 @@ static bool is_still_ours(const struct file_lock *f)
 {
 	struct slot_text text;
 
-	record_read_text(&f->record, f->record.own, &text);
+	record_read_text(&f->record, f->record.own, &text, NULL);
 	return f->record.own < f->record.head.count && strcmp(text.token, f->lock.token) == 0;
 }
 
@@ -317,7 +318,7 @@ static void break_slot(struct file_lock *f, int i, const struct breaking *breaki
 /* Tells the keepers of those that live, and the waiters. */
 static bool ring_all(struct file_lock *f, bool live, struct failure *failure)
 {
-	switch (folder_ring(&f->folder, f->file, "ended", failure)) {
+	switch (folder_ring(&f->folder, f->file, FOLDER_ENDED, failure)) {
 	case RING_UNHEARD:
 		if (live)
 			return failure_set(failure, EXIT_PROTOCOL,

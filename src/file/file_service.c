@@ -46,10 +46,9 @@ void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *a
 	nanos until = record_holds_until(&f->record, slot);
 	struct slot_text text;
 
-	record_read_text(&f->record, slot, &text);
+	record_read_text(&f->record, slot, &text, &answer->holder);
 	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
-	answer->holder = text.owner;
-	answer->known = text.owner.pid != 0;
+	answer->known = answer->holder.pid != 0;
 	answer->held_ms = (clock_wall_us() - f->record.slots[slot].since) / 1000;
 	answer->free_in_ms = until == NANOS_NEVER ? -1 : (until - clock_now()) / NANOS_PER_MS;
 }
@@ -59,7 +58,7 @@ static bool open_all(struct file_lock *f, struct failure *failure)
 	if (f->folder.fd < 0 && !folder_open(&f->folder, f->server, true, failure))
 		return false;
 	if (f->fd < 0)
-		f->fd = folder_open_file(&f->folder, f->file, O_RDONLY, true, failure);
+		f->fd = folder_open_part(&f->folder, f->file, FOLDER_LOCK, O_RDONLY, true, failure);
 	return f->fd >= 0 && (f->record.fd >= 0 || record_open(&f->record, &f->folder, f->file,
 							   f->key, true, failure));
 }

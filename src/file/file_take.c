@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "file/file_lock.h"
-#include "lock/token.h"
+#include "lock/reentrance.h"
 
 #define CLAIM      NANOS_PER_SEC      /* for the first to take what is free */
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
@@ -42,7 +42,8 @@ static bool listen_for_bell(struct file_lock *f, struct failure *failure)
 {
 	if (f->wait.bell_fd >= 0)
 		close(f->wait.bell_fd);
-	f->wait.bell_fd = folder_listen(&f->folder, f->file, "bell", O_RDONLY, failure);
+	f->wait.bell_fd =
+		folder_open_part(&f->folder, f->file, FOLDER_BELL, O_RDONLY, true, failure);
 	return f->wait.bell_fd >= 0;
 }
 
@@ -172,7 +173,8 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 	int64_t now = clock_wall_us();
 
 	if (!request->detached && f->ended_fd < 0)
-		f->ended_fd = folder_listen(&f->folder, f->file, "ended", O_RDWR, &answer->failure);
+		f->ended_fd = folder_open_part(
+			&f->folder, f->file, FOLDER_ENDED, O_RDWR, true, &answer->failure);
 	if (record->own >= 0)
 		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
 	if ((!request->detached && f->ended_fd < 0) ||
@@ -248,92 +250,49 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 
 /* --- Inside another holder -------------------------------------------------------------------- */
 
-static bool is_inside(const struct record *record, int slot, const struct slot *around)
+static bool read_holder(const void *context, int i, struct reentrance_holder *holder)
 {
-	return record->slots[slot].around == around->fence &&
-	       record_holds_until(record, slot) == NANOS_NEVER;
-}
-
-/* Whether a `dlock hold` for the same process holds it, or is inside that one. */
-static bool is_covered(const struct file_lock *f, int slot)
-{
-	const struct record *record = &f->record;
+	const struct record *record = context;
+	const struct slot *slot = &record->slots[i];
+	nanos until = record_holds_until(record, i);
 	struct slot_text text;
 
-	for (int i = 0; f->request.hold && i < record->head.count; i++) {
-		if (!record->slots[i].hold ||
-			(i != slot && !is_inside(record, i, &record->slots[slot])))
-			continue;
-		record_read_text(record, i, &text);
-		if (owner_is_same(&text.owner, &f->request.self))
-			return true;
-	}
-	return false;
-}
-
-/* The holder among those that the caller runs under; -1. One that has given the lock back is none,
- * but for those that still hold it inside. */
-static int find_outer(const struct file_lock *f, struct slot_text *text)
-{
-	const struct record *record = &f->record;
-
-	for (int i = 0; f->request.outer && i < record->head.count; i++) {
-		const struct slot *slot = &record->slots[i];
-		bool lives = slot->state == SLOT_HOLDING;
-
-		if (slot->detached || slot->around != 0 || record_holds_until(record, i) == 0)
-			continue;
-		for (int j = 0; !lives && j < record->head.count; j++)
-			lives = is_inside(record, j, slot);
-		record_read_text(record, i, text);
-		if (lives && token_is_among(f->request.outer, text->token) &&
-			strcmp(text->owner.host, f->request.self.host) == 0)
-			return i;
-	}
-	return -1;
-}
-
-static void join(struct file_lock *f, int outer, struct lock_answer *answer)
-{
-	struct slot around = f->record.slots[outer];
-	struct slot *own;
-
-	answer->covered = is_covered(f, outer);
-	answer->ttl_ms = LOCK_NO_TTL;
-	answer->fence = around.fence;
-	answer->whole = around.mode == LOCK_EXCLUSIVE;
-	answer->granted_at = clock_now();
-	answer->result = LOCK_WITHIN;
-	if (answer->covered || f->request.detached)
-		return;
-	own = begin_holding(f, answer);
-	if (!own)
-		return;
-	own->mode = around.mode;
-	own->permits = around.permits;
-	own->fence = own->around = around.fence;
-	own->least = 0;
+	if (until == 0)
+		return false;
+	record_read_text(record, i, &text, &holder->owner);
+	strcpy(holder->token, text.token);
+	holder->mode = (enum lock_mode)slot->mode;
+	holder->id = slot->fence;
+	holder->around = slot->around;
+	holder->lives = until == NANOS_NEVER;
+	holder->over = slot->state == SLOT_OVER;
+	holder->detached = slot->detached;
+	holder->hold = slot->hold;
+	return true;
 }
 
 static bool answer_within(struct file_lock *f, struct lock_answer *answer)
 {
-	struct slot_text text;
-	int outer = find_outer(f, &text);
-	int mode = outer < 0 ? 0 : f->record.slots[outer].mode;
+	int outer =
+		reentrance_find(&f->request, f->record.head.count, read_holder, &f->record, answer);
+	struct slot around, *own;
 
 	if (outer < 0)
 		return false;
 	file_step_aside(f);
-	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
-	if (mode == LOCK_EXCLUSIVE || mode == (int)f->request.mode) {
-		join(f, outer, answer);
+	around = f->record.slots[outer];
+	answer->ttl_ms = LOCK_NO_TTL;
+	answer->fence = around.fence;
+	answer->granted_at = clock_now();
+	if (answer->result != LOCK_WITHIN || answer->covered || f->request.detached)
 		return true;
-	}
-	fail(answer);
-	failure_set(&answer->failure, EXIT_DEADLOCK,
-		"waiting would deadlock: the dlock around this one holds it %s; use the same mode "
-		"inside",
-		mode == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
+	own = begin_holding(f, answer);
+	if (!own)
+		return true;
+	own->mode = around.mode;
+	own->permits = around.permits;
+	own->fence = own->around = around.fence;
+	own->least = 0;
 	return true;
 }
 
@@ -399,7 +358,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 		return;
 	/* The waiter that was first so far now has to wait for us. */
 	if (first && survey->rank == 0 && survey->behind > 0)
-		folder_ring(&f->folder, f->file, "bell", &unheard);
+		folder_ring(&f->folder, f->file, FOLDER_BELL, &unheard);
 }
 
 static bool try_flock(struct file_lock *f)
