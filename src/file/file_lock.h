@@ -32,7 +32,7 @@ struct file_lock;
 /* What is in the way. */
 struct obstacle {
 	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL } kind;
-	int slot;
+	int64_t serial; /* whose byte */
 	enum record_byte byte;
 	/* while it is watched: */
 	struct file_lock *lock;
@@ -68,7 +68,7 @@ struct file_lock {
 };
 
 /* Inside the mutex; the record is read. */
-struct slot *file_own(struct file_lock *f);
+struct slot *file_own(const struct file_lock *f);
 void file_unlock(struct file_lock *f); /* gives the flock back */
 void file_forget(struct file_lock *f); /* our slot is no longer ours */
 /* Gives back what a waiter has: its place, and what its threads got. */

@@ -15,7 +15,7 @@
 
 #define SLOTS_AT sizeof(struct record_head) /* in the file: the slots, */
 #define TEXTS_AT (132 * RECORD_PAGE)        /* and what belongs to each */
-#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
+#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and each owner's two bytes: beyond any file */
 #define SPINS    200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
 #define LOOK     (100 * NANOS_PER_MS)         /* what one that only looks has patience for */
@@ -95,41 +95,51 @@ void record_close(struct record *record)
 
 /* --- Bytes ------------------------------------------------------------------------------------ */
 
-static struct flock bytes_of(int slot, int first, int count, short type)
+static struct flock bytes_of(int64_t serial, int first, int count, short type)
 {
 	return (struct flock){.l_type = type,
 		.l_whence = SEEK_SET,
-		.l_start = BYTES_AT + 1 + 2 * slot + first,
+		.l_start = BYTES_AT + 1 + 2 * serial + first,
 		.l_len = count};
 }
 
 bool record_lives(const struct record *record, int slot, enum record_byte byte)
 {
 	/* Those that merely wait for the byte want it for reading too, so they are no conflict. */
-	struct flock lock = bytes_of(slot, byte, 1, F_RDLCK);
+	struct flock lock = bytes_of(record->slots[slot].serial, byte, 1, F_RDLCK);
 
 	return slot == record->own || fcntl(record->fd, F_OFD_GETLK, &lock) != 0 ||
 	       lock.l_type != F_UNLCK;
 }
 
-static bool grip(const struct record *record, int slot, bool waits)
+/* Bytes that no other had: if those of a slot were used again, one that waits for them and has not
+ * woken yet would wait for the next owner of the slot. */
+static bool grip(struct record *record, bool waits, struct failure *failure)
 {
-	struct flock lock =
-		bytes_of(slot, waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 2 : 1, F_WRLCK);
+	for (int i = 0; i < RECORD_MOST; i++) {
+		struct flock lock = bytes_of(++record->head.serial,
+			waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 2 : 1, F_WRLCK);
 
-	return fcntl(record->fd, F_OFD_SETLK, &lock) == 0;
+		record->serial = record->head.serial;
+		if (fcntl(record->fd, F_OFD_SETLK, &lock) == 0)
+			return true;
+		/* Those of one that was killed just now may be in use for a moment still. */
+		if (errno != EAGAIN && errno != EACCES)
+			break;
+	}
+	return failure_set(failure, EXIT_SYSTEM, "cannot lock the lock's record: %m");
 }
 
 void record_drop(const struct record *record, bool both)
 {
-	struct flock lock = bytes_of(record->own, BYTE_QUEUE, both ? 2 : 1, F_UNLCK);
+	struct flock lock = bytes_of(record->serial, BYTE_QUEUE, both ? 2 : 1, F_UNLCK);
 
 	fcntl(record->fd, F_OFD_SETLK, &lock);
 }
 
-bool record_await(int fd, int slot, enum record_byte byte)
+bool record_await(int fd, int64_t serial, enum record_byte byte)
 {
-	struct flock lock = bytes_of(slot, byte, 1, F_RDLCK);
+	struct flock lock = bytes_of(serial, byte, 1, F_RDLCK);
 
 	if (fcntl(fd, F_OFD_SETLKW, &lock) != 0)
 		return false;
@@ -357,25 +367,22 @@ bool record_write_text(const struct record *record, const char *token, const str
 
 bool record_claim(struct record *record, bool waits, struct failure *failure)
 {
-	int count = record->head.count;
+	int count = record->head.count, slot = 0;
 
 	while (count > 0 && record->slots[count - 1].state == SLOT_FREE)
 		count--;
+	while (slot < count && record->slots[slot].state != SLOT_FREE)
+		slot++;
+	if (slot == RECORD_MOST)
+		return failure_set(failure, EXIT_SYSTEM,
+			"%d processes hold the lock or wait for it", RECORD_MOST);
+	if (!make_room(record, (size_t)slot + 1, failure) || !grip(record, waits, failure))
+		return false;
+	if (slot == count)
+		record->slots[count++] = (struct slot){0};
 	record->head.count = count;
-	for (int i = 0; i < RECORD_MOST; i++) {
-		/* The byte of a free one may be in use for a moment still. */
-		if ((i < count && record->slots[i].state != SLOT_FREE) || !grip(record, i, waits))
-			continue;
-		record->own = i;
-		if (!make_room(record, (size_t)i + 1, failure))
-			return false;
-		for (; count <= i; count++)
-			record->slots[count] = (struct slot){0};
-		record->head.count = count;
-		return true;
-	}
-	return failure_set(
-		failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
+	record->own = slot;
+	return true;
 }
 
 /* --- Owners ----------------------------------------------------------------------------------- */

@@ -50,7 +50,8 @@ struct slot {
 	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
 	uint8_t detached, broken, hold;
 	uint8_t passed; /* a waiter that did not take its turn: others go ahead until it asks */
-	uint8_t rest[36];
+	uint8_t rest[28];
+	int64_t serial; /* which bytes are its owner's; no other has the same */
 };
 
 /* 1,024 bytes; magic 0: there is no record yet. */
@@ -59,11 +60,11 @@ struct record_head {
 	int32_t count; /* of slots that were ever in use */
 	int32_t unused;
 	uint64_t fence;
-	int64_t ticket;  /* the last that was given out */
-	int64_t success; /* when COMMAND last ended well (us) */
+	int64_t ticket, serial; /* the last that were given out */
+	int64_t success;        /* when COMMAND last ended well (us) */
 	int64_t granted, contended, timeouts, lost, waited_us, held_us;
 	char key[KEY_SIZE]; /* the lock's; a file's name may be cut */
-	char rest[287];
+	char rest[279];
 };
 
 /* The owner that a slot stands for. */
@@ -76,6 +77,7 @@ struct slot_text {
 struct record {
 	int fd;                        /* owned */
 	int own;                       /* our slot; -1: none */
+	int64_t serial;                /* and which bytes are ours */
 	bool reading;                  /* it is only looked at: at worst without the mutex */
 	const char *path, *file, *key; /* borrowed; of the folder, and of the lock in it */
 	uint64_t boot;
@@ -121,8 +123,8 @@ bool record_write_text(const struct record *record, const char *token, const str
 void record_read_text(
 	const struct record *record, int slot, struct slot_text *text, struct owner *owner);
 
-/* Finds a free slot for us, record->own, and locks its byte, or both if it is to wait. False with
- * failure. */
+/* Finds a free slot for us, record->own, and bytes that no other had, record->serial. Locks the
+ * holder's byte, or both if it is to wait. False with failure. */
 bool record_claim(struct record *record, bool waits, struct failure *failure);
 
 /* Gives the byte of the queue back, or both, and wakes those that wait for it. */
@@ -131,8 +133,8 @@ void record_drop(const struct record *record, bool both);
 /* Whether the slot's process lives: the byte is locked. Our own: true. */
 bool record_lives(const struct record *record, int slot, enum record_byte byte);
 
-/* Blocks until the byte is free. False with errno: EINTR. */
-bool record_await(int fd, int slot, enum record_byte byte);
+/* Blocks until the byte of that serial is free. False with errno: EINTR. */
+bool record_await(int fd, int64_t serial, enum record_byte byte);
 
 /* Until when a slot keeps the lock, as its holder's: NANOS_NEVER: as long as a process lives; 0: it
  * does not. */

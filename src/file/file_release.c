@@ -162,15 +162,18 @@ static void stay_for_inside(struct file_lock *f)
 	f->record.fd = 1;
 	close_range(2, ~0U, 0);
 	for (int next = 0; next >= 0;) {
+		int64_t serial;
+
 		if (record_enter(&f->record, forever, &answer.failure) != LOCK_GRANTED)
 			break;
 		next = list_inside(f, fence, &answer);
+		serial = next < 0 ? 0 : f->record.slots[next].serial;
 		if (next < 0)
 			file_own(f)->state = SLOT_FREE;
 		record_write(&f->record, &answer.failure);
 		record_leave(&f->record);
 		if (next >= 0)
-			record_await(1, next, BYTE_HOLDER);
+			record_await(1, serial, BYTE_HOLDER);
 	}
 	_exit(0);
 }
@@ -231,10 +234,7 @@ static bool is_around(const struct file_lock *f, uint64_t fence)
  * after it had given the lock back, and the front does so once more. */
 static bool is_still_ours(const struct file_lock *f)
 {
-	struct slot_text text;
-
-	record_read_text(&f->record, f->record.own, &text, NULL);
-	return f->record.own < f->record.head.count && strcmp(text.token, f->lock.token) == 0;
+	return f->record.own < f->record.head.count && file_own(f)->serial == f->record.serial;
 }
 
 static void release_own(
@@ -264,8 +264,11 @@ static void release_own(
 
 static void release(struct file_lock *f, const void *terms, struct lock_answer *answer)
 {
-	if (is_by_token(f))
+	if (is_by_token(f)) {
 		f->record.own = find_detached(f, &answer->failure);
+		if (f->record.own >= 0)
+			f->record.serial = file_own(f)->serial;
+	}
 	answer->result = LOCK_LOST;
 	if (f->record.own >= 0)
 		release_own(f, terms, answer);

@@ -9,7 +9,7 @@
 #include "file/file_lock.h"
 #include "lock/token.h"
 
-struct slot *file_own(struct file_lock *f)
+struct slot *file_own(const struct file_lock *f)
 {
 	return &f->record.slots[f->record.own];
 }

@@ -54,8 +54,9 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 	if (kind != OBSTACLE_BYTE && has_obstacle(f, kind))
 		return;
 	if (wait->count < OBSTACLES)
-		wait->obstacles[wait->count++] =
-			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
+		wait->obstacles[wait->count++] = (struct obstacle){.kind = kind,
+			.serial = slot < 0 ? 0 : f->record.slots[slot].serial,
+			.byte = byte};
 }
 
 static void wait_for_nothing(struct file_lock *f)
@@ -184,6 +185,7 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 		return NULL;
 	}
 	*file_own(f) = (struct slot){.boot = record->boot,
+		.serial = record->serial,
 		.state = SLOT_HOLDING,
 		.mode = request->mode,
 		.permits = request->permits,
@@ -307,6 +309,7 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 	if (!record_claim(record, true, &answer->failure))
 		return fail(answer);
 	*file_own(f) = (struct slot){.boot = record->boot,
+		.serial = record->serial,
 		.state = SLOT_WAITING,
 		.mode = f->request.mode,
 		.permits = f->request.permits,

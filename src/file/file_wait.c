@@ -56,7 +56,7 @@ static bool block(struct obstacle *o)
 		o->got = flock(f->fd, f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) == 0;
 		return o->got;
 	case OBSTACLE_BYTE:
-		return record_await(f->record.fd, o->slot, o->byte);
+		return record_await(f->record.fd, o->serial, o->byte);
 	default:
 		return poll(&bell, 1, -1) > 0;
 	}
