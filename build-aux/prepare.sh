@@ -3,11 +3,11 @@
 
 build_packages="autoconf automake gcc libc6-dev make pkgconf
 	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev libpq-dev
-	libcurl4-openssl-dev"
+	libcurl4-openssl-dev libzookeeper-st-dev"
 server_packages="redis-tools"
 test_packages="iproute2 bash-completion bats curl dash etcd-client etcd-server fish jq mandoc openssl perl
 	pgbouncer postgresql procps
-	python3 python3-redis python3-yaml rsync spin strace systemd tmux uidmap util-linux valgrind xz-utils zsh"
+	python3 python3-kazoo python3-redis python3-yaml rsync spin strace systemd tmux uidmap util-linux valgrind xz-utils zookeeper zsh"
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -28,6 +28,7 @@ void take_lock_prepare(
 							      : LOCK_PERMITS,
 		.permits = options->sharers,
 		.ttl_ms = options->ttl / NANOS_PER_MS,
+		.ttl_named = options->ttl_given,
 		.at_least_ms = options->at_least / NANOS_PER_MS,
 		.cooldown_ms = options->cooldown / NANOS_PER_MS,
 		.once = options->once,

@@ -30,6 +30,7 @@ struct lock_request {
 	enum lock_mode mode;
 	int permits; /* with LOCK_PERMITS */
 	int64_t ttl_ms;
+	bool ttl_named;      /* the command line itself asks for it; else the service may shorten it */
 	int64_t at_least_ms; /* keep it that long from its grant, even if no process renews it */
 	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
 	const char *once;    /* so does one on record under this ID; NULL: none */

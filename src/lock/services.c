@@ -13,7 +13,7 @@
 
 /* These are in programs of their own, and nowhere in any other. */
 #define ELSEWHERE __attribute__((weak))
-extern ELSEWHERE const struct lock_service postgres_service, etcd_service;
+extern ELSEWHERE const struct lock_service postgres_service, etcd_service, zookeeper_service;
 
 /* A service whose library most runs don't need has its own program. dlock knows the schemes of its
  * URLs, separated by blanks, and what --help says of them; the rest is that program's. */
@@ -32,6 +32,8 @@ static const struct row {
 		"postgres://[user[:password]@]host[:port],.../database, as psql takes it"},
 	{&etcd_service, "dlock-etcd", "etcd etcds",
 		"etcd://[user:password@]host[:port],..., etcds:// for TLS"},
+	{&zookeeper_service, "dlock-zookeeper", "zookeeper",
+		"zookeeper://[user:password@]host[:port],...[/chroot]"},
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))

@@ -1,0 +1,211 @@
+/* What there is to see: for `dlock status` and `dlock check`. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/lock_check.h"
+#include "lock/trial.h"
+#include "net/server.h"
+#include "zookeeper/zookeeper_lock.h"
+
+#define SESSION_TTL 4000 /* ms */
+#define LIMIT       (3 * NANOS_PER_SEC)
+
+struct listing {
+	struct session session;
+	struct lock_query query;
+	nanos span; /* for each answer */
+	int cancel_fd;
+	void (*show)(const struct lock_view *view, void *context);
+	void *context;
+};
+
+/* --- dlock status ---------------------------------------------------------------------------- */
+
+static struct deadline limit(const struct listing *l)
+{
+	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
+}
+
+static void view_owner(
+	const struct record *record, const struct contender *c, struct lock_view_owner *view)
+{
+	*view = (struct lock_view_owner){.owner = record->owner,
+		.mode = c->mode,
+		.ms = (clock_wall_us() - record->since_us) / 1000,
+		.ttl_ms = record->ttl_ms,
+		.since_us = record->since_us,
+		.detached = record->detached};
+	if (view->ms < 0)
+		view->ms = 0;
+}
+
+/* How long a session still lasts ZooKeeper does not say: the TTL is shown. There is no record of
+ * the past: the counters say what those are that are there. */
+static enum lock_result show_contenders(struct listing *l, const char *path, const char *name,
+	const struct queue *queue, struct lock_view_owner *owners, struct failure *failure)
+{
+	struct lock_view_owner *waiters = owners + queue->count;
+	struct lock_view view = {
+		.name = name, .key = path, .ttl_ms = -1, .holders = owners, .waiters = waiters};
+
+	for (size_t i = 0; i < queue->count; i++) {
+		const struct contender *c = &queue->list[i];
+		bool holds = queue_holds(queue, c);
+		struct record record;
+		struct Stat stat;
+		char node[NODE_SIZE];
+		enum lock_result result;
+
+		zookeeper_path(path, c->node, node);
+		result = zookeeper_look(&l->session, node, limit(l), &record, &stat, failure);
+		if (result == LOCK_GONE || c->inside)
+			continue;
+		if (result != LOCK_GRANTED)
+			return result;
+		if (holds && record.ours) {
+			view_owner(&record, c, &owners[view.holder_count++]);
+			view.mode = c->mode;
+			view.ttl_ms = record.ttl_ms;
+		} else if (holds) {
+			view.foreign = true;
+		} else {
+			view_owner(&record, c, &waiters[view.waiter_count++]);
+		}
+		if (holds && (uint64_t)stat.czxid > view.fence)
+			view.fence = (uint64_t)stat.czxid;
+	}
+	view.counters.acquisitions = (int64_t)view.holder_count;
+	view.counters.contentions = (int64_t)view.waiter_count;
+	if (view.foreign || view.holder_count + view.waiter_count > 0)
+		l->show(&view, l->context);
+	return LOCK_GRANTED;
+}
+
+static enum lock_result show_lock(
+	struct listing *l, const char *path, const char *name, struct failure *failure)
+{
+	struct lock_view_owner *owners = NULL;
+	struct queue queue;
+	enum lock_result result;
+
+	session_children(&l->session, path, false);
+	result = session_await(&l->session, limit(l), failure);
+	if (result != LOCK_GRANTED)
+		return result;
+	/* A node that holds something else is no lock of ours. */
+	if (queue_read(&queue, &l->session.reply[0], failure))
+		owners = calloc(2 * queue.count + 1, sizeof(*owners));
+	if (owners)
+		result = show_contenders(l, path, name, &queue, owners, failure);
+	free(owners);
+	queue_free(&queue);
+	return result;
+}
+
+static enum lock_result show_all(struct listing *l, struct failure *failure)
+{
+	const char *root = l->session.server->path ? l->session.server->path : "/";
+	struct reply *children = &l->session.reply[0];
+	enum lock_result result;
+	char **names;
+	size_t count;
+
+	session_children(&l->session, root, false);
+	result = session_await(&l->session, limit(l), failure);
+	names = children->names;
+	count = result == LOCK_GRANTED ? children->name_count : 0;
+	children->names = NULL;
+	children->name_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const char *name;
+		char path[NODE_SIZE];
+
+		zookeeper_path(root[1] ? root : "", names[i], path);
+		if (result == LOCK_GRANTED && queue_name(names[i], l->query.prefix, &name) &&
+			lock_query_wants(&l->query, name))
+			result = show_lock(l, path, name, failure);
+		free(names[i]);
+	}
+	free(names);
+	return result;
+}
+
+static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
+	void *context, struct deadline deadline, struct failure *failure)
+{
+	struct listing *l = state;
+	enum lock_result result = LOCK_GRANTED;
+
+	l->show = show;
+	l->context = context;
+	l->span = deadline.until == NANOS_NEVER ? LIMIT : deadline.until - clock_now();
+	l->cancel_fd = deadline.cancel_fd;
+	failure->code = EXIT_DONE;
+	for (int i = 0; i < 2 && !l->session.handle; i++)
+		result = session_attach(&l->session, SESSION_TTL, limit(l), failure);
+	if (result == LOCK_GRANTED)
+		result = show_all(l, failure);
+	if (result != LOCK_GRANTED && failure->code == EXIT_DONE)
+		failure_set(
+			failure, EXIT_UNREACHABLE, "no answer from %s", l->session.server->text);
+	return result == LOCK_GRANTED;
+}
+
+static void *list_open(
+	const struct server *server, const struct lock_query *query, struct failure *failure)
+{
+	struct listing *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	l->session.server = server;
+	l->session.fd = -1;
+	l->query = *query;
+	return l;
+}
+
+static void list_close(void *state)
+{
+	struct listing *l = state;
+
+	session_end(&l->session);
+	session_close(&l->session);
+	free(l);
+}
+
+const struct lock_list_ops zookeeper_list_ops = {list_open, look, list_close};
+
+/* --- dlock check ----------------------------------------------------------------------------- */
+
+bool zookeeper_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure)
+{
+	struct session session = {.server = server, .fd = -1};
+	struct lock_finding finding = {.server = server->text, .subject = "session"};
+	char text[200], name[TRIAL_NAME];
+	enum lock_result result = session_attach(&session, request->ttl_ms,
+		deadline_alone(clock_after(clock_now(), LIMIT)), failure);
+
+	if (result == LOCK_GRANTED) {
+		snprintf(text, sizeof(text), "lasts %d ms", session.ttl_ms);
+		finding.found = text;
+		if (session.ttl_ms < request->ttl_ms)
+			finding.advice = "a longer TTL needs a greater maxSessionTimeout";
+	} else {
+		if (result != LOCK_FAILED)
+			failure_set(failure, EXIT_UNREACHABLE, "no answer");
+		finding.verdict = LOCK_UNFIT;
+		finding.code = failure->code;
+		finding.found = failure->text;
+	}
+	take(&finding, context);
+	session_end(&session);
+	session_close(&session);
+	if (result == LOCK_GRANTED)
+		trial_report(server, request, trial_name(name), take, context);
+	return true;
+}

@@ -1,0 +1,476 @@
+#include "zookeeper/zookeeper_lock.h"
+
+#include <bsd/string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/token.h"
+
+#define TRIES 8 /* of a change that others keep from happening by theirs */
+
+/* --- What there is --------------------------------------------------------------------------- */
+
+void zookeeper_path(const char *lock, const char *node, char path[static NODE_SIZE])
+{
+	strlcpy(path, lock, NODE_SIZE);
+	strlcat(path, "/", NODE_SIZE);
+	strlcat(path, node, NODE_SIZE);
+}
+
+enum lock_result zookeeper_attach(
+	struct zookeeper_lock *z, int64_t ttl_ms, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result = LOCK_GRANTED;
+
+	if (!z->session.handle)
+		result = session_attach(&z->session, ttl_ms, deadline, failure);
+	if (result == LOCK_LOST && !z->asked)
+		result = session_attach(&z->session, ttl_ms, deadline, failure);
+	return result;
+}
+
+enum lock_result zookeeper_read(struct session *session, const char *path, struct deadline deadline,
+	struct queue *queue, struct failure *failure)
+{
+	enum lock_result result;
+
+	*queue = (struct queue){0};
+	session_sync(session, path);
+	session_children(session, path, false);
+	result = session_await(session, deadline, failure);
+	if (result == LOCK_GRANTED && !queue_read(queue, &session->reply[1], failure))
+		result = LOCK_FAILED;
+	return result;
+}
+
+enum lock_result zookeeper_look(struct session *session, const char *path, struct deadline deadline,
+	struct record *record, struct Stat *stat, struct failure *failure)
+{
+	enum lock_result result;
+
+	session_get(session, path, false);
+	result = session_await(session, deadline, failure);
+	if (result != LOCK_GRANTED)
+		return result;
+	record_read(record, session->reply[0].text);
+	if (stat)
+		*stat = session->reply[0].stat;
+	return session->reply[0].rc == ZOK ? LOCK_GRANTED : LOCK_GONE;
+}
+
+void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[static DATA_SIZE])
+{
+	const struct record record = {.owner = z->request.self,
+		.detached = z->request.detached,
+		.hold = z->request.hold,
+		.over = over,
+		.ttl_ms = z->session.ttl_ms,
+		.since_us = z->since_us,
+		.session = z->session.id};
+
+	record_write(&record, text);
+}
+
+void zookeeper_begin(struct zookeeper_lock *z)
+{
+	z->own[0] = z->outer[0] = '\0';
+	z->state = ZOOKEEPER_NONE;
+	z->asked = false;
+	if (z->request.token)
+		strlcpy(z->lock.token, z->request.token, sizeof(z->lock.token));
+	else
+		token_make(&z->request.self, z->lock.token);
+	queue_id(z->lock.token, z->id);
+}
+
+/* --- Another's session ------------------------------------------------------------------------ */
+
+/* The session of a record, attached by us with that TTL. */
+static enum lock_result borrow(const struct zookeeper_lock *z, const struct record *record,
+	int64_t ttl_ms, struct deadline deadline, struct session *session, struct failure *failure)
+{
+	*session = (struct session){
+		.server = z->session.server, .at = z->session.at, .fd = -1, .id = record->session};
+	return session_attach(session, ttl_ms, deadline, failure);
+}
+
+/* A write that changes nothing: ZNONODE if the node is not there. */
+static enum lock_result prove(struct session *session, const char *path, bool watch,
+	struct deadline deadline, struct failure *failure)
+{
+	zoo_op_result_t found = {0};
+	enum lock_result result;
+	zoo_op_t check;
+
+	zoo_check_op_init(&check, path, -1);
+	session_multi(session, 1, &check, &found);
+	session_get(session, path, watch);
+	result = session_await(session, deadline, failure);
+	if (result == LOCK_GRANTED && session->reply[0].rc != ZOK)
+		return LOCK_LOST;
+	return result;
+}
+
+/* --- By token ----------------------------------------------------------------------------------
+ */
+
+static bool is_by_token(const struct zookeeper_lock *z)
+{
+	return z->request.detached && z->request.token;
+}
+
+static enum lock_result fail_token(bool attended, struct failure *failure)
+{
+	failure_set(failure, EXIT_BUSY, "%s",
+		attended ? "the token is that of a holder that still runs and releases the lock "
+			   "itself; --force releases it now"
+			 : "not held with this token: it is wrong, or has expired");
+	return LOCK_LOST;
+}
+
+/* The holder that has the token of a detached lock, and its session, attached. */
+static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline deadline,
+	struct session *session, struct lock_answer *answer)
+{
+	const struct contender *found = NULL;
+	struct queue queue = {0};
+	struct record record = {0};
+	struct Stat stat;
+	enum lock_result result = zookeeper_attach(z, 0, deadline, &answer->failure);
+
+	if (result == LOCK_GRANTED)
+		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
+	if (result == LOCK_GRANTED) {
+		found = queue_find(&queue, z->id, false);
+		result = LOCK_GONE;
+	}
+	if (found) {
+		zookeeper_path(z->path, found->node, z->own);
+		result = zookeeper_look(
+			&z->session, z->own, deadline, &record, &stat, &answer->failure);
+	}
+	if (result == LOCK_GONE || (result == LOCK_GRANTED && !record.detached))
+		result = fail_token(found && record.ours && !record.detached, &answer->failure);
+	queue_free(&queue);
+	if (result != LOCK_GRANTED)
+		return result;
+	answer->fence = (uint64_t)stat.czxid;
+	result = borrow(z, &record, z->request.ttl_ms ? z->request.ttl_ms : record.ttl_ms, deadline,
+		session, &answer->failure);
+	return result == LOCK_LOST ? fail_token(false, &answer->failure) : result;
+}
+
+static enum lock_result renew_detached(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	struct session session = {.fd = -1};
+	enum lock_result result = find_detached(z, deadline, &session, answer);
+
+	if (result == LOCK_GRANTED) {
+		answer->ttl_ms = session.ttl_ms;
+		result = prove(&session, z->own, false, deadline, &answer->failure);
+		if (result == LOCK_LOST)
+			fail_token(false, &answer->failure);
+	}
+	session_close(&session);
+	return result;
+}
+
+static enum lock_result release_detached(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	struct session session = {.fd = -1};
+	enum lock_result result = find_detached(z, deadline, &session, answer);
+
+	if (result == LOCK_GRANTED) {
+		session_delete(&session, z->own, -1);
+		result = session_await(&session, deadline, &answer->failure);
+	}
+	if (result == LOCK_GRANTED) {
+		result = session.reply[0].rc == ZOK ? LOCK_RELEASED
+						    : fail_token(false, &answer->failure);
+		session_end(&session);
+	}
+	session_close(&session);
+	return result;
+}
+
+/* --- Renewing ----------------------------------------------------------------------------------
+ */
+
+/* One inside another also keeps the place of that one, once its owner has released it. */
+static enum lock_result renew_outer(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	struct session session = {.fd = -1};
+	struct record record;
+	enum lock_result result =
+		zookeeper_look(&z->session, z->outer, deadline, &record, NULL, failure);
+
+	if (result == LOCK_GRANTED && record.over) {
+		result = borrow(z, &record, z->session.ttl_ms, deadline, &session, failure);
+		if (result == LOCK_GRANTED)
+			result = prove(&session, z->outer, false, deadline, failure);
+		session_close(&session);
+	}
+	return result == LOCK_GONE ? LOCK_LOST : result;
+}
+
+/* What --at-least asks for still, by this host's wall clock, which may be set: so at the most as it
+ * was asked for. */
+static int64_t ttl_to_go(const struct zookeeper_lock *z)
+{
+	int64_t had = (clock_wall_us() - z->since_us) / 1000, least = z->request.at_least_ms;
+
+	if (had > 0)
+		least -= had;
+	return z->request.ttl_ms > least ? z->request.ttl_ms : least;
+}
+
+void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+
+	answer->asked_at = clock_now();
+	answer->fence = z->fence;
+	if (is_by_token(z)) {
+		answer->result = renew_detached(z, deadline, answer);
+		return;
+	}
+	answer->result = LOCK_LOST;
+	if (z->state != ZOOKEEPER_HOLDING && z->state != ZOOKEEPER_INSIDE)
+		return;
+	answer->result = session_attach(&z->session, ttl_to_go(z), deadline, &answer->failure);
+	answer->asked_at = z->session.attached_at;
+	if (answer->result == LOCK_GRANTED)
+		answer->result = prove(&z->session, z->own, true, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED && z->state == ZOOKEEPER_INSIDE)
+		answer->result = renew_outer(z, deadline, &answer->failure);
+	answer->ttl_ms =
+		z->session.ttl_ms < z->request.ttl_ms || z->request.at_least_ms < z->request.ttl_ms
+			? z->session.ttl_ms
+			: z->request.ttl_ms;
+}
+
+/* --- Releasing ---------------------------------------------------------------------------------
+ */
+
+/* The pids of those inside the contender at that place; how many there are. */
+static enum lock_result list_inside(struct zookeeper_lock *z, int32_t place,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct queue queue;
+	enum lock_result result =
+		zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
+
+	answer->inside_count = 0;
+	for (size_t i = 0; result == LOCK_GRANTED && i < queue.count; i++) {
+		const struct contender *c = &queue.list[i];
+		struct record record;
+		char path[NODE_SIZE];
+
+		if (!c->inside || c->place != place || answer->inside_count == LOCK_INSIDE_MOST)
+			continue;
+		zookeeper_path(z->path, c->node, path);
+		result = zookeeper_look(
+			&z->session, path, deadline, &record, NULL, &answer->failure);
+		if (result == LOCK_GRANTED)
+			answer->inside[answer->inside_count++] = record.owner.pid;
+		else if (result == LOCK_GONE)
+			result = LOCK_GRANTED;
+	}
+	queue_free(&queue);
+	return result;
+}
+
+static int32_t place_of(const char *path)
+{
+	size_t length = strlen(path);
+
+	return length < 10 ? 0 : (int32_t)strtol(path + length - 10, NULL, 10);
+}
+
+/* The node stays, and its session for so long, or while those inside keep it. */
+static enum lock_result keep(struct zookeeper_lock *z, int64_t keep_ms, struct deadline deadline,
+	struct failure *failure)
+{
+	char text[DATA_SIZE];
+	enum lock_result result = session_attach(
+		&z->session, keep_ms > 0 ? keep_ms : z->request.ttl_ms, deadline, failure);
+
+	if (result != LOCK_GRANTED)
+		return result;
+	zookeeper_record(z, true, text);
+	session_set(&z->session, z->own, text, z->version);
+	result = session_await(&z->session, deadline, failure);
+	if (result == LOCK_GRANTED)
+		z->kept = z->session.reply[0].rc == ZOK;
+	return result;
+}
+
+static enum lock_result release_holder(struct zookeeper_lock *z, int64_t keep_ms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	enum lock_result result = LOCK_GRANTED;
+
+	for (int i = 0; i < TRIES && result == LOCK_GRANTED; i++) {
+		if (keep_ms > 0 || answer->inside_count > 0) {
+			result = keep(z, keep_ms, deadline, &answer->failure);
+		} else {
+			session_delete(&z->session, z->own, z->version);
+			result = session_await(&z->session, deadline, &answer->failure);
+		}
+		if (result != LOCK_GRANTED)
+			break;
+		if (z->session.reply[0].rc == ZOK)
+			return LOCK_RELEASED;
+		if (z->session.reply[0].rc == ZNONODE)
+			return LOCK_LOST;
+		/* Another one has written our node, to be inside. */
+		session_get(&z->session, z->own, false);
+		result = session_await(&z->session, deadline, &answer->failure);
+		z->version = z->session.reply[0].stat.version;
+		if (result == LOCK_GRANTED)
+			result = list_inside(z, place_of(z->own), deadline, answer);
+	}
+	return result == LOCK_GRANTED ? LOCK_TIMEOUT : result;
+}
+
+/* The last inside one that its owner has released ends it. */
+static enum lock_result release_inside(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	struct record record;
+	enum lock_result result, own;
+
+	session_delete(&z->session, z->own, -1);
+	result = session_await(&z->session, deadline, &answer->failure);
+	if (result != LOCK_GRANTED)
+		return result;
+	own = z->session.reply[0].rc == ZOK ? LOCK_RELEASED : LOCK_LOST;
+	result = zookeeper_look(&z->session, z->outer, deadline, &record, NULL, &answer->failure);
+	answer->around = result == LOCK_GRANTED && !record.over;
+	if (result == LOCK_GONE)
+		own = LOCK_LOST;
+	if (result == LOCK_GRANTED && record.over)
+		result = list_inside(z, place_of(z->outer), deadline, answer);
+	if (result == LOCK_GRANTED && record.over && answer->inside_count == 0) {
+		session_delete(&z->session, z->outer, -1);
+		session_await(&z->session, deadline, &answer->failure);
+	}
+	answer->inside_count = 0;
+	return own;
+}
+
+/* A waiter's node, or one of which we have not heard: any with our id. */
+static enum lock_result withdraw(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	struct queue queue = {0};
+	enum lock_result result = LOCK_GRANTED;
+	const struct contender *c;
+
+	if (!z->asked)
+		return LOCK_GONE;
+	if (z->own[0] == '\0') {
+		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
+		c = queue_find(&queue, z->id, false);
+		c = c ? c : queue_find(&queue, z->id, true);
+		if (c)
+			zookeeper_path(z->path, c->node, z->own);
+		queue_free(&queue);
+	}
+	if (result != LOCK_GRANTED || z->own[0] == '\0')
+		return result == LOCK_GRANTED ? LOCK_GONE : result;
+	session_delete(&z->session, z->own, -1);
+	result = session_await(&z->session, deadline, &answer->failure);
+	return result == LOCK_GRANTED ? LOCK_RELEASED : result;
+}
+
+void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	bool holds = z->state == ZOOKEEPER_HOLDING || z->state == ZOOKEEPER_INSIDE;
+
+	answer->result = LOCK_GRANTED;
+	if (!is_by_token(z) && (holds || z->asked))
+		answer->result = zookeeper_attach(z, z->request.ttl_ms, deadline, &answer->failure);
+	if (answer->result == LOCK_LOST && !holds)
+		answer->result = LOCK_GONE; /* our node went with the session */
+	if (answer->result != LOCK_GRANTED)
+		;
+	else if (is_by_token(z))
+		answer->result = release_detached(z, deadline, answer);
+	else if (z->state == ZOOKEEPER_HOLDING)
+		answer->result = release_holder(
+			z, release_terms ? release_terms->keep_ms : 0, deadline, answer);
+	else if (z->state == ZOOKEEPER_INSIDE)
+		answer->result = release_inside(z, deadline, answer);
+	else
+		answer->result = withdraw(z, deadline, answer);
+	if (answer->result == LOCK_RELEASED || answer->result == LOCK_LOST ||
+		answer->result == LOCK_GONE) {
+		if (z->kept)
+			session_leave(&z->session);
+		session_end(&z->session); /* else the servers would keep it for its TTL */
+		z->kept = false;
+		zookeeper_begin(z);
+	}
+}
+
+/* --- By force ----------------------------------------------------------------------------------
+ */
+
+static enum lock_result end_holder(struct zookeeper_lock *z, const struct contender *c,
+	void (*tell)(const struct lock_answer *held, void *context), void *context,
+	struct deadline deadline, struct failure *failure)
+{
+	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
+	struct record record;
+	char path[NODE_SIZE];
+	enum lock_result result;
+
+	zookeeper_path(z->path, c->node, path);
+	result = zookeeper_look(&z->session, path, deadline, &record, NULL, failure);
+	if (result == LOCK_GRANTED) {
+		session_delete(&z->session, path, -1);
+		result = session_await(&z->session, deadline, failure);
+	}
+	if (result != LOCK_GRANTED || c->inside)
+		return result;
+	held.known = record.ours;
+	held.holder = record.owner;
+	held.held_ms = (clock_wall_us() - record.since_us) / 1000;
+	if (!record.ours)
+		held.foreign = "another ZooKeeper client";
+	tell(&held, context);
+	return result;
+}
+
+void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	struct queue queue = {0};
+	enum lock_result result =
+		zookeeper_attach(z, z->request.ttl_ms, deadline, &answer->failure);
+
+	if (result == LOCK_GRANTED)
+		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
+	answer->result = result == LOCK_GRANTED ? LOCK_GONE : result;
+	for (size_t i = 0; i < queue.count && (result == LOCK_GRANTED || result == LOCK_GONE);
+		i++) {
+		const struct contender *c = &queue.list[i];
+
+		if (!c->inside && !queue_holds(&queue, c))
+			continue;
+		result = end_holder(z, c, tell, context, deadline, &answer->failure);
+		if (result == LOCK_GRANTED && !c->inside)
+			answer->result = LOCK_RELEASED;
+		else if (result != LOCK_GRANTED && result != LOCK_GONE)
+			answer->result = result;
+	}
+	queue_free(&queue);
+}

@@ -1,0 +1,68 @@
+/*
+ * One lock in ZooKeeper, as one holder or waiter sees it: an ephemeral node among the contenders of
+ * zookeeper_queue.h, with a session of its own. While it waits its session has a short TTL, so that
+ * it stops the others for no longer if it is killed. Whoever is granted the lock attaches its
+ * session anew, with the whole TTL, and writes its node: that is the proof of zookeeper_session.h.
+ * So does each renewal, with a write that changes nothing.
+ */
+#pragma once
+
+#include "lock/lock_list.h"
+#include "lock/service.h"
+#include "zookeeper/zookeeper_queue.h"
+
+enum zookeeper_state { ZOOKEEPER_NONE, ZOOKEEPER_WAITING, ZOOKEEPER_HOLDING, ZOOKEEPER_INSIDE };
+
+struct zookeeper_lock {
+	struct lock lock; /* first: struct lock_service's functions get this */
+	struct lock_request request;
+	struct session session;
+	char path[NODE_SIZE]; /* the lock's node */
+	char id[ID_SIZE];
+	char own[NODE_SIZE]; /* the own node's path; "": none is known */
+	enum zookeeper_state state;
+	bool asked;               /* a node may have been made of which we have not heard */
+	bool kept;                /* the session is to go on without us */
+	int version;              /* of the own node, as far as we have written it */
+	int64_t since_us;         /* of the grant */
+	uint64_t fence;           /* the own node's czxid */
+	char obstacle[NODE_SIZE]; /* a waiter's: the path of what it waits for; "": any of them */
+	uint64_t seen;            /* then: of the contenders that were there */
+	char outer[NODE_SIZE];    /* the path of the one that ours is inside */
+};
+
+/* Attaches the session if it is not. LOCK_LOST: a former one has ended, and our node with it. */
+enum lock_result zookeeper_attach(struct zookeeper_lock *z, int64_t ttl_ms,
+	struct deadline deadline, struct failure *failure);
+
+/* Reads the contenders, as the leader has them. queue is to be freed in any case. */
+enum lock_result zookeeper_read(struct session *session, const char *path, struct deadline deadline,
+	struct queue *queue, struct failure *failure);
+
+/* Reads the record of a contender; LOCK_GONE: it is not there any more. stat may be NULL. */
+enum lock_result zookeeper_look(struct session *session, const char *path, struct deadline deadline,
+	struct record *record, struct Stat *stat, struct failure *failure);
+
+/* The path of a contender's node. */
+void zookeeper_path(const char *lock, const char *node, char path[static NODE_SIZE]);
+
+/* The own record. */
+void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[static DATA_SIZE]);
+
+/* A fresh attempt from here on: a new token, unless the request has one. */
+void zookeeper_begin(struct zookeeper_lock *z);
+
+/* struct lock_service's. */
+void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+enum lock_result zookeeper_wait(
+	struct lock *lock, struct deadline deadline, struct failure *failure);
+void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
+	void *context, struct deadline deadline, struct lock_answer *answer);
+bool zookeeper_check(const struct server *server, const struct lock_request *request,
+	void (*take)(const struct lock_finding *finding, void *context), void *context,
+	struct failure *failure);
+extern const struct lock_list_ops zookeeper_list_ops;
+extern const struct lock_service zookeeper_service;

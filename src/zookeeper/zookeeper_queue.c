@@ -1,0 +1,281 @@
+#include "zookeeper/zookeeper_queue.h"
+
+#include <bsd/string.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/server.h"
+
+#define USUAL_PREFIX "lock:"
+#define INSIDE       "~inside-"
+#define DIGITS       10 /* of a number; one that has run over, and is negative, is not taken */
+
+/* --- Names ----------------------------------------------------------------------------------- */
+
+/* No '/' in a node's name, and it is neither "." nor "..". */
+static char *encode(char *at, const char *name)
+{
+	for (bool first = true; *name != '\0'; name++, first = false)
+		if (*name == '/' || *name == '%' || (*name == '.' && first))
+			at += sprintf(at, "%%%02X", (unsigned char)*name);
+		else
+			*at++ = *name;
+	*at = '\0';
+	return at;
+}
+
+static const char *prefix_part(const char *prefix)
+{
+	return strcmp(prefix, USUAL_PREFIX) == 0 ? "" : prefix;
+}
+
+void queue_path(const struct server *server, const char *prefix, const char *name,
+	char path[static NODE_SIZE])
+{
+	char whole[NODE_SIZE / 3];
+
+	snprintf(whole, sizeof(whole), "%s%s", prefix_part(prefix), name);
+	snprintf(path, NODE_SIZE, "%s/", server->path ? server->path : "");
+	encode(path + strlen(path), whole);
+}
+
+bool queue_name(char *child, const char *prefix, const char **name)
+{
+	const char *part = prefix_part(prefix);
+
+	if (!url_decode(child) || strncmp(child, part, strlen(part)) != 0)
+		return false;
+	*name = child + strlen(part);
+	return true;
+}
+
+void queue_id(const char *token, char id[static ID_SIZE])
+{
+	size_t length = strlen(token);
+
+	strlcpy(id, length < ID_SIZE - 1 ? token : token + length - (ID_SIZE - 1), ID_SIZE);
+}
+
+static const struct pattern {
+	const char *text;
+	enum lock_mode mode;
+} patterns[] = {
+	{"__lock__", LOCK_EXCLUSIVE},
+	{"__rlock__", LOCK_SHARED},
+	{"lock-", LOCK_EXCLUSIVE},
+	{"__WRIT__", LOCK_EXCLUSIVE},
+	{"__READ__", LOCK_SHARED},
+};
+
+/* By style: for all but shared, and for shared. */
+static const struct style {
+	const char *name;
+	size_t exclusive, shared; /* in patterns */
+} styles[] = {{"curator", 2, 4}, {"curator-rw", 3, 4}};
+
+void queue_node(const struct server *server, const struct lock_request *request, const char *id,
+	char node[static NODE_SIZE])
+{
+	bool shared = request->mode == LOCK_SHARED;
+	size_t pattern = shared;
+	char permits[16] = "";
+	bool curator = false;
+
+	for (size_t i = 0; server->setting && i < 2; i++)
+		if (strcmp(server->setting, styles[i].name) == 0) {
+			pattern = shared ? styles[i].shared : styles[i].exclusive;
+			curator = true;
+		}
+	if (request->mode == LOCK_PERMITS)
+		snprintf(permits, sizeof(permits), "-p%d", request->permits);
+	if (curator)
+		snprintf(node, NODE_SIZE, "_c_%.8s-%.4s-%.4s-%.4s-%.12s%s-%s", id, id + 8, id + 12,
+			id + 16, id + 20, permits, patterns[pattern].text);
+	else
+		snprintf(node, NODE_SIZE, "%s%s%s", id, permits, patterns[pattern].text);
+}
+
+/* --- Contenders ------------------------------------------------------------------------------ */
+
+/* Where the number at the end of a node's name begins; NULL: there is none. */
+static const char *find_number(const char *node)
+{
+	size_t length = strlen(node);
+	const char *number = node + length - DIGITS;
+
+	if (length < DIGITS || strspn(number, "0123456789") != DIGITS)
+		return NULL;
+	return number;
+}
+
+/* The hex digits of its beginning, whatever dashes stand between them. */
+static const char *read_id(const char *at, char id[static ID_SIZE])
+{
+	size_t length = 0;
+
+	if (strncmp(at, "_c_", 3) == 0)
+		at += 3;
+	for (; length < ID_SIZE - 1 && (*at == '-' || strspn(at, "0123456789abcdef") > 0); at++)
+		if (*at != '-')
+			id[length++] = *at;
+	id[length == ID_SIZE - 1 ? length : 0] = '\0';
+	return at;
+}
+
+static bool read_contender(struct contender *c, const char *node)
+{
+	const char *number = find_number(node), *rest;
+
+	*c = (struct contender){.node = node};
+	if (!number)
+		return false;
+	c->inside = strncmp(node, INSIDE, strlen(INSIDE)) == 0;
+	rest = read_id(c->inside ? node + strlen(INSIDE) : node, c->id);
+	c->place = (int32_t)strtol(number, NULL, 10);
+	if (c->inside)
+		return c->id[0] != '\0';
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		size_t length = strlen(patterns[i].text);
+
+		if ((size_t)(number - node) < length ||
+			strncmp(number - length, patterns[i].text, length) != 0)
+			continue;
+		c->mode = patterns[i].mode;
+		if (sscanf(rest, "-p%d", &c->permits) == 1 && c->permits > 0)
+			c->mode = LOCK_PERMITS;
+		return true;
+	}
+	return false;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct contender *one = a, *other = b;
+
+	if (one->inside != other->inside)
+		return one->inside - other->inside;
+	return one->place < other->place ? -1 : one->place > other->place;
+}
+
+bool queue_read(struct queue *queue, struct reply *children, struct failure *failure)
+{
+	*queue = (struct queue){.list = calloc(children->name_count + 1, sizeof(*queue->list)),
+		.names = children->names,
+		.name_count = children->name_count};
+	children->names = NULL;
+	children->name_count = 0;
+	if (!queue->list)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	for (size_t i = 0; i < queue->name_count; i++)
+		if (!read_contender(&queue->list[queue->count++], queue->names[i]))
+			return failure_set(failure, EXIT_PROTOCOL,
+				"the lock's node has a child that is no lock's: %.100s",
+				queue->names[i]);
+	qsort(queue->list, queue->count, sizeof(*queue->list), compare);
+	return true;
+}
+
+void queue_free(struct queue *queue)
+{
+	for (size_t i = 0; i < queue->name_count; i++)
+		free(queue->names[i]);
+	free(queue->names);
+	free(queue->list);
+	*queue = (struct queue){0};
+}
+
+const struct contender *queue_find(const struct queue *queue, const char *id, bool inside)
+{
+	for (size_t i = 0; i < queue->count; i++)
+		if (queue->list[i].inside == inside && strcmp(queue->list[i].id, id) == 0)
+			return &queue->list[i];
+	return NULL;
+}
+
+const struct contender *queue_obstacle(const struct queue *queue, const struct contender *own,
+	enum lock_mode mode, int permits, int *rank, int *ahead)
+{
+	const struct contender *last = NULL, *other = NULL;
+
+	*rank = *ahead = 0;
+	for (size_t i = 0; i < queue->count && &queue->list[i] != own; i++) {
+		const struct contender *c = &queue->list[i];
+
+		if (c->inside)
+			continue;
+		last = c;
+		++*ahead;
+		if (c->mode != mode)
+			other = c;
+		*rank += !queue_holds(queue, c);
+	}
+	if (mode == LOCK_EXCLUSIVE)
+		return last;
+	return other || mode == LOCK_SHARED || *ahead < permits ? other : last;
+}
+
+bool queue_holds(const struct queue *queue, const struct contender *contender)
+{
+	int ahead = 0;
+
+	if (contender->inside)
+		return false;
+	for (const struct contender *c = queue->list; c < contender; c++, ahead++)
+		if (contender->mode == LOCK_EXCLUSIVE || c->mode != contender->mode)
+			return false;
+	return contender->mode != LOCK_PERMITS || ahead < contender->permits;
+}
+
+/* --- Records --------------------------------------------------------------------------------- */
+
+void record_write(const struct record *record, char text[static DATA_SIZE])
+{
+	char owner[OWNER_TEXT];
+	int length = snprintf(text, DATA_SIZE,
+		"dlock=1\tttl=%" PRId64 "\tsince=%" PRId64 "\tsession=%" PRIx64 "\tpassword=",
+		record->ttl_ms, record->since_us, record->session.client_id);
+
+	for (size_t i = 0; i < sizeof(record->session.passwd); i++)
+		length += snprintf(text + length, DATA_SIZE - (size_t)length, "%02x",
+			(unsigned char)record->session.passwd[i]);
+	snprintf(text + length, DATA_SIZE - (size_t)length, "%s%s%s\t%s",
+		record->detached ? "\tdetached=1" : "", record->hold ? "\thold=1" : "",
+		record->over ? "\tover=1" : "", owner_write(&record->owner, owner));
+}
+
+/* The value of a key, which a tab or the end ends; "": it is not there. */
+static const char *find_value(const char *text, const char *key)
+{
+	size_t length = strlen(key);
+
+	for (const char *at = text; at; at = strchr(at, '\t')) {
+		at += *at == '\t';
+		if (strncmp(at, key, length) == 0 && at[length] == '=')
+			return at + length + 1;
+	}
+	return "";
+}
+
+void record_read(struct record *record, const char *text)
+{
+	const char *password = find_value(text, "password");
+	unsigned byte;
+
+	*record = (struct record){.ours = strncmp(text, "dlock=1\t", 8) == 0};
+	if (!record->ours)
+		return;
+	owner_read(&record->owner, text);
+	record->ttl_ms = strtoll(find_value(text, "ttl"), NULL, 10);
+	record->since_us = strtoll(find_value(text, "since"), NULL, 10);
+	record->session.client_id = (int64_t)strtoull(find_value(text, "session"), NULL, 16);
+	for (size_t i = 0; i < sizeof(record->session.passwd); i++)
+		if (sscanf(password + 2 * i, "%2x", &byte) == 1)
+			record->session.passwd[i] = (char)byte;
+		else
+			break;
+	record->detached = *find_value(text, "detached") == '1';
+	record->hold = *find_value(text, "hold") == '1';
+	record->over = *find_value(text, "over") == '1';
+}

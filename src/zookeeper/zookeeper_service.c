@@ -1,0 +1,124 @@
+/* The row of the service ZooKeeper, from 3.5 on. It is in the program dlock-zookeeper alone. */
+#include <bsd/string.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/server.h"
+#include "zookeeper/zookeeper_lock.h"
+
+static bool read_parameter(
+	const struct server_reading *reading, const char *name, char *value, bool *known)
+{
+	*known = strcmp(name, "style") == 0;
+	if (!*known)
+		return true;
+	if (strcmp(value, "kazoo") != 0 && strcmp(value, "curator") != 0 &&
+		strcmp(value, "curator-rw") != 0)
+		return server_fault(reading, "a style= that is none of kazoo, curator, curator-rw");
+	return server_keep(reading, value, &reading->server->setting);
+}
+
+/* CHROOT: no empty part, "." nor "..", as ZooKeeper has it. */
+static bool keep_chroot(const struct server_reading *reading)
+{
+	char *path = reading->url.path, *copy, *rest, *part;
+	bool good = true;
+
+	if (!path || *path == '\0')
+		return true;
+	path[strcspn(path, "?")] = '\0';
+	path--; /* the '/' before it */
+	*path = '/';
+	copy = rest = strdup(path + 1);
+	if (!copy)
+		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	while (good && (part = strsep(&rest, "/")) != NULL)
+		good = *part != '\0' && strcmp(part, ".") != 0 && strcmp(part, "..") != 0;
+	free(copy);
+	if (!good || strlen(path) > NODE_SIZE / 3)
+		return server_fault(reading, "a path that is no node of ZooKeeper's");
+	return server_keep(reading, path, &reading->server->path);
+}
+
+static bool read_url(struct server_reading *reading)
+{
+	struct server *server = reading->server;
+
+	return server_split(reading) && server_keep(reading, reading->url.user, &server->user) &&
+	       server_keep(reading, reading->url.password, &server->password) &&
+	       server_read_hosts(reading, server->scheme->port, true) && keep_chroot(reading) &&
+	       server_read_query(reading, read_parameter);
+}
+
+static struct lock *open_lock(
+	const struct server *server, const struct lock_request *request, struct failure *failure)
+{
+	struct zookeeper_lock *z = calloc(1, sizeof(*z));
+
+	if (!z) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	z->lock.service = &zookeeper_service;
+	z->request = *request;
+	z->session.server = server;
+	z->session.fd = -1;
+	queue_path(server, request->prefix, request->name, z->path);
+	zookeeper_begin(z);
+	return &z->lock;
+}
+
+/* A detached lock's session goes on without a process. */
+static void close_lock(struct lock *lock)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+
+	if (z->state != ZOOKEEPER_HOLDING || !z->request.detached)
+		session_end(&z->session);
+	session_close(&z->session);
+	free(z);
+}
+
+static void leave(struct lock *lock)
+{
+	session_leave(&((struct zookeeper_lock *)lock)->session);
+}
+
+/* What our node's watch says, or the end of the connection. */
+static int watch_fd(const struct lock *lock)
+{
+	const struct zookeeper_lock *z = (const struct zookeeper_lock *)lock;
+
+	return z->session.handle && z->state >= ZOOKEEPER_HOLDING ? z->session.fd : -1;
+}
+
+static const struct lock_scheme schemes[] = {{"zookeeper", false, 2181, 0}, {0}};
+
+static const struct lock_lack lacks[] = {
+	{LOCK_CAN_PRIORITY, "it serves in the order of arrival"},
+	{LOCK_CAN_RECORD, "it keeps no record of successes"},
+	{LOCK_CAN_REPLICATE, "a majority of its servers has every grant"},
+	{LOCK_CAN_SETTLE, "it does not forget its locks when it restarts"},
+	{0},
+};
+
+const struct lock_service zookeeper_service = {
+	.name = "ZooKeeper",
+	.schemes = schemes,
+	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN |
+	       LOCK_CAN_FORCE,
+	.lacks = lacks,
+	.password_variable = "DLOCK_PASSWORD",
+	.read_url = read_url,
+	.open = open_lock,
+	.close = close_lock,
+	.take = zookeeper_take,
+	.renew = zookeeper_renew,
+	.release = zookeeper_release,
+	.leave = leave,
+	.wait = zookeeper_wait,
+	.watch_fd = watch_fd,
+	.force = zookeeper_force,
+	.check = zookeeper_check,
+	.list = &zookeeper_list_ops,
+};

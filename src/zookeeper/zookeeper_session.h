@@ -1,0 +1,84 @@
+/*
+ * A session with ZooKeeper, by libzookeeper_st, in one thread; nothing here blocks beyond its
+ * deadline. A session outlives its connections: to attach is to open a connection for it.
+ *
+ * What proves that a session lives: the leader alone ends sessions. Pings are answered, and may be
+ * answered, by a server that has lost its leader. Attaching moves the session's end, at the leader.
+ * But a leader that has lost its followers may not know so yet; a write that follows, on the same
+ * connection, is answered only if a majority had it. Both together prove that no other client can
+ * be granted anything of ours before attached_at plus ttl_ms.
+ */
+#pragma once
+
+#include <zookeeper/zookeeper.h>
+
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "lock/lock.h"
+
+#define NODE_SIZE  2304 /* a path: CHROOT, and a NAME of which each byte may be %XX */
+#define DATA_SIZE  1024 /* of a node's; what is longer is cut */
+#define REPLY_MOST 4    /* that are awaited together */
+
+struct lookup;
+
+/* Of one request. */
+struct reply {
+	bool done;
+	int rc; /* ZOK, ZNONODE, ZNODEEXISTS, ZBADVERSION, ZNOTEMPTY */
+	struct Stat stat;
+	char text[DATA_SIZE]; /* a node's data, or the path of a created one */
+	char **names;         /* owned; children */
+	size_t name_count;
+};
+
+/* Begins as zeros with server. */
+struct session {
+	const struct server *server;    /* borrowed */
+	size_t at;                      /* which of its endpoints is asked */
+	struct lookup *lookup;          /* owned; of its address */
+	zhandle_t *handle;              /* owned; NULL: not attached */
+	int fd;                         /* handle's; -1: it has none */
+	clientid_t id;                  /* client_id 0: there is no session yet */
+	int ttl_ms;                     /* as the servers have it */
+	nanos attached_at;              /* before the request to attach left */
+	bool told;                      /* a watch has fired since it was attached */
+	size_t asked;                   /* how many requests are under way */
+	struct reply reply[REPLY_MOST]; /* in the order of the requests */
+};
+
+/* Attaches the session, or makes one if there is none, with that TTL (0: a short one): over a
+ * new connection, to the first endpoint that answers. The servers may make it a longer or a shorter
+ * one. LOCK_GRANTED; LOCK_LOST: the session has ended; LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED.
+ */
+enum lock_result session_attach(
+	struct session *session, int64_t ttl_ms, struct deadline deadline, struct failure *failure);
+
+/* Requests, sent by session_await: at most REPLY_MOST at a time. */
+void session_sync(struct session *session, const char *path);
+void session_children(struct session *session, const char *path, bool watch);
+void session_get(struct session *session, const char *path, bool watch);
+void session_set(struct session *session, const char *path, const char *data, int version);
+void session_create(struct session *session, const char *path, const char *data, int flags);
+void session_delete(struct session *session, const char *path, int version); /* -1: any */
+/* Both or neither; operations must last until the answer. */
+void session_multi(
+	struct session *session, int count, const zoo_op_t *operations, zoo_op_result_t *results);
+
+/* Awaits all answers, in session->reply from 0 on; they last until the next request is awaited.
+ * LOCK_GRANTED, or as session_attach; the session is not attached then. */
+enum lock_result session_await(
+	struct session *session, struct deadline deadline, struct failure *failure);
+
+/* Awaits a watch: LOCK_GRANTED, or as session_await. The servers hear that we live meanwhile. */
+enum lock_result session_listen(
+	struct session *session, struct deadline deadline, struct failure *failure);
+
+/* Drops the connection without a word: the session goes on. Another process may have it. */
+void session_leave(struct session *session);
+
+/* Ends the session, if it is attached, and with it all that it has made; does not wait for it. */
+void session_end(struct session *session);
+
+/* Frees what is left; the session goes on. */
+void session_close(struct session *session);

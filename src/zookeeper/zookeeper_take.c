@@ -1,0 +1,462 @@
+/* Taking a lock: a node among the contenders, and the proof that the session lives. */
+#include <bsd/string.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/server.h"
+#include "zookeeper/zookeeper_lock.h"
+
+#define WAIT_TTL   6000 /* ms: of a waiter's session, unless the servers want more */
+#define FRESH_PART 4    /* of the TTL: a session attached longer ago is attached anew */
+#define AGAIN      (300 * NANOS_PER_MS)
+
+static int64_t whole_ttl(const struct zookeeper_lock *z)
+{
+	return z->request.ttl_ms > z->request.at_least_ms ? z->request.ttl_ms
+							  : z->request.at_least_ms;
+}
+
+/* --- A grant --------------------------------------------------------------------------------- */
+
+/* The servers decide how long a session may last: what the command line asks for, or not. */
+static bool suits(const struct zookeeper_lock *z, struct lock_answer *answer)
+{
+	const struct lock_request *request = &z->request;
+	int64_t wanted = whole_ttl(z), had = z->session.ttl_ms;
+
+	if (had == wanted || (!request->ttl_named && had >= request->at_least_ms))
+		return true;
+	answer->result = LOCK_FAILED;
+	return failure_set(&answer->failure, EXIT_CONFIG,
+		"such a TTL (-t, --at-least) cannot be had from %s: a session lasts %" PRId64
+		" ms there at %s (%sSessionTimeout)",
+		z->session.server->text, had, had < wanted ? "most" : "least",
+		had < wanted ? "max" : "min");
+}
+
+/* The place is gone: another is to be taken. */
+static void lose_place(struct zookeeper_lock *z, struct lock_answer *answer)
+{
+	zookeeper_begin(z);
+	answer->result = LOCK_LOST;
+}
+
+static int64_t granted_ttl(const struct zookeeper_lock *z)
+{
+	return z->request.at_least_ms > z->request.ttl_ms && z->session.ttl_ms > z->request.ttl_ms
+		       ? z->request.ttl_ms
+		       : z->session.ttl_ms;
+}
+
+static void accept_grant(
+	struct zookeeper_lock *z, const struct Stat *stat, struct lock_answer *answer)
+{
+	z->state = ZOOKEEPER_HOLDING;
+	z->fence = (uint64_t)stat->czxid;
+	z->version = stat->version;
+	answer->result = LOCK_GRANTED;
+	answer->fence = z->fence;
+	answer->asked_at = z->session.attached_at;
+	answer->granted_at = clock_now();
+	answer->ttl_ms = granted_ttl(z);
+}
+
+static void answer_busy(struct zookeeper_lock *z, const struct queue *queue,
+	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer);
+
+/* What is in the way after all is waited for. */
+static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
+	const struct reply *own, struct deadline deadline, struct lock_answer *answer)
+{
+	const struct lock_request *request = &z->request;
+	const struct contender *obstacle = NULL;
+	const struct Stat stat = own->stat;
+	struct queue queue;
+	int ahead;
+
+	answer->result = LOCK_FAILED;
+	if (queue_read(&queue, children, &answer->failure)) {
+		obstacle = queue_obstacle(&queue, queue_find(&queue, z->id, false), request->mode,
+			request->permits, &answer->rank, &ahead);
+		if (obstacle)
+			answer_busy(z, &queue, obstacle, deadline, answer);
+		else
+			accept_grant(z, &stat, answer);
+	}
+	queue_free(&queue);
+}
+
+/* Nothing was in the way: the session is attached anew, and the grant written. */
+static void claim(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	char text[DATA_SIZE];
+	struct reply *reply = z->session.reply;
+
+	answer->result = session_attach(&z->session, whole_ttl(z), deadline, &answer->failure);
+	if (answer->result == LOCK_LOST)
+		lose_place(z, answer);
+	if (answer->result != LOCK_GRANTED || !suits(z, answer))
+		return;
+	z->since_us = clock_wall_us();
+	zookeeper_record(z, false, text);
+	session_set(&z->session, z->own, text, -1);
+	session_children(&z->session, z->path, false);
+	session_get(&z->session, z->own, true);
+	answer->result = session_await(&z->session, deadline, &answer->failure);
+	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[2].rc != ZOK))
+		lose_place(z, answer);
+	else if (answer->result == LOCK_GRANTED)
+		accept_or_wait(z, &reply[1], &reply[2], deadline, answer);
+}
+
+/* --- A place --------------------------------------------------------------------------------- */
+
+/* Makes the nodes on the way to the lock's: CHROOT for ever, the lock's own until it is empty. */
+static enum lock_result make_parents(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result = LOCK_GRANTED;
+	char path[NODE_SIZE];
+
+	strlcpy(path, z->path, sizeof(path));
+	for (char *end = path; end && result == LOCK_GRANTED;) {
+		end = strchr(end + 1, '/');
+		if (end)
+			*end = '\0';
+		session_create(&z->session, path, "", end ? ZOO_PERSISTENT : ZOO_CONTAINER);
+		result = session_await(&z->session, deadline, failure);
+		if (end)
+			*end = '/';
+	}
+	return result;
+}
+
+/* Our node. LOCK_GONE: what it is to be in was reaped meanwhile. */
+static enum lock_result make_node(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	char node[NODE_SIZE], path[NODE_SIZE], text[DATA_SIZE];
+	enum lock_result result;
+
+	queue_node(z->session.server, &z->request, z->id, node);
+	zookeeper_path(z->path, node, path);
+	z->asked = true;
+	z->since_us = clock_wall_us();
+	zookeeper_record(z, false, text);
+	session_create(&z->session, path, text, ZOO_EPHEMERAL | ZOO_SEQUENCE);
+	result = session_await(&z->session, deadline, failure);
+	if (result != LOCK_GRANTED)
+		return result;
+	if (z->session.reply[0].rc != ZOK)
+		return LOCK_GONE;
+	zookeeper_path(z->path, z->session.reply[0].text, z->own);
+	z->state = ZOOKEEPER_WAITING;
+	return LOCK_GRANTED;
+}
+
+static void enter(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	struct reply *reply = z->session.reply;
+	bool fresh;
+
+	answer->result = make_node(z, deadline, &answer->failure);
+	while (answer->result == LOCK_GONE) {
+		answer->result = make_parents(z, deadline, &answer->failure);
+		if (answer->result == LOCK_GRANTED)
+			answer->result = make_node(z, deadline, &answer->failure);
+	}
+	if (answer->result == LOCK_GRANTED) {
+		session_children(&z->session, z->path, false);
+		session_get(&z->session, z->own, true);
+		answer->result = session_await(&z->session, deadline, &answer->failure);
+	}
+	fresh = clock_now() - z->session.attached_at <
+		z->session.ttl_ms * NANOS_PER_MS / FRESH_PART;
+	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[1].rc != ZOK))
+		lose_place(z, answer);
+	else if (answer->result == LOCK_GRANTED && fresh && z->session.ttl_ms >= z->request.ttl_ms)
+		accept_or_wait(z, &reply[0], &reply[1], deadline, answer);
+	else if (answer->result == LOCK_GRANTED)
+		claim(z, deadline, answer);
+}
+
+/* --- Inside another holder ------------------------------------------------------------------- */
+
+/* The holder among those that the caller runs under, with its record. LOCK_GONE: there is none. */
+static enum lock_result find_outer(struct zookeeper_lock *z, const struct queue *queue,
+	struct deadline deadline, const struct contender **outer, struct record *record,
+	struct Stat *stat, struct failure *failure)
+{
+	for (size_t i = 0; z->request.outer && i < queue->count; i++) {
+		const struct contender *c = &queue->list[i];
+		char path[NODE_SIZE];
+		enum lock_result result;
+
+		if (c->id[0] == '\0' || !strstr(z->request.outer, c->id) || !queue_holds(queue, c))
+			continue;
+		zookeeper_path(z->path, c->node, path);
+		result = zookeeper_look(&z->session, path, deadline, record, stat, failure);
+		if (result != LOCK_GRANTED && result != LOCK_GONE)
+			return result;
+		if (result == LOCK_GONE || record->detached ||
+			strcmp(record->owner.host, z->request.self.host) != 0)
+			continue;
+		*outer = c;
+		return LOCK_GRANTED;
+	}
+	return LOCK_GONE;
+}
+
+/* Whether a `dlock hold` for the same process holds it, or is inside that one. */
+static enum lock_result find_cover(struct zookeeper_lock *z, const struct queue *queue,
+	const struct contender *outer, struct deadline deadline, bool *covered,
+	struct failure *failure)
+{
+	const struct owner *self = &z->request.self;
+	enum lock_result result = LOCK_GRANTED;
+	struct record record;
+
+	*covered = false;
+	for (size_t i = 0; z->request.hold && !*covered && i < queue->count; i++) {
+		const struct contender *c = &queue->list[i];
+		char path[NODE_SIZE];
+
+		if (c != outer && (!c->inside || c->place != outer->place))
+			continue;
+		zookeeper_path(z->path, c->node, path);
+		result = zookeeper_look(&z->session, path, deadline, &record, NULL, failure);
+		if (result != LOCK_GRANTED && result != LOCK_GONE)
+			return result;
+		*covered = result == LOCK_GRANTED && record.hold &&
+			   owner_is_near(&record.owner, self) && record.owner.pid == self->pid &&
+			   record.owner.start == self->start;
+	}
+	return LOCK_GRANTED;
+}
+
+/* Our node says so. The other's is written too: its owner is to see that it changed. */
+static void join(struct zookeeper_lock *z, const struct contender *outer, const char *around,
+	int version, struct deadline deadline, struct lock_answer *answer)
+{
+	char node[NODE_SIZE], text[DATA_SIZE];
+	zoo_op_result_t results[2] = {{0}};
+	zoo_op_t both[2];
+
+	snprintf(node, sizeof(node), "~inside-%s-%010d", z->id, outer->place);
+	zookeeper_path(z->path, node, z->own);
+	zookeeper_path(z->path, outer->node, z->outer);
+	z->asked = true;
+	z->since_us = clock_wall_us();
+	zookeeper_record(z, false, text);
+	zoo_set_op_init(&both[0], z->outer, around, (int)strlen(around), version, NULL);
+	zoo_create_op_init(&both[1], z->own, text, (int)strlen(text), &ZOO_OPEN_ACL_UNSAFE,
+		ZOO_EPHEMERAL, NULL, 0);
+	session_multi(&z->session, 2, both, results);
+	answer->result = session_await(&z->session, deadline, &answer->failure);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	if (z->session.reply[0].rc != ZOK && z->session.reply[0].rc != ZNODEEXISTS) {
+		lose_place(z, answer); /* it changed meanwhile: ask again */
+		return;
+	}
+	z->state = ZOOKEEPER_INSIDE;
+	answer->result = LOCK_WITHIN;
+	answer->asked_at = z->session.attached_at;
+}
+
+/* False: there is none around. */
+static bool answer_within(struct zookeeper_lock *z, const struct queue *queue,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	const struct contender *outer = NULL;
+	struct record record;
+	struct Stat stat;
+	enum lock_result result =
+		find_outer(z, queue, deadline, &outer, &record, &stat, &answer->failure);
+	char text[DATA_SIZE];
+
+	if (result == LOCK_GONE)
+		return false;
+	strlcpy(text, z->session.reply[0].text, sizeof(text));
+	if (result == LOCK_GRANTED)
+		result = find_cover(z, queue, outer, deadline, &answer->covered, &answer->failure);
+	answer->result = result;
+	if (result != LOCK_GRANTED)
+		return true;
+	snprintf(answer->holder_token, sizeof(answer->holder_token), "%s:%d:%s", record.owner.host,
+		(int)record.owner.pid, outer->id);
+	z->fence = (uint64_t)stat.czxid;
+	answer->fence = z->fence;
+	answer->whole = outer->mode == LOCK_EXCLUSIVE;
+	answer->granted_at = clock_now();
+	answer->ttl_ms = granted_ttl(z);
+	answer->result = LOCK_WITHIN;
+	if (outer->mode != LOCK_EXCLUSIVE && outer->mode != z->request.mode) {
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_DEADLOCK,
+			"waiting would deadlock: the dlock around this one holds it %s; use the "
+			"same mode inside",
+			outer->mode == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
+	} else if (!answer->covered && !z->request.detached) {
+		join(z, outer, text, stat.version, deadline, answer);
+	}
+	return true;
+}
+
+/* --- Busy ------------------------------------------------------------------------------------ */
+
+/* Of the contenders' numbers, in whatever order (FNV-1a's prime). */
+static uint64_t fingerprint(const struct queue *queue)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < queue->count; i++)
+		if (!queue->list[i].inside)
+			sum += ((uint64_t)queue->list[i].place + 1) * UINT64_C(0x100000001b3);
+	return sum + queue->count;
+}
+
+static void answer_busy(struct zookeeper_lock *z, const struct queue *queue,
+	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer)
+{
+	const struct lock_request *request = &z->request;
+	const struct contender *first = queue->list;
+	struct record record;
+	struct Stat stat;
+	char path[NODE_SIZE];
+	int rank, ahead;
+	/* Of permits any of those ahead may be the one that comes free. */
+	bool any;
+
+	queue_obstacle(queue, queue_find(queue, z->id, false), request->mode, request->permits,
+		&rank, &ahead);
+	any = request->watched || (request->mode == LOCK_PERMITS && ahead == request->permits);
+	zookeeper_path(z->path, obstacle->node, z->obstacle);
+	if (any)
+		z->obstacle[0] = '\0';
+	z->seen = fingerprint(queue);
+	zookeeper_path(z->path, first->node, path);
+	answer->result =
+		zookeeper_look(&z->session, path, deadline, &record, &stat, &answer->failure);
+	if (answer->result == LOCK_GONE)
+		record = (struct record){.ours = true};
+	else if (answer->result != LOCK_GRANTED)
+		return;
+	answer->result = LOCK_BUSY;
+	answer->look_at = NANOS_NEVER;
+	answer->free_in_ms = -1;
+	if (!record.ours) {
+		answer->foreign = "another ZooKeeper client";
+		return;
+	}
+	answer->fence = (uint64_t)stat.czxid;
+	answer->holder = record.owner;
+	answer->known = record.owner.pid != 0;
+	answer->held_ms = (clock_wall_us() - record.since_us) / 1000;
+	if (answer->known)
+		snprintf(answer->holder_token, sizeof(answer->holder_token), "%s:%d:%s",
+			record.owner.host, (int)record.owner.pid, first->id);
+}
+
+/* --- One attempt ----------------------------------------------------------------------------- */
+
+static void decide(struct zookeeper_lock *z, const struct queue *queue, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	const struct lock_request *request = &z->request;
+	const struct contender *own = queue_find(queue, z->id, false), *obstacle;
+	int ahead;
+
+	if (answer_within(z, queue, deadline, answer))
+		return;
+	if (own) { /* perhaps the answer to its creation was lost */
+		zookeeper_path(z->path, own->node, z->own);
+		z->state = ZOOKEEPER_WAITING;
+	} else if (z->own[0] != '\0') {
+		lose_place(z, answer);
+		return;
+	}
+	obstacle =
+		queue_obstacle(queue, own, request->mode, request->permits, &answer->rank, &ahead);
+	if (!obstacle && own)
+		claim(z, deadline, answer);
+	else if (own || (obstacle && !request->queues))
+		answer_busy(z, queue, obstacle, deadline, answer);
+	else
+		enter(z, deadline, answer);
+}
+
+void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	struct queue queue = {0};
+
+	answer->asked_at = clock_now();
+	answer->rank = -1;
+	answer->result = zookeeper_attach(z, whole_ttl(z), deadline, &answer->failure);
+	if (answer->result == LOCK_LOST) {
+		lose_place(z, answer);
+		return;
+	}
+	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))
+		return;
+	answer->result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		decide(z, &queue, deadline, answer);
+	else if (answer->result == LOCK_LOST)
+		lose_place(z, answer);
+	queue_free(&queue);
+	if (!z->request.queues && answer->result == LOCK_BUSY)
+		answer->rank = -1;
+}
+
+/* --- Waiting --------------------------------------------------------------------------------- */
+
+/* Sets the watches: on what is in the way, and on our own node. LOCK_GRANTED: ask. LOCK_BUSY: wait.
+ */
+static enum lock_result watch(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result;
+	struct queue queue = {0};
+	bool same;
+
+	z->session.told = false;
+	session_get(&z->session, z->own, true);
+	if (z->obstacle[0] != '\0')
+		session_get(&z->session, z->obstacle, true);
+	else
+		session_children(&z->session, z->path, true);
+	result = session_await(&z->session, deadline, failure);
+	if (result != LOCK_GRANTED)
+		return result;
+	if (z->session.reply[0].rc != ZOK || z->session.reply[1].rc != ZOK)
+		return LOCK_GRANTED;
+	if (z->obstacle[0] != '\0')
+		return LOCK_BUSY;
+	same = queue_read(&queue, &z->session.reply[1], failure) && fingerprint(&queue) == z->seen;
+	queue_free(&queue);
+	return same ? LOCK_BUSY : LOCK_GRANTED;
+}
+
+/* Without a place nothing keeps it from asking again; with -n it is not asked at all. */
+enum lock_result zookeeper_wait(
+	struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	enum lock_result result = LOCK_GRANTED;
+
+	if (!z->session.handle || z->session.ttl_ms > WAIT_TTL)
+		result = session_attach(&z->session, WAIT_TTL, deadline, failure);
+	if (result == LOCK_GRANTED)
+		result = watch(z, deadline, failure);
+	if (result == LOCK_BUSY)
+		result = session_listen(&z->session, deadline, failure);
+	if (result == LOCK_FAILED && failure->code == EXIT_UNREACHABLE)
+		result = !deadline_pause(deadline, AGAIN) ? LOCK_CANCELLED
+			 : deadline_is_over(&deadline)    ? LOCK_TIMEOUT
+							  : LOCK_GRANTED;
+	return result == LOCK_LOST ? LOCK_GRANTED : result;
+}

@@ -1,0 +1,64 @@
+# The lock service ZooKeeper, one server, for service/conformance.bats; service_redis.bash says what each
+# function is for. Sessions end by themselves; so does what killed processes leave.
+
+load ../lib/zookeeper
+
+service_word=ZooKeeper
+
+service_begin() { zookeeper_begin one; }
+service_end() { zookeeper_end one; }
+
+service_reset() {
+	zookeeper_is_up one || service_again
+	zk one 'zk.delete("/locks", recursive=True) if zk.exists("/locks") else None'
+}
+
+# The nodes of contenders. That of a lock stays until the server notices that it is empty.
+service_left() {
+	zk one '
+for name in zk.get_children("/locks") if zk.exists("/locks") else []:
+	for child in zk.get_children("/locks/" + name): print(name, child)
+' || true
+}
+
+# As long as the longest TTL that a test gives to what it kills.
+service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_left) ]]'; }
+
+service_url() { zookeeper_url one; }
+service_nowhere() { echo zookeeper://127.0.0.1:1; }
+service_wrong() {
+	printf '%s\n' zookeeper://h:0 zookeeper://h:65536 zookeeper://h//x zookeeper://h/a/../b zookeeper://h?x=1 \
+		zookeeper:// zookeeper://a,a zookeeper://h?style=x
+}
+
+service_kill() { zookeeper_kill one; }
+service_again() { zookeeper_again one; }
+service_freeze() { kill -STOP "$(zookeeper_pid one)"; }
+service_thaw() { ! zookeeper_is_up one || kill -CONT "$(zookeeper_pid one)"; }
+service_pids() { zookeeper_pid one; }
+
+# The holder's node is removed, and another client's takes its place, with its number.
+service_steal() {
+	zk one "
+path = '/locks/$1'
+first = sorted(zk.get_children(path), key=lambda name: name[-10:])[0]
+zk.create(path + '/' + 'f' * 32 + '__lock__' + first[-10:], b'thief')
+zk.delete(path + '/' + first)
+"
+}
+
+# As kazoo's WriteLock has it, but for a node that outlives the client. (Its Lock looks at no readers.)
+service_foreign_take() {
+	zk one "
+lock = zk.WriteLock('/locks/$1', 'foreign')
+sys.exit(0 if lock.acquire(blocking=False, ephemeral=False) else 1)
+"
+}
+
+service_foreign_drop() {
+	zk one "
+path = '/locks/$1'
+for child in zk.get_children(path):
+	if not zk.get(path + '/' + child)[0].startswith(b'dlock'): zk.delete(path + '/' + child)
+"
+}

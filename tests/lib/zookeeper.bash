@@ -1,0 +1,107 @@
+# ZooKeeper servers of a test file's own, on private ports. Each has a folder $BATS_FILE_TMPDIR/zookeeper/NAME.
+
+zookeeper_dir() { echo "$BATS_FILE_TMPDIR/zookeeper/$1"; }
+zookeeper_port() { cat "$(zookeeper_dir "$1")/port"; }
+zookeeper_pid() { cat "$(zookeeper_dir "$1")/pid"; }
+zookeeper_is_up() { [[ -e $(zookeeper_dir "$1")/pid ]] && kill -0 "$(zookeeper_pid "$1")" 2>/dev/null; }
+
+# zookeeper_url NAME...: all of them in one URL.
+zookeeper_url() {
+	local name hosts=''
+	for name; do
+		hosts+=,127.0.0.1:$(zookeeper_port "$name")
+	done
+	echo "zookeeper://${hosts#,}/locks"
+}
+
+# zookeeper_ask NAME WORD: a four letter word.
+zookeeper_ask() {
+	local fd
+	exec {fd}<>"/dev/tcp/127.0.0.1/$(zookeeper_port "$1")" || return 1
+	echo -n "$2" >&"$fd"
+	timeout 2 cat <&"$fd" || true
+	exec {fd}>&-
+} 2>/dev/null
+
+# zk NAME STATEMENT...: Python with kazoo, of which zk is a client of that server.
+zk() {
+	/usr/bin/python3 - "$(zookeeper_port "$1")" <<-END
+		import sys, time
+		from kazoo.client import KazooClient
+		zk = KazooClient('127.0.0.1:' + sys.argv[1], timeout=10)
+		zk.start(15)
+		$(printf '%s\n' "${@:2}")
+		zk.stop()
+	END
+}
+
+zookeeper_free_port() {
+	local port
+	while
+		port=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
+		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null
+	do :; done
+	echo $port
+}
+
+# zookeeper_start NAME: in its folder; returns at once.
+zookeeper_start() {
+	local dir jar classes=
+	dir=$(zookeeper_dir "$1")
+	# Only a server of several writes its own folder into the classpath: for its log's settings.
+	for jar in zookeeper zookeeper-jute; do
+		classes+=:/usr/share/java/$jar.jar
+	done
+	env -u TEST_MARK java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData \
+		-Dzookeeper.4lw.commands.whitelist='*' -cp "$dir$classes" \
+		org.apache.zookeeper.server.quorum.QuorumPeerMain "$dir/zoo.cfg" \
+		>>"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
+	echo $! >"$dir/pid"
+	disown $!
+}
+
+zookeeper_answers() { [[ $(zookeeper_ask "$1" srvr) == *Mode:* ]]; }
+
+# zookeeper_begin NAME...: one server, or an ensemble, with $zookeeper_options as lines of zoo.cfg.
+zookeeper_begin() {
+	local name dir ensemble='' number=0
+	for name; do
+		dir=$(zookeeper_dir "$name")
+		rm -rf "$dir"
+		mkdir -p "$dir/data"
+		zookeeper_free_port >"$dir/port"
+		echo $((++number)) >"$dir/data/myid"
+		(($# == 1)) ||
+			ensemble+="server.$number=127.0.0.1:$(zookeeper_free_port):$(zookeeper_free_port)"$'\n'
+	done
+	for name; do
+		dir=$(zookeeper_dir "$name")
+		printf '%s\n' tickTime=500 initLimit=10 syncLimit=4 minSessionTimeout=4000 \
+			maxSessionTimeout=40000 maxClientCnxns=0 admin.enableServer=false \
+			clientPortAddress=127.0.0.1 "clientPort=$(<"$dir/port")" "dataDir=$dir/data" \
+			"$ensemble${zookeeper_options:-}" >"$dir/zoo.cfg"
+		zookeeper_start "$name"
+	done
+	for name; do
+		wait_until -t 60 zookeeper_answers "$name"
+	done
+}
+
+zookeeper_kill() { # NAME
+	kill -KILL "$(zookeeper_pid "$1")"
+	wait_until is_gone "$(zookeeper_pid "$1")"
+	rm "$(zookeeper_dir "$1")/pid"
+}
+
+zookeeper_again() { # NAME
+	zookeeper_start "$1"
+	wait_until -t 60 zookeeper_answers "$1"
+}
+
+zookeeper_end() { # NAME...
+	local name
+	for name; do
+		! zookeeper_is_up "$name" ||
+			{ kill -KILL "$(zookeeper_pid "$name")"; rm "$(zookeeper_dir "$name")/pid"; }
+	done
+}
