@@ -328,7 +328,7 @@ static bool put(const struct record *record, const void *bytes, size_t length, o
 	return failure_set(failure, EXIT_SYSTEM, "cannot write the lock's record: %m");
 }
 
-bool record_write(struct record *record, struct failure *failure)
+bool record_commit(struct record *record, struct failure *failure)
 {
 	struct record_head *head = &record->head;
 	bool good = true;

@@ -115,7 +115,7 @@ void record_leave(struct record *record);
 
 /* Inside the mutex: what has changed, the head first; the text of our own slot. False with failure.
  */
-bool record_write(struct record *record, struct failure *failure);
+bool record_commit(struct record *record, struct failure *failure);
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
 	const char *held, struct failure *failure);
 

@@ -170,7 +170,7 @@ static void stay_for_inside(struct file_lock *f)
 		serial = next < 0 ? 0 : f->record.slots[next].serial;
 		if (next < 0)
 			file_own(f)->state = SLOT_FREE;
-		record_write(&f->record, &answer.failure);
+		record_commit(&f->record, &answer.failure);
 		record_leave(&f->record);
 		if (next >= 0)
 			record_await(1, serial, BYTE_HOLDER);

@@ -76,7 +76,7 @@ void file_change(struct file_lock *f, struct deadline deadline,
 	if (answer->result != LOCK_GRANTED)
 		return;
 	change(f, terms, answer);
-	written = record_write(&f->record, &failure);
+	written = record_commit(&f->record, &failure);
 	record_leave(&f->record);
 	/* A loss is one, on record or not; so is a lock that is busy for one that does not queue.
 	 */
