@@ -168,23 +168,22 @@ bool folder_read_name(const char *file, char key[static KEY_SIZE])
 
 /* --- Files ------------------------------------------------------------------------------------ */
 
-static int fail(const struct folder *folder, const char *file, struct failure *failure)
-{
-	int why = errno;
-	enum exit_code code = why == EACCES || why == EPERM ? EXIT_REFUSED : EXIT_SYSTEM;
+static const struct {
+	const char *before, *after; /* of the name of the lock's file */
+	mode_t kind;
+} parts[] = {
+	[FOLDER_LOCK] = {"", "", S_IFREG},
+	[FOLDER_RECORD] = {".", "", S_IFREG},
+	[FOLDER_ONCE] = {".", "+once", S_IFREG},
+	[FOLDER_BELL] = {".", "+bell", S_IFIFO},
+	[FOLDER_ENDED] = {".", "+ended", S_IFIFO},
+};
 
-	failure_set(failure, code, "cannot open %s/%s: %m", folder->path, file);
-	errno = why;
-	return -1;
-}
-
-static int fail_odd(
-	const struct folder *folder, const char *file, mode_t kind, struct failure *failure)
+static const char *name_part(
+	const char *file, enum folder_part part, char name[static NAME_MAX + 1])
 {
-	failure_set(failure, EXIT_PROTOCOL, "%s/%s is no %s with one name: not touched",
-		folder->path, file, kind == S_IFREG ? "plain file" : "pipe");
-	errno = EEXIST;
-	return -1;
+	snprintf(name, NAME_MAX + 1, "%s%s%s", parts[part].before, file, parts[part].after);
+	return name;
 }
 
 /* Each user that may use the folder may use the files in it. A pipe is to be opened after it. */
@@ -201,8 +200,9 @@ static int make_file(const struct folder *folder, const char *file, int flags, m
 	return fd;
 }
 
-static int open_file(const struct folder *folder, const char *file, int flags, mode_t kind,
-	bool make, struct failure *failure)
+/* -1 with errno; odd: something else is in the place. */
+static int open_file(
+	const struct folder *folder, const char *file, int flags, mode_t kind, bool make, bool *odd)
 {
 	struct stat status;
 	int fd;
@@ -215,20 +215,50 @@ static int open_file(const struct folder *folder, const char *file, int flags, m
 		if (fd < 0 && errno == ENOENT && make)
 			fd = make_file(folder, file, flags, kind);
 	} while (fd < 0 && errno == EEXIST);
-	if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == ENODEV))
-		return fail_odd(folder, file, kind, failure);
+	*odd = fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO || errno == ENODEV);
 	if (fd < 0)
-		return fail(folder, file, failure);
+		return -1;
 	if (fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind && status.st_nlink <= 1)
 		return fd;
 	close(fd);
-	return fail_odd(folder, file, kind, failure);
+	errno = EEXIST;
+	*odd = true;
+	return -1;
 }
 
-int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
-	struct failure *failure)
+int folder_open_part(const struct folder *folder, const char *file, enum folder_part part,
+	int flags, bool make, struct failure *failure)
 {
-	return open_file(folder, file, flags, S_IFREG, make, failure);
+	char name[NAME_MAX + 1];
+	bool odd;
+	int fd = open_file(
+		    folder, name_part(file, part, name), flags, parts[part].kind, make, &odd),
+	    why = errno;
+
+	if (odd)
+		failure_set(failure, EXIT_PROTOCOL, "%s/%s is no %s with one name: not touched",
+			folder->path, name, parts[part].kind == S_IFREG ? "plain file" : "pipe");
+	else if (fd < 0)
+		failure_set(failure, why == EACCES || why == EPERM ? EXIT_REFUSED : EXIT_SYSTEM,
+			"cannot open %s/%s: %m", folder->path, name);
+	errno = why;
+	return fd;
+}
+
+bool folder_has_part(
+	const struct folder *folder, const char *file, enum folder_part part, struct stat *status)
+{
+	char name[NAME_MAX + 1];
+
+	return fstatat(folder->fd, name_part(file, part, name), status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void folder_remove(const struct folder *folder, const char *file)
+{
+	char name[NAME_MAX + 1];
+
+	for (enum folder_part part = FOLDER_LOCK; part <= FOLDER_ENDED; part++)
+		unlinkat(folder->fd, name_part(file, part, name), 0);
 }
 
 bool folder_has_lost(int fd)
@@ -238,34 +268,19 @@ bool folder_has_lost(int fd)
 	return fstat(fd, &status) == 0 && status.st_nlink == 0;
 }
 
-static void name_pipe(const char *file, const char *purpose, char name[static NAME_MAX + 1])
-{
-	snprintf(name, NAME_MAX + 1, ".%s+%s", file, purpose);
-}
-
-int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access,
+enum folder_ring folder_ring(const struct folder *folder, const char *file, enum folder_part pipe,
 	struct failure *failure)
 {
-	char name[NAME_MAX + 1];
-
-	name_pipe(file, purpose, name);
-	return open_file(folder, name, access, S_IFIFO, true, failure);
-}
-
-enum folder_ring folder_ring(
-	const struct folder *folder, const char *file, const char *purpose, struct failure *failure)
-{
-	char name[NAME_MAX + 1];
 	struct stat status;
-	int fd;
+	int fd = folder_open_part(folder, file, pipe, O_WRONLY, false, failure);
 
-	name_pipe(file, purpose, name);
-	if (fstatat(folder->fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+	if (fd < 0 && errno == ENOENT)
 		return RING_UNHEARD;
-	fd = open_file(folder, name, O_WRONLY, S_IFIFO, false, failure);
-	if (fd < 0) /* ENXIO: none listens */
-		return S_ISFIFO(status.st_mode) && failure->code == EXIT_PROTOCOL ? RING_UNHEARD
-										  : RING_FAILED;
+	if (fd < 0) /* a pipe that none listens to, or a socket */
+		return errno == ENXIO && folder_has_part(folder, file, pipe, &status) &&
+				       S_ISFIFO(status.st_mode)
+			       ? RING_UNHEARD
+			       : RING_FAILED;
 	(void)!write(fd, "", 1);
 	close(fd);
 	return RING_HEARD;

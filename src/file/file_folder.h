@@ -4,7 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 
 struct failure;
 struct server;
@@ -38,27 +38,39 @@ void folder_name(const char *key, char file[static FILE_NAME_SIZE]);
 /* The key that a file is for; false: it was cut, and only the record knows. Pure. */
 bool folder_read_name(const char *file, char key[static KEY_SIZE]);
 
-/* Opens a plain file with one name; with `make` a missing file is made, with the rights that the
- * folder gives. -1 with errno and failure: EXIT_PROTOCOL if something else is in its place,
- * EXIT_REFUSED, EXIT_SYSTEM. */
-int folder_open_file(const struct folder *folder, const char *file, int flags, bool make,
-	struct failure *failure);
+/* What there is of a lock: its own file and the companions. Access to the pipe that tells the
+ * holders is O_RDWR: it is readable for all until one reads. To that of the waiters it is O_RDONLY:
+ * it has POLLHUP from then on, for each that had opened it (a writer came and went). */
+enum folder_part {
+	FOLDER_LOCK,
+	FOLDER_RECORD,
+	FOLDER_ONCE,  /* successes under an ID */
+	FOLDER_BELL,  /* a pipe: for waiters */
+	FOLDER_ENDED, /* a pipe: the lock was broken */
+};
+
+/* Opens it, if it has one name and is what it should be; with `make` a missing one is made, with
+ * the rights that the folder gives. -1 with errno and failure: EXIT_PROTOCOL if something else is
+ * in its place, EXIT_REFUSED, EXIT_SYSTEM. */
+int folder_open_part(const struct folder *folder, const char *file, enum folder_part part,
+	int flags, bool make, struct failure *failure);
+
+/* Whether there is one, and what it is. */
+bool folder_has_part(
+	const struct folder *folder, const char *file, enum folder_part part, struct stat *status);
+
+/* Removes all parts of a lock that nobody else uses. */
+void folder_remove(const struct folder *folder, const char *file);
 
 /* Whether an open file was removed from its folder. */
 bool folder_has_lost(int fd);
 
-/* A pipe beside a lock's file, by which others are told something. listen: opens it, makes it if
- * need be; -1 with failure, as above. ring: tells all that listen. Access is O_RDWR: it is readable
- * for all until one reads. O_RDONLY: it has POLLHUP from then on, for each that had opened it,
- * whatever the others do (a writer came and went). The two do not mix. */
+/* Tells all that listen to a pipe. */
 enum folder_ring {
 	RING_HEARD,
 	RING_UNHEARD, /* nobody listens */
 	RING_FAILED,  /* with failure */
-};
-int folder_listen(const struct folder *folder, const char *file, const char *purpose, int access,
-	struct failure *failure);
-enum folder_ring folder_ring(const struct folder *folder, const char *file, const char *purpose,
+} folder_ring(const struct folder *folder, const char *file, enum folder_part pipe,
 	struct failure *failure);
 
 #endif

@@ -35,34 +35,35 @@ static bool is_flocked(const struct folder *folder, const char *file)
 	FILE *locks = fopen("/proc/locks", "re");
 	char line[160], wanted[64];
 	struct stat status;
-	bool found = false;
+	bool found = false, there = locks && folder_has_part(folder, file, FOLDER_LOCK, &status);
 
-	if (!locks || fstatat(folder->fd, file, &status, AT_SYMLINK_NOFOLLOW) != 0)
-		status = (struct stat){0};
-	snprintf(wanted, sizeof(wanted), " %02x:%02x:%" PRIuMAX " ", major(status.st_dev),
-		minor(status.st_dev), (uintmax_t)status.st_ino);
-	while (!found && status.st_ino != 0 && fgets(line, sizeof(line), locks))
+	if (there)
+		snprintf(wanted, sizeof(wanted), " %02x:%02x:%" PRIuMAX " ", major(status.st_dev),
+			minor(status.st_dev), (uintmax_t)status.st_ino);
+	while (there && !found && fgets(line, sizeof(line), locks))
 		found = strstr(line, ": FLOCK ") && strstr(line, wanted);
 	if (locks)
 		fclose(locks);
 	return found;
 }
 
-static struct lock_view_owner view_owner(const struct record *record, int i, nanos until)
+static struct lock_view_owner view_owner(
+	const struct record *record, int i, nanos until, struct slot_text *text)
 {
 	const struct slot *slot = &record->slots[i];
 	int64_t since = slot->state == SLOT_WAITING ? slot->ticket : slot->since;
-	int64_t now = record_now();
-	struct slot_text text;
-
-	record_read_text(record, i, &text);
-	return (struct lock_view_owner){.owner = text.owner,
+	int64_t now = clock_wall_us();
+	struct lock_view_owner view = {.token = text->token,
+		.held = text->held,
 		.mode = (enum lock_mode)slot->mode,
 		.priority = slot->priority,
 		.ms = now > since ? (now - since) / 1000 : 0,
 		.ttl_ms = until == NANOS_NEVER ? -1 : (until - clock_now()) / NANOS_PER_MS,
 		.since_us = since,
 		.detached = slot->detached};
+
+	record_read_text(record, i, text, &view.owner);
+	return view;
 }
 
 static int compare_waiters(const void *a, const void *b)
@@ -76,16 +77,17 @@ static int compare_waiters(const void *a, const void *b)
 
 /* Fills in holders and waiters; each list has room for all slots. */
 static void view_slots(const struct record *record, struct lock_view_owner *holders,
-	struct lock_view_owner *waiters, struct lock_view *view)
+	struct lock_view_owner *waiters, struct slot_text *texts, struct lock_view *view)
 {
-	for (size_t i = 0; i < record->head.count; i++) {
-		nanos until = record_holds_until(record, (int)i);
+	for (int i = 0; i < record->head.count; i++) {
+		nanos until = record_holds_until(record, i);
 
-		if (record_waits(record, (int)i) && record_lives(record, (int)i, BYTE_QUEUE))
-			waiters[view->waiter_count++] = view_owner(record, (int)i, NANOS_NEVER);
-		if (until == 0 || record_is_inside(record, (int)i))
+		if (record->slots[i].state == SLOT_WAITING && record_lives(record, i, BYTE_QUEUE))
+			waiters[view->waiter_count++] =
+				view_owner(record, i, NANOS_NEVER, &texts[i]);
+		if (until == 0 || record_is_inside(record, i))
 			continue;
-		holders[view->holder_count] = view_owner(record, (int)i, until);
+		holders[view->holder_count] = view_owner(record, i, until, &texts[i]);
 		view->mode = holders[view->holder_count].mode;
 		if (view->holder_count == 0 || holders[view->holder_count].ttl_ms < 0)
 			view->ttl_ms = holders[view->holder_count].ttl_ms;
@@ -98,21 +100,27 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	struct lock_view *view, struct failure *failure)
 {
 	const struct record_head *head = &record->head;
-	struct lock_view_owner *owners = calloc(2 * head->count + 1, sizeof(*owners));
+	size_t count = (size_t)head->count;
+	struct lock_view_owner *owners = calloc(2 * count + 1, sizeof(*owners));
+	struct slot_text *texts = calloc(count + 1, sizeof(*texts));
 
-	if (!owners)
+	if (!owners || !texts) {
+		free(owners);
+		free(texts);
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	}
 	view->fence = head->fence;
 	view->counters = (struct lock_counters){head->granted, head->contended, head->timeouts,
 		head->lost, head->waited_us, head->held_us};
 	view->holders = owners;
-	view->waiters = owners + head->count;
-	view_slots(record, owners, owners + head->count, view);
+	view->waiters = owners + count;
+	view_slots(record, owners, owners + count, texts, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
 	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
 		(l->query.idle_too && head->magic != 0))
 		l->show(view, l->context);
 	free(owners);
+	free(texts);
 	return true;
 }
 
@@ -159,14 +167,14 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 /* A record stands for its lock; a lock's file without one was made by others. */
 static bool show_entry(struct listing *l, const char *entry, struct failure *failure)
 {
-	char name[NAME_MAX + 2] = ".";
+	struct stat status;
 
 	if (entry[0] == '.')
 		return strcmp(entry, ".") == 0 || strcmp(entry, "..") == 0 || strchr(entry, '+') ||
 		       strlen(entry) > FILE_NAME_SIZE || show_file(l, entry + 1, true, failure);
-	strlcpy(name + 1, entry, sizeof(name) - 1);
-	return faccessat(l->folder.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-	       strlen(entry) >= FILE_NAME_SIZE || show_file(l, entry, false, failure);
+	return strlen(entry) >= FILE_NAME_SIZE ||
+	       folder_has_part(&l->folder, entry, FOLDER_RECORD, &status) ||
+	       show_file(l, entry, false, failure);
 }
 
 static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
@@ -235,19 +243,6 @@ static struct lock_finding look_at_folder(
 	return finding;
 }
 
-/* No other lock has that name. */
-static void remove_trial(const struct folder *folder, const char *trial)
-{
-	static const char *const forms[] = {"%s", ".%s", ".%s+ended", ".%s+bell"};
-	char file[NAME_MAX + 1];
-
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		/* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral) */
-		snprintf(file, sizeof(file), forms[i], trial);
-		unlinkat(folder->fd, file, 0);
-	}
-}
-
 bool file_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
@@ -262,7 +257,7 @@ bool file_check(const struct server *server, const struct lock_request *request,
 	trial_report(server, request, trial_name(name), take, context);
 	folder_key(request->prefix, name, key);
 	folder_name(key, file);
-	remove_trial(&folder, file);
+	folder_remove(&folder, file);
 	close(folder.fd);
 	return true;
 }

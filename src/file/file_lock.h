@@ -32,7 +32,7 @@ struct file_lock;
 /* What is in the way. */
 struct obstacle {
 	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL } kind;
-	int slot;
+	int64_t serial; /* whose byte */
 	enum record_byte byte;
 	/* while it is watched: */
 	struct file_lock *lock;
@@ -51,8 +51,6 @@ struct file_wait {
 	struct sigaction before;
 	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: none may */
 	nanos claim_until;  /* how long we leave it that */
-	nanos circle_at;    /* when to look for a circle; 0: not begun */
-	int64_t circle;     /* the one that was seen; 0: none */
 };
 
 struct file_lock {
@@ -64,16 +62,17 @@ struct file_lock {
 	int fd;       /* owned; of the lock's file; -1: not open */
 	bool flocked; /* it has the flock */
 	bool loss_told;
-	int64_t ticket; /* of our place in the queue */
-	int ended_fd;   /* owned; a holder's, readable when the lock was broken; -1: none */
+	int ended_fd; /* owned; a holder's, readable when the lock was broken; -1: none */
 	struct record record;
 	struct file_wait wait;
 };
 
 /* Inside the mutex; the record is read. */
-struct slot *file_own(struct file_lock *f);
+struct slot *file_own(const struct file_lock *f);
 void file_unlock(struct file_lock *f); /* gives the flock back */
-void file_forget(struct file_lock *f); /* our slot is free again */
+void file_forget(struct file_lock *f); /* our slot is no longer ours */
+/* Gives back what a waiter has: its place, and what its threads got. */
+void file_step_aside(struct file_lock *f);
 
 /* Whether one of the files that we have open was removed. */
 bool file_is_removed(const struct file_lock *f);
@@ -81,21 +80,16 @@ bool file_is_removed(const struct file_lock *f);
 /* Says which holder is in the way, and until when. Inside the mutex. */
 void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *answer);
 
-/* Opens what is not open yet, and enters the record's mutex. As record_enter. */
-enum lock_result file_enter(
-	struct file_lock *f, struct deadline deadline, struct lock_answer *answer);
+/* Opens what is not open yet, lets `change` decide inside the record's mutex, and writes what it
+ * changed. The answer is change's, or LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED. */
+void file_change(struct file_lock *f, struct deadline deadline,
+	void (*change)(struct file_lock *f, const void *terms, struct lock_answer *answer),
+	const void *terms, struct lock_answer *answer);
 /* The threads of a wait are stopped by then. */
 void file_close_all(struct file_lock *f);
 
 /* Ends the threads. True: one of them has the flock. */
 bool file_wait_stop(struct file_wait *wait);
-
-/* Whether waiting for the lock would never end: this one waits for a holder that waits, and so on,
- * for one of request.held; and came last of them. False with failure EXIT_DEADLOCK. */
-bool file_deadlock_look(struct file_lock *f, struct failure *failure);
-
-/* A wait begins, or goes on. */
-void file_deadlock_begin(struct file_lock *f);
 
 /* struct lock_service's. */
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

@@ -15,8 +15,7 @@
 
 #define SLOTS_AT sizeof(struct record_head) /* in the file: the slots, */
 #define TEXTS_AT (132 * RECORD_PAGE)        /* and what belongs to each */
-#define TEXT     2048                       /* bytes of that */
-#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and two bytes for each slot: beyond any file */
+#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and each owner's two bytes: beyond any file */
 #define SPINS    200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
 #define LOOK     (100 * NANOS_PER_MS)         /* what one that only looks has patience for */
@@ -25,6 +24,7 @@
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 
 _Static_assert(sizeof(struct slot) == 128, "a slot crosses a page");
+_Static_assert(sizeof(struct slot_text) == 2048, "a text crosses a page");
 _Static_assert(SLOTS_AT + RECORD_FEW * sizeof(struct slot) == RECORD_PAGE, "a page is not full");
 _Static_assert(SLOTS_AT + RECORD_MOST * sizeof(struct slot) <= TEXTS_AT, "slots reach into texts");
 
@@ -45,14 +45,6 @@ static uint64_t digest(const void *bytes, size_t length)
 static uint64_t check_of(const void *bytes, size_t length)
 {
 	return digest((const char *)bytes + sizeof(uint64_t), length - sizeof(uint64_t));
-}
-
-int64_t record_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 uint64_t record_boot(const struct owner *self)
@@ -77,13 +69,11 @@ void record_begin(struct record *record, uint64_t boot)
 bool record_open(struct record *record, const struct folder *folder, const char *file,
 	const char *key, bool writing, struct failure *failure)
 {
-	char name[FILE_NAME_SIZE + 1] = ".";
-
-	strcpy(name + 1, file);
 	record->path = folder->path;
 	record->file = file;
 	record->key = key;
-	record->fd = folder_open_file(folder, name, writing ? O_RDWR : O_RDONLY, writing, failure);
+	record->fd = folder_open_part(
+		folder, file, FOLDER_RECORD, writing ? O_RDWR : O_RDONLY, writing, failure);
 	return record->fd >= 0;
 }
 
@@ -105,41 +95,51 @@ void record_close(struct record *record)
 
 /* --- Bytes ------------------------------------------------------------------------------------ */
 
-static struct flock bytes_of(int slot, int first, int count, short type)
+static struct flock bytes_of(int64_t serial, int first, int count, short type)
 {
 	return (struct flock){.l_type = type,
 		.l_whence = SEEK_SET,
-		.l_start = BYTES_AT + 1 + 2 * slot + first,
+		.l_start = BYTES_AT + 1 + 2 * serial + first,
 		.l_len = count};
 }
 
 bool record_lives(const struct record *record, int slot, enum record_byte byte)
 {
 	/* Those that merely wait for the byte want it for reading too, so they are no conflict. */
-	struct flock lock = bytes_of(slot, byte, 1, F_RDLCK);
+	struct flock lock = bytes_of(record->slots[slot].serial, byte, 1, F_RDLCK);
 
 	return slot == record->own || fcntl(record->fd, F_OFD_GETLK, &lock) != 0 ||
 	       lock.l_type != F_UNLCK;
 }
 
-static bool grip(const struct record *record, int slot, bool waits)
+/* Bytes that no other had: if those of a slot were used again, one that waits for them and has not
+ * woken yet would wait for the next owner of the slot. */
+static bool grip(struct record *record, bool waits, struct failure *failure)
 {
-	struct flock lock =
-		bytes_of(slot, waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 2 : 1, F_WRLCK);
+	for (int i = 0; i < RECORD_MOST; i++) {
+		struct flock lock = bytes_of(++record->head.serial,
+			waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 2 : 1, F_WRLCK);
 
-	return fcntl(record->fd, F_OFD_SETLK, &lock) == 0;
+		record->serial = record->head.serial;
+		if (fcntl(record->fd, F_OFD_SETLK, &lock) == 0)
+			return true;
+		/* Those of one that was killed just now may be in use for a moment still. */
+		if (errno != EAGAIN && errno != EACCES)
+			break;
+	}
+	return failure_set(failure, EXIT_SYSTEM, "cannot lock the lock's record: %m");
 }
 
 void record_drop(const struct record *record, bool both)
 {
-	struct flock lock = bytes_of(record->own, BYTE_QUEUE, both ? 2 : 1, F_UNLCK);
+	struct flock lock = bytes_of(record->serial, BYTE_QUEUE, both ? 2 : 1, F_UNLCK);
 
 	fcntl(record->fd, F_OFD_SETLK, &lock);
 }
 
-bool record_await(int fd, int slot, enum record_byte byte)
+bool record_await(int fd, int64_t serial, enum record_byte byte)
 {
-	struct flock lock = bytes_of(slot, byte, 1, F_RDLCK);
+	struct flock lock = bytes_of(serial, byte, 1, F_RDLCK);
 
 	if (fcntl(fd, F_OFD_SETLKW, &lock) != 0)
 		return false;
@@ -230,7 +230,8 @@ static bool read_head(struct record *record, size_t got, struct failure *failure
 
 	if (got >= sizeof(*head) && head->check == check_of(head, sizeof(*head)) &&
 		(head->magic == MAGIC || memcmp(head, &none, sizeof(none)) == 0) &&
-		head->count <= RECORD_MOST && head->key[sizeof(head->key) - 1] == '\0')
+		head->count >= 0 && head->count <= RECORD_MOST &&
+		head->key[sizeof(head->key) - 1] == '\0')
 		return true;
 	if (got >= sizeof(*head) || (got > 0 && head->magic != MAGIC))
 		return fail_damaged(record, failure);
@@ -240,7 +241,7 @@ static bool read_head(struct record *record, size_t got, struct failure *failure
 
 static bool read_slots(struct record *record, struct failure *failure)
 {
-	size_t count = record->head.count,
+	size_t count = (size_t)record->head.count,
 	       more = count > RECORD_FEW ? (count - RECORD_FEW) * sizeof(struct slot) : 0;
 
 	if (!make_room(record, count + 1, failure))
@@ -250,9 +251,16 @@ static bool read_slots(struct record *record, struct failure *failure)
 	if (more > 0 &&
 		pread(record->fd, record->slots + RECORD_FEW, more, RECORD_PAGE) != (ssize_t)more)
 		return failure_set(failure, EXIT_SYSTEM, "cannot read the lock's record: %m");
-	for (size_t i = 0; i < count; i++)
-		if (record->slots[i].check != check_of(&record->slots[i], sizeof(struct slot)))
+	for (size_t i = 0; i < count; i++) {
+		struct slot *slot = &record->slots[i];
+
+		if (slot->check != check_of(slot, sizeof(*slot)))
 			return fail_damaged(record, failure);
+		/* A folder for all is open to what anybody writes. */
+		if (slot->boot != record->boot || slot->mode < LOCK_EXCLUSIVE ||
+			slot->mode > LOCK_PERMITS)
+			*slot = (struct slot){0};
+	}
 	return true;
 }
 
@@ -293,22 +301,17 @@ void record_leave(struct record *record)
 		drop_room(record);
 }
 
-void record_read_text(const struct record *record, int slot, struct slot_text *text)
+void record_read_text(
+	const struct record *record, int slot, struct slot_text *text, struct owner *owner)
 {
-	char bytes[TEXT + 1] = {0}, *at = bytes;
-	char *const end = bytes + TEXT;
+	const off_t at = TEXTS_AT + (off_t)slot * (off_t)sizeof(*text);
 
 	*text = (struct slot_text){0};
-	if (pread(record->fd, bytes, TEXT, TEXTS_AT + (off_t)slot * TEXT) <= 0)
-		return;
-	strlcpy(text->token, at, sizeof(text->token));
-	at += strlen(at) + 1;
-	if (at >= end)
-		return;
-	owner_read(&text->owner, at);
-	at += strlen(at) + 1;
-	if (at < end)
-		strlcpy(text->held, at, sizeof(text->held));
+	(void)!pread(record->fd, text, sizeof(*text), at);
+	text->token[LOCK_TOKEN_SIZE - 1] = text->owner[OWNER_TEXT - 1] =
+		text->held[RECORD_HELD - 1] = '\0';
+	if (owner)
+		owner_read(owner, text->owner);
 }
 
 /* --- Writing ---------------------------------------------------------------------------------- */
@@ -325,86 +328,75 @@ static bool put(const struct record *record, const void *bytes, size_t length, o
 	return failure_set(failure, EXIT_SYSTEM, "cannot write the lock's record: %m");
 }
 
-bool record_write_head(struct record *record, struct failure *failure)
+bool record_commit(struct record *record, struct failure *failure)
 {
 	struct record_head *head = &record->head;
+	bool good = true;
 
-	head->magic = MAGIC;
-	strlcpy(head->key, record->key, sizeof(head->key));
-	head->check = check_of(head, sizeof(*head));
-	return put(record, head, sizeof(*head), 0, failure);
-}
+	if (head->check != check_of(head, sizeof(*head))) {
+		head->magic = MAGIC;
+		strlcpy(head->key, record->key, sizeof(head->key));
+		head->check = check_of(head, sizeof(*head));
+		good = put(record, head, sizeof(*head), 0, failure);
+	}
+	for (int i = 0; good && i < head->count; i++) {
+		struct slot *slot = &record->slots[i];
+		uint64_t check = check_of(slot, sizeof(*slot));
 
-bool record_write_slot(struct record *record, int slot, struct failure *failure)
-{
-	struct slot *s = &record->slots[slot];
-
-	s->check = check_of(s, sizeof(*s));
-	return put(record, s, sizeof(*s), (off_t)(SLOTS_AT + (size_t)slot * sizeof(*s)), failure);
+		if (slot->check == check)
+			continue;
+		slot->check = check;
+		good = put(record, slot, sizeof(*slot),
+			(off_t)(SLOTS_AT + (size_t)i * sizeof(*slot)), failure);
+	}
+	return good;
 }
 
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
 	const char *held, struct failure *failure)
 {
-	char bytes[TEXT] = "", line[OWNER_TEXT];
-	size_t length = strlcpy(bytes, token, LOCK_TOKEN_SIZE) + 1;
+	struct slot_text text = {0};
 
-	length += strlcpy(bytes + length, owner_write(owner, line), OWNER_TEXT) + 1;
+	strlcpy(text.token, token, sizeof(text.token));
+	owner_write(owner, text.owner);
 	/* What does not fit is left out: a circle through it is not found. */
-	strlcpy(bytes + length, held ? held : "", RECORD_HELD);
-	length += strlen(bytes + length) + 1;
-	return put(record, bytes, length, TEXTS_AT + (off_t)record->own * TEXT, failure);
-}
-
-static bool is_free(const struct record *record, int slot)
-{
-	const struct slot *s = &record->slots[slot];
-
-	/* A folder for all is open to what anybody writes. */
-	return s->state == SLOT_FREE || s->boot != record->boot || s->mode < LOCK_EXCLUSIVE ||
-	       s->mode > LOCK_PERMITS;
+	strlcpy(text.held, held ? held : "", sizeof(text.held));
+	return put(record, &text, sizeof(text), TEXTS_AT + (off_t)record->own * (off_t)sizeof(text),
+		failure);
 }
 
 bool record_claim(struct record *record, bool waits, struct failure *failure)
 {
-	size_t count = record->head.count;
+	int count = record->head.count, slot = 0;
 
-	while (count > 0 && is_free(record, (int)count - 1))
+	while (count > 0 && record->slots[count - 1].state == SLOT_FREE)
 		count--;
+	while (slot < count && record->slots[slot].state != SLOT_FREE)
+		slot++;
+	if (slot == RECORD_MOST)
+		return failure_set(failure, EXIT_SYSTEM,
+			"%d processes hold the lock or wait for it", RECORD_MOST);
+	if (!make_room(record, (size_t)slot + 1, failure) || !grip(record, waits, failure))
+		return false;
+	if (slot == count)
+		record->slots[count++] = (struct slot){0};
 	record->head.count = count;
-	for (int i = 0; i < RECORD_MOST; i++) {
-		/* The byte of a free one may be in use for a moment still. */
-		if (((size_t)i < count && !is_free(record, i)) || !grip(record, i, waits))
-			continue;
-		record->own = i;
-		if (!make_room(record, (size_t)i + 1, failure))
-			return false;
-		for (; count <= (size_t)i; count++)
-			record->slots[count] = (struct slot){0};
-		record->head.count = count;
-		return true;
-	}
-	return failure_set(
-		failure, EXIT_SYSTEM, "%d processes hold the lock or wait for it", RECORD_MOST);
+	record->own = slot;
+	return true;
 }
 
-/* --- Parties ---------------------------------------------------------------------------------- */
+/* --- Owners ----------------------------------------------------------------------------------- */
 
 nanos record_holds_until(const struct record *record, int slot)
 {
 	const struct slot *s = &record->slots[slot];
 	nanos until = s->detached ? s->until : s->least;
 
-	if (is_free(record, slot) || s->state == SLOT_WAITING)
+	if (s->state == SLOT_FREE || s->state == SLOT_WAITING)
 		return 0;
 	if (!s->detached && record_lives(record, slot, BYTE_HOLDER))
 		return NANOS_NEVER;
 	return until > clock_now() ? until : 0;
-}
-
-bool record_waits(const struct record *record, int slot)
-{
-	return record->slots[slot].state == SLOT_WAITING && !is_free(record, slot);
 }
 
 int64_t record_order(int64_t ticket, int priority)
@@ -416,21 +408,11 @@ bool record_is_inside(const struct record *record, int slot)
 {
 	const struct slot *slots = record->slots;
 
-	for (size_t i = 0; slots[slot].around != 0 && i < record->head.count; i++)
+	for (int i = 0; slots[slot].around != 0 && i < record->head.count; i++)
 		if (slots[i].fence == slots[slot].around && slots[i].around == 0 &&
-			record_holds_until(record, (int)i) != 0)
+			record_holds_until(record, i) != 0)
 			return true;
 	return false;
-}
-
-void record_free_dead(struct record *record, int slot)
-{
-	struct failure unheard;
-
-	if (is_free(record, slot) || record_waits(record, slot))
-		return;
-	record->slots[slot].state = SLOT_FREE;
-	record_write_slot(record, slot, &unheard);
 }
 
 /* --- Successes under an ID -------------------------------------------------------------------- */
@@ -441,15 +423,6 @@ struct once {
 	int64_t when, until; /* us */
 };
 
-static int open_once(
-	const struct folder *folder, const char *file, bool make, struct failure *failure)
-{
-	char name[NAME_MAX + 1];
-
-	snprintf(name, sizeof(name), ".%s+once", file);
-	return folder_open_file(folder, name, O_RDWR, make, failure);
-}
-
 /* Where the ID stands, else where it may be written: an entry that is over, or the end. */
 static off_t find_once(int fd, const char *id, struct once *found)
 {
@@ -457,7 +430,7 @@ static off_t find_once(int fd, const char *id, struct once *found)
 
 	for (; pread(fd, found, sizeof(*found), at) == sizeof(*found);
 		at += (off_t)sizeof(*found)) {
-		bool over = found->until <= record_now();
+		bool over = found->until <= clock_wall_us();
 
 		if (!over && memcmp(found->id, id, sizeof(found->id)) == 0)
 			return at;
@@ -468,44 +441,27 @@ static off_t find_once(int fd, const char *id, struct once *found)
 	return place < 0 ? at : place;
 }
 
-static void digest_once(const char *once, char id[static SHA256_DIGEST_STRING_LENGTH])
-{
-	SHA256Data((const uint8_t *)once, strlen(once), id);
-}
-
-int64_t record_find_once(
-	const struct folder *folder, const char *file, const char *once, struct failure *failure)
-{
-	char id[SHA256_DIGEST_STRING_LENGTH];
-	struct once found;
-	int fd = open_once(folder, file, false, failure);
-
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -1;
-	digest_once(once, id);
-	find_once(fd, id, &found);
-	close(fd);
-	return found.when > 0 ? found.when : 0;
-}
-
-bool record_note_once(const struct folder *folder, const char *file, const char *once,
+int64_t record_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure)
 {
 	char id[SHA256_DIGEST_STRING_LENGTH];
 	struct once entry;
-	int fd = open_once(folder, file, true, failure);
 	off_t at;
-	bool done;
+	int fd = folder_open_part(folder, file, FOLDER_ONCE, O_RDWR, keep_ms > 0, failure);
 
 	if (fd < 0)
-		return false;
-	digest_once(once, id);
+		return errno == ENOENT ? 0 : -1;
+	SHA256Data((const uint8_t *)once, strlen(once), id);
 	at = find_once(fd, id, &entry);
-	entry.when = record_now();
-	entry.until = entry.when + keep_ms * 1000;
-	memcpy(entry.id, id, sizeof(entry.id));
-	done = pwrite(fd, &entry, sizeof(entry), at) == sizeof(entry) ||
-	       failure_set(failure, EXIT_SYSTEM, "cannot note the success: %m");
+	if (keep_ms > 0) {
+		memcpy(entry.id, id, sizeof(entry.id));
+		entry.when = clock_wall_us();
+		entry.until = entry.when + keep_ms * 1000;
+		if (pwrite(fd, &entry, sizeof(entry), at) != sizeof(entry)) {
+			failure_set(failure, EXIT_SYSTEM, "cannot note the success: %m");
+			entry.when = -1;
+		}
+	}
 	close(fd);
-	return done;
+	return entry.when;
 }

@@ -35,7 +35,8 @@ enum slot_state {
 	SLOT_OVER, /* given back, but kept: --at-least, or a holder inside */
 };
 
-/* 128 bytes, so that none crosses a page. One that was never written is zeros. */
+/* 128 bytes, so that none crosses a page. One that was never written is zeros, and so is one of
+ * another boot once it was read. */
 struct slot {
 	uint64_t check;
 	uint64_t boot; /* a digest of the boot in which it was written; in another one it is free */
@@ -49,31 +50,34 @@ struct slot {
 	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
 	uint8_t detached, broken, hold;
 	uint8_t passed; /* a waiter that did not take its turn: others go ahead until it asks */
-	uint8_t rest[36];
+	uint8_t rest[28];
+	int64_t serial; /* which bytes are its owner's; no other has the same */
 };
 
 /* 1,024 bytes; magic 0: there is no record yet. */
 struct record_head {
 	uint64_t check, magic;
-	uint64_t count; /* of slots that were ever in use */
+	int32_t count; /* of slots that were ever in use */
+	int32_t unused;
 	uint64_t fence;
-	int64_t ticket;  /* the last that was given out */
-	int64_t success; /* when COMMAND last ended well (us) */
+	int64_t ticket, serial; /* the last that were given out */
+	int64_t success;        /* when COMMAND last ended well (us) */
 	int64_t granted, contended, timeouts, lost, waited_us, held_us;
 	char key[KEY_SIZE]; /* the lock's; a file's name may be cut */
-	char rest[287];
+	char rest[279];
 };
 
 /* The owner that a slot stands for. */
 struct slot_text {
 	char token[LOCK_TOKEN_SIZE];
-	struct owner owner;
+	char owner[OWNER_TEXT]; /* of owner_write */
 	char held[RECORD_HELD]; /* lines "TOKEN NAME": request.held */
 };
 
 struct record {
 	int fd;                        /* owned */
 	int own;                       /* our slot; -1: none */
+	int64_t serial;                /* and which bytes are ours */
 	bool reading;                  /* it is only looked at: at worst without the mutex */
 	const char *path, *file, *key; /* borrowed; of the folder, and of the lock in it */
 	uint64_t boot;
@@ -109,17 +113,18 @@ enum lock_result record_enter(
 	struct record *record, struct deadline deadline, struct failure *failure);
 void record_leave(struct record *record);
 
-/* Inside the mutex. False with failure. */
-bool record_write_head(struct record *record, struct failure *failure);
-bool record_write_slot(struct record *record, int slot, struct failure *failure);
+/* Inside the mutex: what has changed, the head first; the text of our own slot. False with failure.
+ */
+bool record_commit(struct record *record, struct failure *failure);
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
-	const char *held, struct failure *failure); /* of our own slot */
+	const char *held, struct failure *failure);
 
-/* What cannot be read is empty. */
-void record_read_text(const struct record *record, int slot, struct slot_text *text);
+/* What cannot be read is empty. owner: NULL: it is not asked for. */
+void record_read_text(
+	const struct record *record, int slot, struct slot_text *text, struct owner *owner);
 
-/* Finds a free slot for us, record->own, and locks its byte, or both if it is to wait. False with
- * failure. */
+/* Finds a free slot for us, record->own, and bytes that no other had, record->serial. Locks the
+ * holder's byte, or both if it is to wait. False with failure. */
 bool record_claim(struct record *record, bool waits, struct failure *failure);
 
 /* Gives the byte of the queue back, or both, and wakes those that wait for it. */
@@ -128,31 +133,22 @@ void record_drop(const struct record *record, bool both);
 /* Whether the slot's process lives: the byte is locked. Our own: true. */
 bool record_lives(const struct record *record, int slot, enum record_byte byte);
 
-/* Blocks until the byte is free. False with errno: EINTR. */
-bool record_await(int fd, int slot, enum record_byte byte);
+/* Blocks until the byte of that serial is free. False with errno: EINTR. */
+bool record_await(int fd, int64_t serial, enum record_byte byte);
 
 /* Until when a slot keeps the lock, as its holder's: NANOS_NEVER: as long as a process lives; 0: it
  * does not. */
 nanos record_holds_until(const struct record *record, int slot);
 
-/* Frees the slot of a holder that keeps the lock no longer. */
-void record_free_dead(struct record *record, int slot);
-
-/* Whether it is a waiter's. Its place: what comes first is less (us). */
-bool record_waits(const struct record *record, int slot);
+/* A waiter's place: what comes first is less (us). */
 int64_t record_order(int64_t ticket, int priority);
 
 /* Whether it is that of a holder inside another, which keeps the lock as well. */
 bool record_is_inside(const struct record *record, int slot);
 
-/* By wall clock, in us. */
-int64_t record_now(void);
-
-/* When there was a success under that ID (us); 0: none is on record; -1 with failure. note: writes
- * one down, to be kept for that long; false with failure. Inside the mutex. */
-int64_t record_find_once(
-	const struct folder *folder, const char *file, const char *once, struct failure *failure);
-bool record_note_once(const struct folder *folder, const char *file, const char *once,
+/* When there was a success under that ID (us); 0: none is on record; -1 with failure. With keep_ms
+ * > 0 there is one now, which is kept for that long. Inside the mutex. */
+int64_t record_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure);
 
 #endif

@@ -25,22 +25,22 @@ static int find_detached(const struct file_lock *f, struct failure *failure)
 	const char *reason = "not held with this token: it is wrong, or has expired";
 	struct slot_text text;
 
-	for (size_t i = 0; i < record->head.count; i++) {
+	for (int i = 0; i < record->head.count; i++) {
 		const struct slot *slot = &record->slots[i];
 
-		if (slot->boot != record->boot || slot->state == SLOT_WAITING)
+		if (slot->state == SLOT_WAITING)
 			continue;
-		record_read_text(record, (int)i, &text);
+		record_read_text(record, i, &text, NULL);
 		if (strcmp(text.token, f->lock.token) != 0)
 			continue;
 		if (slot->state == SLOT_HOLDING && slot->detached &&
-			record_holds_until(record, (int)i) != 0)
-			return (int)i;
+			record_holds_until(record, i) != 0)
+			return i;
 		/* What was broken, or has expired, another may have cleared away since. */
 		if (slot->detached && slot->state != SLOT_HOLDING) {
 			if (!slot->broken && slot->until > clock_now())
 				reason = "the lock was released with this token before";
-		} else if (record_holds_until(record, (int)i) != 0)
+		} else if (record_holds_until(record, i) != 0)
 			reason = "the token is that of a holder that still runs and gives the lock "
 				 "back itself; --force breaks it";
 	}
@@ -51,7 +51,7 @@ static int find_detached(const struct file_lock *f, struct failure *failure)
 /* Inside the mutex: so it may ring before that is written of which it tells. */
 static bool ring_bell(struct file_lock *f, struct failure *failure)
 {
-	return folder_ring(&f->folder, f->file, "bell", failure) != RING_FAILED;
+	return folder_ring(&f->folder, f->file, FOLDER_BELL, failure) != RING_FAILED;
 }
 
 static void renew_detached(struct file_lock *f, struct lock_answer *answer)
@@ -71,8 +71,7 @@ static void renew_detached(struct file_lock *f, struct lock_answer *answer)
 		slot->until = slot->least;
 	answer->fence = slot->fence;
 	answer->ttl_ms = ttl_ms;
-	if (!ring_bell(f, &answer->failure) || !record_write_slot(&f->record, i, &answer->failure))
-		answer->result = LOCK_FAILED;
+	answer->result = ring_bell(f, &answer->failure) ? LOCK_GRANTED : LOCK_FAILED;
 }
 
 /* Once none is left for which it was rung, the pipe is to be silent. */
@@ -80,21 +79,18 @@ static void silence(struct file_lock *f)
 {
 	char bytes[64];
 
-	for (size_t i = 0; i < f->record.head.count; i++)
-		if (f->record.slots[i].broken && record_holds_until(&f->record, (int)i) != 0)
+	for (int i = 0; i < f->record.head.count; i++)
+		if (f->record.slots[i].broken && record_holds_until(&f->record, i) != 0)
 			return;
 	if (f->ended_fd >= 0)
 		(void)!read(f->ended_fd, bytes, sizeof(bytes));
 }
 
-static bool record_loss(struct file_lock *f, struct lock_answer *answer)
+static void record_loss(struct file_lock *f, struct lock_answer *answer)
 {
 	answer->result = LOCK_LOST;
-	if (!f->loss_told && file_own(f)->around == 0) {
-		f->record.head.lost++;
-		record_write_head(&f->record, &answer->failure);
-	}
-	return f->loss_told = true;
+	f->record.head.lost += !f->loss_told && file_own(f)->around == 0;
+	f->loss_told = true;
 }
 
 /* A holder that lives has the lock as long as it does, unless it was broken. */
@@ -108,48 +104,50 @@ static void renew_own(struct file_lock *f, struct lock_answer *answer)
 		silence(f);
 }
 
-void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+static void renew(struct file_lock *f, const void *terms, struct lock_answer *answer)
 {
-	struct file_lock *f = (struct file_lock *)lock;
-
-	answer->asked_at = clock_now();
-	answer->result = file_enter(f, deadline, answer);
-	if (answer->result != LOCK_GRANTED)
-		return;
+	(void)terms;
 	if (is_by_token(f))
 		renew_detached(f, answer);
 	else if (f->record.own < 0)
 		answer->result = LOCK_LOST;
 	else
 		renew_own(f, answer);
-	record_leave(&f->record);
+}
+
+void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	answer->asked_at = clock_now();
+	file_change((struct file_lock *)lock, deadline, renew, NULL, answer);
 }
 
 /* --- Giving back ------------------------------------------------------------------------------ */
 
-/* The pids of those inside our lock; how many. */
+/* The last of those that live inside our lock, besides us; -1. */
 static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_answer *answer)
 {
 	const struct record *record = &f->record;
 	struct slot_text text;
-	int count = 0;
+	struct owner owner;
+	int last = -1;
 
-	for (size_t i = 0; i < record->head.count; i++) {
-		if ((int)i == record->own || record->slots[i].around != fence ||
-			record_holds_until(record, (int)i) != NANOS_NEVER)
+	for (int i = 0; i < record->head.count; i++) {
+		if (i == record->own || record->slots[i].around != fence ||
+			record_holds_until(record, i) != NANOS_NEVER)
 			continue;
-		record_read_text(record, (int)i, &text);
-		if (count < LOCK_INSIDE_MOST)
-			answer->inside[count++] = text.owner.pid;
+		last = i;
+		record_read_text(record, i, &text, &owner);
+		if (answer->inside_count < LOCK_INSIDE_MOST)
+			answer->inside[answer->inside_count++] = owner.pid;
 	}
-	return count;
+	return last;
 }
 
 /* Keeps the flock for those that hold the lock inside ours, until the last of them has ended: a
  * process of its own, since ours is to return. Dlocks go by the record, with or without it. */
 static void stay_for_inside(struct file_lock *f)
 {
-	struct lock_answer answer;
+	struct lock_answer answer = {0};
 	const struct deadline forever = {.until = NANOS_NEVER, .cancel_fd = -1};
 	uint64_t fence = file_own(f)->fence;
 	sigset_t none;
@@ -163,67 +161,60 @@ static void stay_for_inside(struct file_lock *f)
 	dup2(f->record.fd, 1);
 	f->record.fd = 1;
 	close_range(2, ~0U, 0);
-	while (record_enter(&f->record, forever, &answer.failure) == LOCK_GRANTED) {
-		int next = -1;
+	for (int next = 0; next >= 0;) {
+		int64_t serial;
 
-		for (size_t i = 0; i < f->record.head.count; i++)
-			if ((int)i != f->record.own && f->record.slots[i].around == fence &&
-				record_holds_until(&f->record, (int)i) == NANOS_NEVER)
-				next = (int)i;
-		if (next < 0) {
-			file_own(f)->state = SLOT_FREE;
-			record_write_slot(&f->record, f->record.own, &answer.failure);
-		}
-		record_leave(&f->record);
-		if (next < 0)
+		if (record_enter(&f->record, forever, &answer.failure) != LOCK_GRANTED)
 			break;
-		record_await(1, next, BYTE_HOLDER);
+		next = list_inside(f, fence, &answer);
+		serial = next < 0 ? 0 : f->record.slots[next].serial;
+		if (next < 0)
+			file_own(f)->state = SLOT_FREE;
+		record_commit(&f->record, &answer.failure);
+		record_leave(&f->record);
+		if (next >= 0)
+			record_await(1, serial, BYTE_HOLDER);
 	}
 	_exit(0);
 }
 
-static bool note_success(struct file_lock *f, struct failure *failure)
+static void note_success(struct file_lock *f, struct lock_answer *answer)
 {
 	const struct lock_request *request = &f->request;
 
-	f->record.head.success = record_now();
-	return !request->once ||
-	       record_note_once(&f->folder, f->file, request->once, request->once_for_ms, failure);
+	f->record.head.success = clock_wall_us();
+	answer->flawed = request->once && record_once(&f->folder, f->file, request->once,
+						  request->once_for_ms, &answer->failure) < 0;
 }
 
 /* What is ours ends, or stays for a while. True: it stays with those inside. */
 static bool end_own(
 	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
 {
-	struct record *record = &f->record;
+	struct record_head *head = &f->record.head;
 	struct slot *own = file_own(f);
 	nanos least = is_by_token(f)                ? own->least
 		      : terms && terms->keep_ms > 0 ? clock_now() + terms->keep_ms * NANOS_PER_MS
 						    : 0;
-	int64_t now = record_now();
-	bool kept, noted = true;
+	bool whole = own->state == SLOT_HOLDING && own->around == 0;
+	int64_t now = clock_wall_us();
 
 	answer->result = LOCK_RELEASED;
 	if (own->state == SLOT_WAITING)
-		record->head.timeouts++;
+		head->timeouts++;
 	else if (own->broken)
 		record_loss(f, answer);
 	else if (terms && terms->success)
-		noted = note_success(f, &answer->failure);
-	if (own->state == SLOT_HOLDING && own->around == 0 && now > own->since)
-		record->head.held_us += now - own->since;
-	answer->inside_count = own->state == SLOT_HOLDING && own->around == 0
-				       ? list_inside(f, own->fence, answer)
-				       : 0;
-	kept = answer->inside_count > 0 && !own->broken;
-	own->least = own->around == 0 && !own->broken ? least : 0;
-	own->until = own->least;
-	own->state = kept || own->least > clock_now() ? SLOT_OVER : SLOT_FREE;
-	answer->flawed = !noted;
-	if (!record_write_head(record, &answer->failure) ||
-		!record_write_slot(record, record->own, &answer->failure))
-		answer->result = LOCK_FAILED;
-	return kept;
+		note_success(f, answer);
+	if (whole && now > own->since)
+		head->held_us += now - own->since;
+	if (whole)
+		list_inside(f, own->fence, answer);
+	own->least = own->until = own->around == 0 && !own->broken ? least : 0;
+	own->state = (answer->inside_count > 0 && !own->broken) || own->least > clock_now()
+			     ? SLOT_OVER
+			     : SLOT_FREE;
+	return answer->inside_count > 0 && !own->broken;
 }
 
 /* Whether the holder inside which ours was goes on. */
@@ -231,10 +222,10 @@ static bool is_around(const struct file_lock *f, uint64_t fence)
 {
 	const struct record *record = &f->record;
 
-	for (size_t i = 0; fence != 0 && i < record->head.count; i++)
+	for (int i = 0; fence != 0 && i < record->head.count; i++)
 		if (record->slots[i].fence == fence && record->slots[i].around == 0 &&
 			record->slots[i].state == SLOT_HOLDING &&
-			record_holds_until(record, (int)i) != 0)
+			record_holds_until(record, i) != 0)
 			return true;
 	return false;
 }
@@ -243,11 +234,7 @@ static bool is_around(const struct file_lock *f, uint64_t fence)
  * after it had given the lock back, and the front does so once more. */
 static bool is_still_ours(const struct file_lock *f)
 {
-	struct slot_text text;
-
-	record_read_text(&f->record, f->record.own, &text);
-	return (size_t)f->record.own < f->record.head.count &&
-	       strcmp(text.token, f->lock.token) == 0;
+	return f->record.own < f->record.head.count && file_own(f)->serial == f->record.serial;
 }
 
 static void release_own(
@@ -275,6 +262,18 @@ static void release_own(
 		answer->result = LOCK_FAILED;
 }
 
+static void release(struct file_lock *f, const void *terms, struct lock_answer *answer)
+{
+	if (is_by_token(f)) {
+		f->record.own = find_detached(f, &answer->failure);
+		if (f->record.own >= 0)
+			f->record.serial = file_own(f)->serial;
+	}
+	answer->result = LOCK_LOST;
+	if (f->record.own >= 0)
+		release_own(f, terms, answer);
+}
+
 /* If the record cannot be had, the kernel lets others have the lock all the same once the process
  * has dropped it. */
 void file_release(struct lock *lock, const struct release_terms *release_terms,
@@ -285,17 +284,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 	f->flocked = file_wait_stop(&f->wait) || f->flocked;
 	answer->result = LOCK_RELEASED;
 	if (is_by_token(f) || f->record.own >= 0)
-		answer->result = file_enter(f, deadline, answer);
-	else
-		file_unlock(f);
-	if (answer->result == LOCK_GRANTED) {
-		if (is_by_token(f))
-			f->record.own = find_detached(f, &answer->failure);
-		answer->result = LOCK_LOST;
-		if (f->record.own >= 0)
-			release_own(f, release_terms, answer);
-		record_leave(&f->record);
-	}
+		file_change(f, deadline, release, release_terms, answer);
 	file_unlock(f);
 	file_close_all(f);
 	if (!f->request.token)
@@ -304,21 +293,22 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 
 /* --- Breaking --------------------------------------------------------------------------------- */
 
-static void tell_of(const struct file_lock *f, int slot,
-	void (*tell)(const struct lock_answer *held, void *context), void *context)
-{
-	struct lock_answer held = {.result = LOCK_BUSY};
-
-	file_name_holder(f, slot, &held);
-	tell(&held, context);
-}
+struct breaking {
+	void (*tell)(const struct lock_answer *held, void *context);
+	void *context;
+};
 
 /* One that lives keeps the lock until its COMMAND is stopped; one without a process has it no
  * longer. */
-static bool break_slot(struct file_lock *f, int i, struct failure *failure)
+static void break_slot(struct file_lock *f, int i, const struct breaking *breaking)
 {
 	struct slot *slot = &f->record.slots[i];
+	struct lock_answer held = {.result = LOCK_BUSY};
 
+	if (slot->around == 0) {
+		file_name_holder(f, i, &held);
+		breaking->tell(&held, breaking->context);
+	}
 	slot->broken = true;
 	if (record_holds_until(&f->record, i) == NANOS_NEVER) {
 		slot->least = 0;
@@ -326,13 +316,12 @@ static bool break_slot(struct file_lock *f, int i, struct failure *failure)
 		slot->state = SLOT_FREE;
 		f->record.head.lost++;
 	}
-	return record_write_slot(&f->record, i, failure);
 }
 
 /* Tells the keepers of those that live, and the waiters. */
 static bool ring_all(struct file_lock *f, bool live, struct failure *failure)
 {
-	switch (folder_ring(&f->folder, f->file, "ended", failure)) {
+	switch (folder_ring(&f->folder, f->file, FOLDER_ENDED, failure)) {
 	case RING_UNHEARD:
 		if (live)
 			return failure_set(failure, EXIT_PROTOCOL,
@@ -347,35 +336,9 @@ static bool ring_all(struct file_lock *f, bool live, struct failure *failure)
 	return ring_bell(f, failure);
 }
 
-static bool is_breakable(const struct record *record, int slot)
+/* There is no dlock that holds it. Another program cannot be told to stop. */
+static enum lock_result leave_foreign(const struct file_lock *f, struct failure *failure)
 {
-	return record_holds_until(record, slot) != 0 && !record->slots[slot].broken;
-}
-
-/* Inside the mutex. A holder that is no dlock cannot be told to stop. */
-static enum lock_result break_all(struct file_lock *f,
-	void (*tell)(const struct lock_answer *held, void *context), void *context,
-	struct failure *failure)
-{
-	struct record *record = &f->record;
-	bool any = false, live = false;
-
-	for (size_t i = 0; i < record->head.count; i++) {
-		any = any || is_breakable(record, (int)i);
-		live = live || record_holds_until(record, (int)i) == NANOS_NEVER;
-	}
-	if (any && !ring_all(f, live, failure))
-		return LOCK_FAILED;
-	for (size_t i = 0; i < record->head.count; i++) {
-		if (!is_breakable(record, (int)i))
-			continue;
-		if (record->slots[i].around == 0)
-			tell_of(f, (int)i, tell, context);
-		if (!break_slot(f, (int)i, failure))
-			return LOCK_FAILED;
-	}
-	if (any)
-		return record_write_head(record, failure) ? LOCK_RELEASED : LOCK_FAILED;
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0) {
 		flock(f->fd, LOCK_UN);
 		return LOCK_GONE;
@@ -386,14 +349,33 @@ static enum lock_result break_all(struct file_lock *f,
 	return LOCK_FAILED;
 }
 
+static void break_all(struct file_lock *f, const void *breaking, struct lock_answer *answer)
+{
+	const struct record *record = &f->record;
+	int count = record->head.count;
+	bool any = false, live = false;
+
+	for (int i = 0; i < count; i++) {
+		nanos until = record_holds_until(record, i);
+
+		any = any || (until != 0 && !record->slots[i].broken);
+		live = live || until == NANOS_NEVER;
+	}
+	answer->result = LOCK_FAILED;
+	if (!any)
+		answer->result = leave_foreign(f, &answer->failure);
+	if (!any || !ring_all(f, live, &answer->failure))
+		return;
+	for (int i = 0; i < count; i++)
+		if (record_holds_until(record, i) != 0 && !record->slots[i].broken)
+			break_slot(f, i, breaking);
+	answer->result = LOCK_RELEASED;
+}
+
 void file_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
-	struct file_lock *f = (struct file_lock *)lock;
+	const struct breaking breaking = {tell, context};
 
-	answer->result = file_enter(f, deadline, answer);
-	if (answer->result != LOCK_GRANTED)
-		return;
-	answer->result = break_all(f, tell, context, &answer->failure);
-	record_leave(&f->record);
+	file_change((struct file_lock *)lock, deadline, break_all, &breaking, answer);
 }

@@ -2,12 +2,110 @@
 
 #include <bsd/string.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "file/file_lock.h"
 #include "lock/token.h"
+
+struct slot *file_own(const struct file_lock *f)
+{
+	return &f->record.slots[f->record.own];
+}
+
+void file_unlock(struct file_lock *f)
+{
+	if (f->flocked)
+		flock(f->fd, LOCK_UN);
+	f->flocked = false;
+}
+
+void file_forget(struct file_lock *f)
+{
+	if (f->record.own >= 0)
+		record_drop(&f->record, true);
+	f->record.own = -1;
+}
+
+void file_step_aside(struct file_lock *f)
+{
+	file_unlock(f);
+	if (f->record.own >= 0)
+		file_own(f)->state = SLOT_FREE;
+	file_forget(f);
+}
+
+bool file_is_removed(const struct file_lock *f)
+{
+	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
+}
+
+void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *answer)
+{
+	nanos until = record_holds_until(&f->record, slot);
+	struct slot_text text;
+
+	record_read_text(&f->record, slot, &text, &answer->holder);
+	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
+	answer->known = answer->holder.pid != 0;
+	answer->held_ms = (clock_wall_us() - f->record.slots[slot].since) / 1000;
+	answer->free_in_ms = until == NANOS_NEVER ? -1 : (until - clock_now()) / NANOS_PER_MS;
+}
+
+static bool open_all(struct file_lock *f, struct failure *failure)
+{
+	if (f->folder.fd < 0 && !folder_open(&f->folder, f->server, true, failure))
+		return false;
+	if (f->fd < 0)
+		f->fd = folder_open_part(&f->folder, f->file, FOLDER_LOCK, O_RDONLY, true, failure);
+	return f->fd >= 0 && (f->record.fd >= 0 || record_open(&f->record, &f->folder, f->file,
+							   f->key, true, failure));
+}
+
+void file_change(struct file_lock *f, struct deadline deadline,
+	void (*change)(struct file_lock *f, const void *terms, struct lock_answer *answer),
+	const void *terms, struct lock_answer *answer)
+{
+	struct failure failure;
+	bool written;
+
+	answer->result = LOCK_FAILED;
+	if (open_all(f, &answer->failure))
+		answer->result = record_enter(&f->record, deadline, &answer->failure);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	change(f, terms, answer);
+	written = record_commit(&f->record, &failure);
+	record_leave(&f->record);
+	/* A loss is one, on record or not; so is a lock that is busy for one that does not queue.
+	 */
+	if (written || answer->result == LOCK_FAILED || answer->result == LOCK_LOST ||
+		(answer->result == LOCK_BUSY && f->record.own < 0))
+		return;
+	answer->result = LOCK_FAILED;
+	answer->failure = failure;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void file_close_all(struct file_lock *f)
+{
+	close_fd(&f->fd);
+	close_fd(&f->ended_fd);
+	close_fd(&f->wait.bell_fd);
+	close_fd(&f->wait.folder_fd);
+	close_fd(&f->folder.fd);
+	record_close(&f->record);
+	f->flocked = f->loss_told = false;
+}
+
+/* --- The service ------------------------------------------------------------------------------ */
 
 static struct lock *file_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
@@ -80,4 +178,5 @@ const struct lock_service file_service = {
 	.force = file_force,
 	.check = file_check,
 	.list = &file_list_ops,
+	.shows_tokens = true,
 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "file/file_lock.h"
+#include "lock/reentrance.h"
 
 #define CLAIM      NANOS_PER_SEC      /* for the first to take what is free */
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
@@ -41,7 +42,8 @@ static bool listen_for_bell(struct file_lock *f, struct failure *failure)
 {
 	if (f->wait.bell_fd >= 0)
 		close(f->wait.bell_fd);
-	f->wait.bell_fd = folder_listen(&f->folder, f->file, "bell", O_RDONLY, failure);
+	f->wait.bell_fd =
+		folder_open_part(&f->folder, f->file, FOLDER_BELL, O_RDONLY, true, failure);
 	return f->wait.bell_fd >= 0;
 }
 
@@ -52,8 +54,9 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 	if (kind != OBSTACLE_BYTE && has_obstacle(f, kind))
 		return;
 	if (wait->count < OBSTACLES)
-		wait->obstacles[wait->count++] =
-			(struct obstacle){.kind = kind, .slot = slot, .byte = byte};
+		wait->obstacles[wait->count++] = (struct obstacle){.kind = kind,
+			.serial = slot < 0 ? 0 : f->record.slots[slot].serial,
+			.byte = byte};
 }
 
 static void wait_for_nothing(struct file_lock *f)
@@ -86,17 +89,18 @@ static void wait_for_holder(struct file_lock *f, int i, nanos until)
 	}
 }
 
+/* Slots of holders that keep the lock no longer are free. */
 static void survey_holders(struct file_lock *f, struct survey *survey)
 {
 	struct record *record = &f->record;
 	int sharers = 0;
 
 	survey->holder = -1;
-	for (int i = 0; i < (int)record->head.count; i++) {
+	for (int i = 0; i < record->head.count; i++) {
 		nanos until = i == record->own ? 0 : record_holds_until(record, i);
 
-		if (until == 0 && i != record->own)
-			record_free_dead(record, i);
+		if (until == 0 && i != record->own && record->slots[i].state != SLOT_WAITING)
+			record->slots[i].state = SLOT_FREE;
 		if (until == 0 || record_is_inside(record, i))
 			continue;
 		if (is_in_the_way(f, i, &sharers))
@@ -118,92 +122,70 @@ static bool is_later(const struct record *record, int one, int other)
 static void survey_waiters(struct file_lock *f, int64_t order, struct survey *survey)
 {
 	struct record *record = &f->record;
-	struct failure unheard;
 
-	do {
+	for (;;) {
 		survey->ahead = survey->before = -1;
 		survey->rank = survey->behind = 0;
-		for (size_t i = 0; i < record->head.count; i++) {
+		for (int i = 0; i < record->head.count; i++) {
 			const struct slot *slot = &record->slots[i];
 
-			if (!record_waits(record, (int)i) || (int)i == record->own ||
-				(slot->passed && record_lives(record, (int)i, BYTE_QUEUE)))
+			if (slot->state != SLOT_WAITING || i == record->own ||
+				(slot->passed && record_lives(record, i, BYTE_QUEUE)))
 				continue;
 			if (order_of(slot) > order) {
 				survey->behind++;
 				continue;
 			}
 			survey->rank++;
-			if (is_later(record, (int)i, survey->ahead)) {
+			if (is_later(record, i, survey->ahead)) {
 				survey->before = survey->ahead;
-				survey->ahead = (int)i;
-			} else if (is_later(record, (int)i, survey->before)) {
-				survey->before = (int)i;
+				survey->ahead = i;
+			} else if (is_later(record, i, survey->before)) {
+				survey->before = i;
 			}
 		}
 		if (survey->ahead < 0 || record_lives(record, survey->ahead, BYTE_QUEUE))
 			return;
 		record->slots[survey->ahead].state = SLOT_FREE;
-	} while (record_write_slot(record, survey->ahead, &unheard));
+	}
 }
 
 /* --- The answers ------------------------------------------------------------------------------ */
 
-static void fail(struct lock_answer *answer)
+static bool fail(struct lock_answer *answer)
 {
 	answer->result = LOCK_FAILED;
-}
-
-static bool write_own(struct file_lock *f, struct lock_answer *answer)
-{
-	struct record *record = &f->record;
-
-	if (record_write_text(
-		    record, f->lock.token, &f->request.self, f->request.held, &answer->failure) &&
-		record_write_head(record, &answer->failure) &&
-		record_write_slot(record, record->own, &answer->failure))
-		return true;
-	file_forget(f);
-	fail(answer);
 	return false;
 }
 
-/* Gives back what a waiter has: its place, and what its threads got. */
-static void step_aside(struct file_lock *f)
+static bool write_text(struct file_lock *f, struct lock_answer *answer)
 {
-	struct failure unheard;
-
-	file_unlock(f);
-	if (f->record.own < 0)
-		return;
-	file_own(f)->state = SLOT_FREE;
-	record_write_slot(&f->record, f->record.own, &unheard);
-	file_forget(f);
+	return record_write_text(&f->record, f->lock.token, &f->request.self, f->request.held,
+		       &answer->failure) ||
+	       fail(answer);
 }
 
-/* A slot of our own as a holder's, in which only what differs is still to be written. Its keeper
- * listens for --force. */
+/* Our slot as a holder's, in which only what differs is still to be written; NULL with the answer.
+ * Its keeper listens for --force. */
 static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
-	int64_t now = record_now();
+	int64_t now = clock_wall_us();
 
 	if (!request->detached && f->ended_fd < 0)
-		f->ended_fd = folder_listen(&f->folder, f->file, "ended", O_RDWR, &answer->failure);
-	if (!request->detached && f->ended_fd < 0) {
-		step_aside(f);
-		fail(answer);
-		return NULL;
-	}
-
-	if (record->own >= 0) {
+		f->ended_fd = folder_open_part(
+			&f->folder, f->file, FOLDER_ENDED, O_RDWR, true, &answer->failure);
+	if (record->own >= 0)
 		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
-	} else if (!record_claim(record, false, &answer->failure)) {
+	if ((!request->detached && f->ended_fd < 0) ||
+		(record->own < 0 && !record_claim(record, false, &answer->failure)) ||
+		!write_text(f, answer)) {
 		fail(answer);
 		return NULL;
 	}
 	*file_own(f) = (struct slot){.boot = record->boot,
+		.serial = record->serial,
 		.state = SLOT_HOLDING,
 		.mode = request->mode,
 		.permits = request->permits,
@@ -237,10 +219,6 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 		own->until = clock_now() + own->ttl_ms * NANOS_PER_MS;
 		own->ttl_ms = request->ttl_ms;
 	}
-	if (!write_own(f, answer)) {
-		file_unlock(f);
-		return;
-	}
 	answer->result = LOCK_GRANTED;
 	answer->fence = own->fence;
 	answer->granted_at = clock_now();
@@ -255,18 +233,18 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 {
 	const struct lock_request *request = &f->request;
-	int64_t now = record_now(), when = f->record.head.success;
+	int64_t now = clock_wall_us(), when = f->record.head.success;
 	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for.
 	 */
 	int64_t ago = now > when ? now - when : when - now;
 
 	if (request->cooldown_ms == 0 || when == 0 || ago >= request->cooldown_ms * 1000)
-		when = request->once ? record_find_once(
-					       &f->folder, f->file, request->once, &answer->failure)
+		when = request->once ? record_once(&f->folder, f->file, request->once, 0,
+					       &answer->failure)
 				     : 0;
 	if (when == 0)
 		return false;
-	step_aside(f);
+	file_step_aside(f);
 	answer->result = when < 0 ? LOCK_FAILED : LOCK_ALREADY;
 	answer->done_ms = now > when ? (now - when) / 1000 : 0;
 	return true;
@@ -274,105 +252,49 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 
 /* --- Inside another holder -------------------------------------------------------------------- */
 
-static bool has_token(const char *tokens, const char *token)
+static bool read_holder(const void *context, int i, struct reentrance_holder *holder)
 {
-	size_t length = strlen(token);
-
-	for (const char *at = tokens; length > 0 && (at = strstr(at, token)) != NULL; at++)
-		if ((at == tokens || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
-			return true;
-	return false;
-}
-
-static bool is_inside(const struct record *record, int slot, const struct slot *around)
-{
-	return record->slots[slot].around == around->fence &&
-	       record_holds_until(record, slot) == NANOS_NEVER;
-}
-
-/* Whether a `dlock hold` for the same process holds it, or is inside that one. */
-static bool is_covered(const struct file_lock *f, int slot)
-{
-	const struct record *record = &f->record;
-	const struct owner *self = &f->request.self;
+	const struct record *record = context;
+	const struct slot *slot = &record->slots[i];
+	nanos until = record_holds_until(record, i);
 	struct slot_text text;
 
-	for (size_t i = 0; f->request.hold && i < record->head.count; i++) {
-		if (!record->slots[i].hold ||
-			((int)i != slot && !is_inside(record, (int)i, &record->slots[slot])))
-			continue;
-		record_read_text(record, (int)i, &text);
-		if (owner_is_near(&text.owner, self) && text.owner.pid == self->pid &&
-			text.owner.start == self->start)
-			return true;
-	}
-	return false;
-}
-
-/* The holder among those that the caller runs under; -1. One that has given the lock back is none,
- * but for those that still hold it inside. */
-static int find_outer(const struct file_lock *f, struct slot_text *text)
-{
-	const struct record *record = &f->record;
-
-	for (size_t i = 0; f->request.outer && i < record->head.count; i++) {
-		const struct slot *slot = &record->slots[i];
-		bool lives = slot->state == SLOT_HOLDING;
-
-		if (slot->detached || slot->around != 0 || record_holds_until(record, (int)i) == 0)
-			continue;
-		for (size_t j = 0; !lives && j < record->head.count; j++)
-			lives = is_inside(record, (int)j, slot);
-		record_read_text(record, (int)i, text);
-		if (lives && has_token(f->request.outer, text->token) &&
-			strcmp(text->owner.host, f->request.self.host) == 0)
-			return (int)i;
-	}
-	return -1;
-}
-
-static void join(struct file_lock *f, int outer, struct lock_answer *answer)
-{
-	struct slot around = f->record.slots[outer];
-	struct slot *own;
-
-	answer->covered = is_covered(f, outer);
-	answer->ttl_ms = LOCK_NO_TTL;
-	answer->fence = around.fence;
-	answer->whole = around.mode == LOCK_EXCLUSIVE;
-	answer->granted_at = clock_now();
-	answer->result = LOCK_WITHIN;
-	if (answer->covered || f->request.detached)
-		return;
-	own = begin_holding(f, answer);
-	if (!own)
-		return;
-	own->mode = around.mode;
-	own->permits = around.permits;
-	own->fence = own->around = around.fence;
-	own->least = 0;
-	write_own(f, answer);
+	if (until == 0)
+		return false;
+	record_read_text(record, i, &text, &holder->owner);
+	strcpy(holder->token, text.token);
+	holder->mode = (enum lock_mode)slot->mode;
+	holder->id = slot->fence;
+	holder->around = slot->around;
+	holder->lives = until == NANOS_NEVER;
+	holder->over = slot->state == SLOT_OVER;
+	holder->detached = slot->detached;
+	holder->hold = slot->hold;
+	return true;
 }
 
 static bool answer_within(struct file_lock *f, struct lock_answer *answer)
 {
-	struct slot_text text;
-	int outer = find_outer(f, &text);
-	int mode = outer < 0 ? 0 : f->record.slots[outer].mode;
+	int outer =
+		reentrance_find(&f->request, f->record.head.count, read_holder, &f->record, answer);
+	struct slot around, *own;
 
 	if (outer < 0)
 		return false;
-	step_aside(f);
-	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
-	if (mode == LOCK_EXCLUSIVE || mode == (int)f->request.mode) {
-		join(f, outer, answer);
+	file_step_aside(f);
+	around = f->record.slots[outer];
+	answer->ttl_ms = LOCK_NO_TTL;
+	answer->fence = around.fence;
+	answer->granted_at = clock_now();
+	if (answer->result != LOCK_WITHIN || answer->covered || f->request.detached)
 		return true;
-	}
-	fail(answer);
-	failure_set(&answer->failure, EXIT_DEADLOCK,
-		"waiting would deadlock: the dlock around this one holds it %s; use the same mode "
-		"inside",
-		mode == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
+	own = begin_holding(f, answer);
+	if (!own)
+		return true;
+	own->mode = around.mode;
+	own->permits = around.permits;
+	own->fence = own->around = around.fence;
+	own->least = 0;
 	return true;
 }
 
@@ -384,18 +306,17 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 
 	if (record->own >= 0)
 		return true;
-	if (!record_claim(record, true, &answer->failure)) {
-		fail(answer);
-		return false;
-	}
+	if (!record_claim(record, true, &answer->failure))
+		return fail(answer);
 	*file_own(f) = (struct slot){.boot = record->boot,
+		.serial = record->serial,
 		.state = SLOT_WAITING,
 		.mode = f->request.mode,
 		.permits = f->request.permits,
 		.priority = f->request.priority,
 		.ticket = ticket};
 	record->head.contended++;
-	record->head.ticket = f->ticket = ticket;
+	record->head.ticket = ticket;
 	return true;
 }
 
@@ -427,22 +348,20 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	name_holder(f, survey, answer);
 	if (!f->request.queues) {
 		f->record.head.contended++;
-		record_write_head(&f->record, &unheard);
 		return;
 	}
 	if (has_obstacle(f, OBSTACLE_BELL) && !listen_for_bell(f, &answer->failure)) {
-		step_aside(f);
 		fail(answer);
 		return;
 	}
 	if (!queue(f, ticket, answer))
 		return;
 	/* Of the dlocks around it may have learnt since. */
-	if ((first || f->request.held) && !write_own(f, answer))
+	if ((first || f->request.held) && !write_text(f, answer))
 		return;
 	/* The waiter that was first so far now has to wait for us. */
 	if (first && survey->rank == 0 && survey->behind > 0)
-		folder_ring(&f->folder, f->file, "bell", &unheard);
+		folder_ring(&f->folder, f->file, FOLDER_BELL, &unheard);
 }
 
 static bool try_flock(struct file_lock *f)
@@ -461,12 +380,11 @@ static bool is_passed_over(struct file_lock *f, int ahead)
 	struct file_wait *wait = &f->wait;
 	struct slot *first = &f->record.slots[ahead];
 	bool again = wait->claimed_by == first->ticket;
-	struct failure unheard;
 
 	if (again && clock_now() >= wait->claim_until) {
 		wait->claimed_by = 0;
 		first->passed = try_flock(f);
-		return first->passed && record_write_slot(&f->record, ahead, &unheard);
+		return first->passed;
 	}
 	if (!again && f->flocked) {
 		wait->claimed_by = first->ticket;
@@ -496,22 +414,19 @@ static bool is_behind(struct file_lock *f, const struct survey *survey)
 	return true;
 }
 
-/* Inside the mutex. */
 static void decide(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
 	const struct lock_request *request = &f->request;
-	int64_t now = record_now(),
+	int64_t now = clock_wall_us(),
 		ticket = now > record->head.ticket ? now : record->head.ticket + 1;
 	int64_t order = record_order(ticket, request->priority);
 	struct survey survey;
-	bool back = false;
 
 	if (answer_already(f, answer) || answer_within(f, answer))
 		return;
 	if (record->own >= 0) {
 		order = order_of(file_own(f));
-		back = file_own(f)->passed;
 		file_own(f)->passed = false;
 	}
 	wait_for_nothing(f);
@@ -525,27 +440,31 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
 	}
 	answer_busy(f, &survey, ticket, answer);
-	if (back && answer->result == LOCK_BUSY)
-		record_write_slot(record, record->own, &answer->failure);
+}
+
+static void take(struct file_lock *f, const void *terms, struct lock_answer *answer)
+{
+	bool waited = f->record.own >= 0;
+
+	(void)terms;
+	if (waited && file_is_removed(f))
+		fail(answer);
+	else
+		decide(f, answer);
+	if (waited && answer->result == LOCK_FAILED && file_is_removed(f))
+		failure_set(&answer->failure, EXIT_SYSTEM,
+			"%s/%s was removed while dlock waited for it", f->folder.path, f->file);
+	if (answer->result == LOCK_FAILED || answer->result == LOCK_ALREADY)
+		file_step_aside(f);
 }
 
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct file_lock *f = (struct file_lock *)lock;
-	bool waited = f->record.own >= 0, removed;
 
 	f->flocked = file_wait_stop(&f->wait) || f->flocked;
 	answer->asked_at = clock_now();
-	answer->result = file_enter(f, deadline, answer);
-	if (answer->result != LOCK_GRANTED)
-		return;
-	removed = waited && file_is_removed(f);
-	if (!removed)
-		decide(f, answer);
-	if (removed || (waited && answer->result == LOCK_FAILED && file_is_removed(f))) {
-		fail(answer);
-		failure_set(&answer->failure, EXIT_SYSTEM,
-			"%s/%s was removed while dlock waited for it", f->folder.path, f->file);
-	}
-	record_leave(&f->record);
+	file_change(f, deadline, take, NULL, answer);
+	if (answer->result == LOCK_FAILED)
+		file_forget(f); /* it is not on record, perhaps */
 }

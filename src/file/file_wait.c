@@ -13,6 +13,7 @@
 #define NUDGE      SIGURG               /* ends a thread's system call; ignored by default */
 #define LOOK_EVERY NANOS_PER_SEC        /* if a user looks on, or not all in the way is watched */
 #define POLL_EVERY (100 * NANOS_PER_MS) /* no thread is to be had */
+#define LEAVE_IT   (50 * NANOS_PER_MS)  /* to the one ahead of us, to go first */
 
 /* Of the thread that is to hear of the folder. */
 static _Thread_local int told = -1;
@@ -56,7 +57,7 @@ static bool block(struct obstacle *o)
 		o->got = flock(f->fd, f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) == 0;
 		return o->got;
 	case OBSTACLE_BYTE:
-		return record_await(f->record.fd, o->slot, o->byte);
+		return record_await(f->record.fd, o->serial, o->byte);
 	default:
 		return poll(&bell, 1, -1) > 0;
 	}
@@ -145,26 +146,45 @@ static nanos next_look(const struct file_lock *f)
 	return span < wait->look_at ? span : wait->look_at;
 }
 
+/* Whether all that is over is ahead of the one before us. That one goes first, and its going ends
+ * our wait too; to look before it has gone would be in its way. */
+static bool is_early(const struct file_wait *wait)
+{
+	const struct obstacle *last = &wait->obstacles[wait->count - 1];
+	bool any = false;
+
+	wakeup_clear(wait->wakeup_fd);
+	for (int i = 0; i < wait->threads; i++)
+		any = any || atomic_load(&wait->obstacles[i].over);
+	return any && last->kind == OBSTACLE_BYTE && last->byte == BYTE_QUEUE &&
+	       !atomic_load(&last->over);
+}
+
 enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct file_lock *f = (struct file_lock *)lock;
 	struct file_wait *wait = &f->wait;
 	nanos look_at;
 
+	(void)failure;
 	if (wait->wakeup_fd < 0)
 		start(f);
-	file_deadlock_begin(f);
 	look_at = next_look(f);
 	for (;;) {
-		nanos due = look_at < wait->circle_at ? look_at : wait->circle_at;
 		struct deadline limit = deadline;
 
-		if (due < limit.until)
-			limit.until = due;
+		if (look_at < limit.until)
+			limit.until = look_at;
 		switch (deadline_wait(&limit, wait->threads > 0 ? wait->wakeup_fd : -1, POLLIN)) {
 		case DEADLINE_CANCELLED:
 			return LOCK_CANCELLED;
 		case DEADLINE_READY:
+			if (is_early(wait)) {
+				nanos then = clock_now() + LEAVE_IT;
+
+				look_at = then < look_at ? then : look_at;
+				continue;
+			}
 			f->flocked = file_wait_stop(wait) || f->flocked;
 			return LOCK_GRANTED;
 		case DEADLINE_OVER:
@@ -176,7 +196,5 @@ enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct f
 		}
 		if (deadline_is_over(&deadline))
 			return LOCK_TIMEOUT;
-		if (clock_now() >= wait->circle_at && !file_deadlock_look(f, failure))
-			return LOCK_FAILED;
 	}
 }

@@ -8,8 +8,6 @@
 #include "lock/services.h"
 #include "net/server.h"
 
-#define ASK_AGAIN NANOS_PER_SEC /* of a service that cannot tell when a lock comes free */
-
 static unsigned needed(const struct lock_request *request)
 {
 	return (request->mode == LOCK_SHARED ? LOCK_CAN_SHARE : 0) |
@@ -66,9 +64,15 @@ bool lock_service_can(const struct server *server, const struct lock_request *re
 struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
+	struct lock *lock;
+
 	if (!services_serve(server, failure) || !lock_service_can(server, request, 0, failure))
 		return NULL;
-	return server->service->open(server, request, failure);
+	lock = server->service->open(server, request, failure);
+	if (lock && server->service->shows_tokens)
+		lock->circles = (struct lock_circles){
+			.server = server, .name = request->name, .held = request->held};
+	return lock;
 }
 
 bool lock_check_server(const struct server *server, const struct lock_request *request,
@@ -154,25 +158,6 @@ void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 		lock->service->overlap->adopt_answer(lock, answer);
 }
 
-/* Until the holder's expiry at the latest, and never longer than a service that tells nothing may
- * be left alone. */
-static enum lock_result wait_for_expiry(const struct lock *lock, struct deadline deadline)
-{
-	nanos until = clock_now() + ASK_AGAIN;
-
-	if (lock->answered && lock->answered->look_at < until)
-		until = lock->answered->look_at;
-	if (!deadline_pause(deadline, until > clock_now() ? until - clock_now() : 0))
-		return LOCK_CANCELLED;
-	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
-}
-
-enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
-{
-	return lock->service->wait ? lock->service->wait(lock, deadline, failure)
-				   : wait_for_expiry(lock, deadline);
-}
-
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	memset(answer, 0, sizeof(*answer));
@@ -183,6 +168,7 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	memset(answer, 0, sizeof(*answer));
+	lock->circles.due = 0;
 	lock->service->release(lock, release_terms, deadline, answer);
 }
 

@@ -26,6 +26,8 @@ static struct lock_view_owner *copy_parties(const struct lock_view_owner *owners
 
 	if (copy != NULL && count > 0)
 		memcpy(copy, owners, count * sizeof(*copy));
+	for (size_t i = 0; copy != NULL && i < count; i++)
+		copy[i].token = copy[i].held = NULL;
 	return copy;
 }
 

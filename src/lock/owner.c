@@ -97,6 +97,11 @@ bool owner_is_near(const struct owner *one, const struct owner *other)
 	       strcmp(one->host, other->host) == 0 && strcmp(one->boot, other->boot) == 0;
 }
 
+bool owner_is_same(const struct owner *one, const struct owner *other)
+{
+	return owner_is_near(one, other) && one->pid == other->pid && one->start == other->start;
+}
+
 const char *owner_write(const struct owner *owner, char text[static OWNER_TEXT])
 {
 	char *at = text;

@@ -30,6 +30,9 @@ const char *owner_write(const struct owner *owner, char text[static OWNER_TEXT])
  * the start times name the same process. False if either does not say (an older dlock's record). */
 bool owner_is_near(const struct owner *one, const struct owner *other);
 
+/* Whether they name the same process, for certain. */
+bool owner_is_same(const struct owner *one, const struct owner *other);
+
 /* Reads what owner_write wrote; unknown keys are passed over, missing ones left empty. Text may
  * come from anybody with access to the server: it is bounded and made printable. */
 void owner_read(struct owner *owner, const char *text);

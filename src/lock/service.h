@@ -119,14 +119,25 @@ struct lock_service {
 		void (*take)(const struct lock_finding *finding, void *context), void *context,
 		struct failure *failure);
 	const struct lock_list_ops *list;
+	bool shows_tokens; /* the list: each owner's, and what a waiter holds; an empty prefix shows
+			    * all locks. Then lock_wait finds the circles of waits */
 	const struct lock_overlap *overlap; /* NULL: none */
 	const struct lock_several *several; /* NULL: it is one lock */
+};
+
+/* Looking for circles of waits. */
+struct lock_circles {
+	const struct server *server; /* NULL: the service sees to them itself, or cannot */
+	const char *name, *held;     /* the request's */
+	nanos due;                   /* when to look; 0: the wait has not begun */
+	int64_t seen;                /* the circle that was seen; 0: none */
 };
 
 /* Every service's struct lock begins with this. */
 struct lock {
 	const struct lock_service *service;
 	char token[LOCK_TOKEN_SIZE];  /* the service keeps it right */
+	struct lock_circles circles;  /* lock.c's */
 	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
 				       * lock_answer reads it */
 };

@@ -22,6 +22,16 @@ const char *token_fault(const char *token)
 	return strlen(token) < LOCK_TOKEN_SIZE ? NULL : "is too long";
 }
 
+bool token_is_among(const char *tokens, const char *token)
+{
+	size_t length = strlen(token);
+
+	for (const char *at = tokens; length > 0 && (at = strstr(at, token)) != NULL; at++)
+		if ((at == tokens || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+			return true;
+	return false;
+}
+
 void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE])
 {
 	uint64_t random[2];

@@ -12,6 +12,9 @@ const char *token_fault(const char *token);
 /* A fresh one: host:pid:128 random bits in hex, of the owner that asks. */
 void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE]);
 
+/* Whether it stands among tokens that blanks separate. Pure. */
+bool token_is_among(const char *tokens, const char *token);
+
 /* Reads it from the first line of a file descriptor, up to the first blank: what `acquire` printed
  * will do. False with EXIT_USAGE or EXIT_SYSTEM. */
 bool token_read(int fd, char token[static LOCK_TOKEN_SIZE], struct failure *failure);

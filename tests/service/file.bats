@@ -530,6 +530,21 @@ flip() {
 	refute_file overlaps
 }
 
+@test "the holder ends while its waiters are stopped, and another comes: they do not take that one for it" {
+	begin_holder one x
+	start two dlock x ./work two
+	wait_for_waiters 1
+	start three dlock x ./work three
+	wait_for_waiters 2
+	kill -STOP "$two_pid" "$three_pid"
+	let_go one
+	start four dlock x ./work four
+	wait_for_waiters 3
+	kill -CONT "$two_pid" "$three_pid"
+	finish two && finish three && finish four
+	assert_log two three four
+}
+
 @test "priority, readers and permits" {
 	begin_holder one x
 	start late dlock x ./work late
