@@ -306,6 +306,7 @@ enum lock_result etcd_move(
 			return LOCK_GRANTED;
 		}
 		done = own && own->state != CONTENDER_RELEASED;
+		e->joined = e->joined || done; /* who else writes it is inside */
 		queue_free(queue);
 		if (!done)
 			return LOCK_LOST;
@@ -433,6 +434,10 @@ static enum lock_result release_holder(
 	enum lock_result result = LOCK_GRANTED;
 	bool done = false;
 
+	if (e->joined)
+		result = etcd_read(e, deadline, &queue, &answer->failure);
+	if (result != LOCK_GRANTED)
+		return result;
 	for (int i = 0; i < TRIES && !done; i++) {
 		int64_t seconds = time_to_keep(e, &queue, keep_ms, answer), lease = 0;
 		char *value = etcd_value(e, seconds ? CONTENDER_OVER : CONTENDER_RELEASED);

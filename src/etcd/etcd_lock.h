@@ -33,8 +33,9 @@ struct etcd_lock {
 	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
 	struct contender own; /* as it was written last; mod 0: not known to be there */
 	bool asked;           /* something may be left in etcd */
-	nanos proved_at;      /* before the own lease was asked for */
-	int64_t revision;     /* of what was read last */
+	bool joined;      /* another has written the own key since the grant: it may be inside */
+	nanos proved_at;  /* before the own lease was asked for */
+	int64_t revision; /* of what was read last */
 	/* A waiter's: */
 	int64_t spare;  /* the first of all waiters has a lease of the whole TTL to claim with; 0 */
 	nanos spare_at; /* before it was asked for */

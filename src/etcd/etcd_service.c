@@ -41,7 +41,7 @@ void etcd_begin(struct etcd_lock *e)
 {
 	queue_free(&e->seen);
 	e->own = (struct contender){0};
-	e->asked = e->clear = e->alone = false;
+	e->asked = e->joined = e->clear = e->alone = false;
 	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
 	e->spare = 0;
 	if (e->request.token)

@@ -31,7 +31,7 @@ service_pids() { etcd_pid one; }
 # The holder's key is overwritten, and stays without a lease.
 service_steal() {
 	local key
-	key=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --keys-only --limit=1 | grep .)
+	key=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --order=ASCEND --keys-only --limit=1 | grep .)
 	etcd_ctl one put "$key" thief >/dev/null
 }
 
@@ -44,7 +44,7 @@ service_foreign_take() {
 
 
 	END
-	[[ $(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --keys-only --limit=1 | grep .) == "lock:$1/foreign" ]] ||
+	[[ $(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --order=ASCEND --keys-only --limit=1 | grep .) == "lock:$1/foreign" ]] ||
 		{ service_foreign_drop "$1"; return 1; }
 }
 

@@ -556,23 +556,28 @@ load ../lib/conformance
 	assert is_to_be_had x
 }
 
-@test "reentrance: what runs inside keeps the lock when the one around it has ended" {
-	holder a x -t "$(ttl 3)"
-	DLOCK_TOKEN=$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_TOKEN=//p') \
-		start inner dlock -t "$(ttl 3)" x ./work inner
-	wait_until has_begun inner
-	waiter b x
-	ends a
-	assert_equal "$status" 0
-	assert_match "$err" "$inner_pid"
-	assert is_taken x
-	stays "$(in_ms "$(ttl 3)")" is_alive "$inner_pid"
-	refute has_begun b
-	ends inner
-	expect 0
-	ends b
-	expect 0
-	after inner b
+@test "reentrance: what runs inside keeps the lock when the one around it has ended, before a renewal or after" {
+	local renewed
+	for renewed in no yes; do
+		rm -f ./*.go ./*.pid spans
+		holder a x -t "$(ttl 3)"
+		DLOCK_TOKEN=$(tr '\0' '\n' <"/proc/$a_command/environ" | sed -n 's/^DLOCK_TOKEN=//p') \
+			start inner dlock -t "$(ttl 3)" x ./work inner
+		wait_until has_begun inner
+		waiter b x
+		[[ $renewed == no ]] || stays "$(in_ms "$(ttl 3)")" is_alive "$inner_pid"
+		ends a
+		assert_equal "$status" 0
+		assert_match "$err" "$inner_pid"
+		assert is_taken x
+		stays "$(in_ms "$(ttl 3)")" is_alive "$inner_pid"
+		refute has_begun b
+		ends inner
+		expect 0
+		ends b
+		expect 0
+		after inner b
+	done
 	service_reap
 }
 

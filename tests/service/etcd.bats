@@ -45,11 +45,22 @@ leader_first() {
 	DLOCK_SERVER=$(etcd_url "$@")
 }
 
-# The lease that its first holder has just now: its key ends with it.
+# Revokes the lease of the first in the queue, whose key ends with it. A renewal may move the key to
+# another lease meanwhile: then that one is revoked.
 revoke_of() { # LOCK
-	local lease
-	lease=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --limit=1 -w json | sed 's/.*"lease":\([0-9]*\).*/\1/')
-	etcd_ctl one lease revoke "$(printf %x "$lease")" >/dev/null
+	local first key lease
+	key_of_first() {
+		# Without the order etcd would sort no more than it has read, which is the limit.
+		first=$(etcd_ctl one get --prefix "lock:$1/" --sort-by=CREATE --order=ASCEND --limit=1 -w json)
+		key=$(sed 's/.*"create_revision":\([0-9]*\).*/\1/' <<<"$first")
+	}
+	key_of_first "$1"
+	local doomed=$key
+	while [[ $key == "$doomed" ]]; do
+		lease=$(sed 's/.*"lease":\([0-9]*\).*/\1/' <<<"$first")
+		etcd_ctl one lease revoke "$(printf %x "$lease")" >/dev/null || true
+		key_of_first "$1"
+	done
 }
 
 fence_of() { tr '\0' '\n' <"/proc/$1/environ" | sed -n 's/^DLOCK_FENCE=//p'; } # PID

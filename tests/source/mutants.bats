@@ -133,7 +133,7 @@ all_caught() {
 	all_caught file-waits-for-the-stopped file-keeps-nothing-for-the-dead file-force-unheard
 	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
 	all_caught file-believes-any-byte file-bells-anything file-busy-in-turn
-	all_caught file-removed-unheard file-starts-anew file-waits-by-flock set-watches-one
+	all_caught file-bytes-used-again file-removed-unheard file-starts-anew file-waits-by-flock set-watches-one
 }
 
 @test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
@@ -151,7 +151,8 @@ all_caught() {
 
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
-	all_caught etcd-one-lease-for-all etcd-one-token-for-ever etcd-renews-blindly
+	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
+	all_caught etcd-renews-blindly etcd-revoked-is-released
 }
 
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
