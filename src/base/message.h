@@ -16,7 +16,7 @@ enum message_level {
 	MESSAGE_ERROR = 0,   /* why dlock ends; silent with -qq */
 	MESSAGE_WARNING = 1, /* silent with -q; the busy line too */
 	MESSAGE_INFO = 2,    /* with -v */
-	MESSAGE_DEBUG = 3,   /* with -vv */
+	MESSAGE_DEBUG = 3,   /* with -vv: each renewal */
 };
 
 /* Levels above `level` are silent (-1 silences all). */

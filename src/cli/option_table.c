@@ -180,7 +180,7 @@ const struct option_row option_rows[] = {
 		.commands = ALL, .configurable = true,
 		.set = option_set_step, .least = -1, FIELD(verbosity)},
 	{.letters = "v", .names = {"verbose"},
-		.help = "more messages; twice: still more",
+		.help = "more messages; twice: each renewal, too",
 		.commands = ALL, .configurable = true,
 		.set = option_set_step, .least = 1, FIELD(verbosity)},
 	{.names = {"syslog"},

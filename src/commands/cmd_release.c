@@ -1,4 +1,4 @@
-/* dlock release NAME TOKEN: gives a detached lock back; with --force breaks any; without TOKEN and
+/* dlock release NAME TOKEN: releases a detached lock; with --force any; without TOKEN and
  * --force ends the dlock hold around it. */
 #include "commands/commands.h"
 

@@ -50,7 +50,7 @@ const struct command commands[] = {
 		.word = "release",
 		.bit = COMMAND_RELEASE,
 		.usage = "NAME [TOKEN|--force]",
-		.summary = "give a detached lock back, or the script's own, or break any",
+		.summary = "release a detached lock, or the script's own, or any by force",
 		.take = operands_take_release,
 		.run = cmd_release,
 	},

@@ -18,7 +18,7 @@ static int end(const struct lock_answer *answer, const struct options *options)
 	case LOCK_RELEASED:
 		return EXIT_DONE;
 	case LOCK_GONE:
-		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to break");
+		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to release");
 		return message_failure(&failure);
 	case LOCK_LOST:
 	case LOCK_FAILED:

@@ -2,7 +2,7 @@
  * A named lock with a TTL on some lock service, spoken to as one party that wants or holds it.
  *
  * A struct lock belongs to one thread at a time and holds its connections. fork() copies it: parent
- * and child must then not both use the same connection (lock_adopt_answer, lock_reset). No call
+ * and child must then not both use the same connection (lock_adopt_answer, lock_leave). No call
  * blocks longer than its patience. Nothing is said on stderr: failures travel in struct failure.
  */
 #pragma once
@@ -182,11 +182,11 @@ enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct f
  * was changed; request.ttl_ms 0 is the TTL that it was acquired with. */
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
-/* Gives the lock, a request under way and the place in the queue back, whichever there is, and
- * hands on to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. parting may be NULL:
- * nothing of it. One bounded try after another until patience ends. By the token of a detached
- * lock: LOCK_RELEASED, or LOCK_LOST as for lock_renew; a server that refuses from the start is not
- * tried again. */
+/* Releases the lock, takes back a request under way and the place in the queue, whichever there
+ * is, and hands off to the next. LOCK_RELEASED, LOCK_GONE, LOCK_LOST, or as above. release_terms
+ * may be NULL: nothing of them. One bounded try after another until patience ends. By the token of
+ * a detached lock: LOCK_RELEASED, or LOCK_LOST as for lock_renew; a server that refuses from the
+ * start is not tried again. */
 void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 

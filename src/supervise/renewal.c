@@ -56,8 +56,9 @@ static void record_success(struct renewal *r, const struct lock_answer *answer)
 		atomic_fetch_add(&r->lease->reclaimed, 1);
 		message_say(MESSAGE_WARNING,
 			"the server had lost the lock; nobody came between, it is set again");
-	} else if (r->failing) {
-		message_say(MESSAGE_INFO, "the lock is renewed again");
+	} else {
+		message_say(r->failing ? MESSAGE_INFO : MESSAGE_DEBUG, "the lock is renewed%s",
+			r->failing ? " again" : "");
 	}
 	r->failing = false;
 }

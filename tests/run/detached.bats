@@ -718,7 +718,7 @@ share_is_over() {
 
 @test "--force: free is exit 1, and leaves no trace of a name that was never used" {
 	try dlock release --force x
-	expect_failure 1 'it is free: there was nothing to break'
+	expect_failure 1 'it is free: there was nothing to release'
 	assert_equal "$(cli DBSIZE)" 0
 	dlock x true
 	try dlock release --force x

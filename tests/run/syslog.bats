@@ -97,6 +97,17 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	let_go one
 }
 
+@test "-vv: each renewal, which -v does not tell of" {
+	local run='until grep -q renewed lines; do sleep 0.05; done'
+	: >lines
+	try ./logged dlock --syslog -v -t 2 x sleep 1
+	refute grep -q renewed lines
+	try ./logged dlock --syslog -vv -t 2 x timeout 10 sh -c "$run"
+	assert_equal "$status" 0
+	assert grep -qE '^<15>.* x: the lock is renewed$' lines
+	assert grep -qx 'dlock: x: the lock is renewed' try.err
+}
+
 @test "lost: taken by somebody else, no longer proved, set again" {
 	holds one -t 3 x
 	cli SET lock:x foreign PX 5000 >/dev/null
