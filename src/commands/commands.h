@@ -1,5 +1,4 @@
-/* The commands: one table (commands.c) that is dispatch, help and map in one; one command, one
- * file. */
+/* The commands: one table (commands.c) that is dispatch, help and map in one. */
 #pragma once
 
 #include "cli/command.h"
