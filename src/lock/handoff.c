@@ -1,14 +1,12 @@
 #include "lock/handoff.h"
 
 #include <bsd/string.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "process/caller_state.h"
+#include "process/process.h"
 
 #define PAUSE_FIRST   1 /* ms */
 #define PAUSE_LONGEST 100
@@ -40,30 +38,10 @@ void handoff_verify(struct lock *lock, nanos limit)
 	}
 }
 
-/* Returns when the child has its name: an outer dlock that finds it once we have ended is to know
- * that COMMAND did not leave it running. */
-static pid_t fork_named(const char *name)
-{
-	int named[2];
-	bool paired = pipe2(named, O_CLOEXEC) == 0;
-	pid_t pid = fork();
-	char none;
-
-	if (pid == 0)
-		prctl(PR_SET_NAME, name);
-	if (!paired)
-		return pid;
-	close(named[1]);
-	while (pid > 0 && read(named[0], &none, 1) < 0 && errno == EINTR)
-		continue;
-	close(named[0]);
-	return pid;
-}
-
 /* The caller may go on waiting, with its connection. */
 void handoff_leave_behind(struct lock *lock)
 {
-	if (fork_named(HANDOFF_PROGRAM) != 0)
+	if (process_fork(HANDOFF_PROGRAM) != 0)
 		return;
 	setpgid(0, 0);
 	lock_leave(lock);

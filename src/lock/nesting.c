@@ -66,42 +66,20 @@ static bool add_told(struct nesting *nesting, const struct told *told)
 	return true;
 }
 
-/* Keeps what the entry says of a variable. */
-static void hear(char **value, const char *entry, const char *variable)
-{
-	size_t length = strlen(variable);
-
-	if (strncmp(entry, variable, length) == 0 && entry[length] == '=') {
-		free(*value);
-		*value = strdup(entry + length + 1);
-	}
-}
-
 /* What the process was started with; nothing if we may not read it. */
 static bool add_environment(struct nesting *nesting, pid_t pid)
 {
-	struct told told = {0};
-	char path[48];
-	char *entry = NULL;
-	size_t size = 0;
+	struct told told = {.token = process_variable(pid, "DLOCK_TOKEN")};
 	bool added;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
+	if (!told.token)
 		return false;
-	while (getdelim(&entry, &size, '\0', file) > 0) {
-		hear(&told.token, entry, "DLOCK_TOKEN");
-		hear(&told.name, entry, "DLOCK_NAME");
-		hear(&told.fences, entry, "DLOCK_FENCES");
-	}
+	told.name = process_variable(pid, "DLOCK_NAME");
+	told.fences = process_variable(pid, "DLOCK_FENCES");
 	added = add_told(nesting, &told);
 	free(told.token);
 	free(told.name);
 	free(told.fences);
-	free(entry);
-	fclose(file);
 	return added;
 }
 

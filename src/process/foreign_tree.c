@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <unistd.h>
 
@@ -114,11 +116,13 @@ static bool gather(struct foreign_tree *tree)
 static void record_process(void *context, pid_t pid)
 {
 	struct foreign_tree *tree = context;
+	char *token = pid == getpid() ? NULL : process_variable(pid, "DLOCK_TOKEN");
 	struct process process;
 
-	if (pid != getpid() && process_has_variable(pid, "DLOCK_TOKEN", tree->token) &&
-		process_read(pid, &process) && process.state != 'Z')
+	if (token && strcmp(token, tree->token) == 0 && process_read(pid, &process) &&
+		process.state != 'Z')
 		record(tree, pid, process.start);
+	free(token);
 }
 
 /* A process that was forked, and lost its parent, between the last look and the root's end is no

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -119,23 +120,35 @@ int process_reads_from(pid_t pid)
 	return (int)strtol(at, NULL, 16);
 }
 
-bool process_has_variable(pid_t pid, const char *variable, const char *value)
+pid_t process_fork(const char *name)
+{
+	char own[PROCESS_PROGRAM] = "";
+	pid_t pid;
+
+	prctl(PR_GET_NAME, own);
+	prctl(PR_SET_NAME, name);
+	pid = fork();
+	if (pid != 0)
+		prctl(PR_SET_NAME, own);
+	return pid;
+}
+
+char *process_variable(pid_t pid, const char *variable)
 {
 	size_t length = strlen(variable), size = 0;
 	char path[48];
-	char *entry = NULL;
-	bool found = false;
+	char *entry = NULL, *value = NULL;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
 	file = fopen(path, "re");
-	while (file && !found && getdelim(&entry, &size, '\0', file) > 0)
-		found = strncmp(entry, variable, length) == 0 && entry[length] == '=' &&
-			strcmp(entry + length + 1, value) == 0;
+	while (file && !value && getdelim(&entry, &size, '\0', file) > 0)
+		if (strncmp(entry, variable, length) == 0 && entry[length] == '=')
+			value = strdup(entry + length + 1);
 	free(entry);
 	if (file)
 		fclose(file);
-	return found;
+	return value;
 }
 
 void process_each(void (*visit)(void *context, pid_t pid), void *context)

@@ -20,9 +20,13 @@ bool process_read(pid_t pid, struct process *process);
 /* Whether the process of a pidfd has ended; -1: false. */
 bool process_has_ended(int pidfd);
 
-/* Whether the environment that the process was started with has VARIABLE=VALUE; false if we may not
- * read it. Allocates. */
-bool process_has_variable(pid_t pid, const char *variable, const char *value);
+/* As fork(2); from its first moment on the child is called `name`. So an outer dlock that finds it
+ * once we have ended knows that COMMAND did not leave it running (survivors.h). */
+pid_t process_fork(const char *name);
+
+/* The variable in the environment that the process was started with, to be freed; NULL: it has none
+ * of that name, or we may not read it. */
+char *process_variable(pid_t pid, const char *variable);
 
 /* Every process that /proc shows, in no particular order. Allocates. */
 void process_each(void (*visit)(void *context, pid_t pid), void *context);

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,17 +11,14 @@
 #include "lock/lock.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-
-#define RELEASE_LIMIT (2 * NANOS_PER_SEC)
-#define COMM_SIZE     16 /* TASK_COMM_LEN */
+#include "supervise/release_terms.h"
 
 static _Noreturn void give_back(struct lock *lock)
 {
 	static struct lock_answer answer; /* large */
 
 	lock_assume_asked(lock);
-	lock_release(lock, NULL,
-		(struct deadline){.until = clock_now() + RELEASE_LIMIT, .cancel_fd = -1}, &answer);
+	lock_release(lock, NULL, release_terms_limit(clock_now() + LEASE_RELEASE_LIMIT), &answer);
 	handoff_verify(lock, HANDOFF_LIMIT);
 	_exit(0);
 }
@@ -47,26 +43,11 @@ static _Noreturn void guard(struct lock *lock, int leash)
 	give_back(lock);
 }
 
-/* It has its name from its first moment on: an outer dlock that finds it when the front is killed
- * must not take it for something that COMMAND left (survivors.h). */
-static pid_t fork_named(void)
-{
-	char own[COMM_SIZE] = "";
-	pid_t pid;
-
-	prctl(PR_GET_NAME, own);
-	prctl(PR_SET_NAME, GUARDIAN_PROGRAM);
-	pid = fork();
-	if (pid != 0)
-		prctl(PR_SET_NAME, own);
-	return pid;
-}
-
 /* Fills in own; the child does not return. False with errno. */
 static bool fork_guardian(struct guardian *own, struct lock *lock, int leash[2])
 {
 	own->leash = leash[1];
-	own->pid = fork_named();
+	own->pid = process_fork(GUARDIAN_PROGRAM);
 	if (own->pid == 0) {
 		close(leash[1]);
 		guard(lock, leash[0]);
