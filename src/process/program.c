@@ -26,16 +26,15 @@ static int fault_of(const char *path)
 	return access(path, X_OK) < 0 ? errno : 0;
 }
 
-/* One directory of PATH, an empty one being the current. False when the path would be too long. */
+/* One directory of PATH, an empty one being the current. False when the path would be too long. It
+ * has a '/', so that execvp(3) does not search, too. */
 static bool join(char path[static PATH_MAX], const char *directory, size_t length, const char *name)
 {
 	if (length >= PATH_MAX)
 		return false;
 	memcpy(path, directory, length);
-	path[length] = '\0';
-	if (length > 0 && strlcat(path, "/", PATH_MAX) >= PATH_MAX)
-		return false;
-	return strlcat(path, name, PATH_MAX) < PATH_MAX;
+	strcpy(path + length, length == 0 ? "." : "");
+	return strlcat(path, "/", PATH_MAX) < PATH_MAX && strlcat(path, name, PATH_MAX) < PATH_MAX;
 }
 
 /* The first file on PATH that can be executed; else the first fault that is not "there is none". */
@@ -87,43 +86,22 @@ bool program_find(struct program *program, char **argv, struct failure *failure)
 
 /* The child's part; it shares the parent's memory and stack until exec (vfork(2)), so it touches
  * nothing but `fault`. */
-static void become(const struct program *program, char **shell_argv,
-	const struct caller_state *caller_state, pid_t group, pid_t parent, volatile int *fault)
+static void become(const struct program *program, const struct caller_state *caller_state,
+	pid_t group, pid_t parent, volatile int *fault)
 {
 	setpgid(0, group); /* EPERM if the caller's group has died out: then ours is as good */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_INTERNAL); /* it died before the line above */
 	caller_state_return(caller_state);
-	execve(program->path, program->argv, environ);
-	if (errno == ENOEXEC && shell_argv) /* no "#!": as execvp(3) and every shell do */
-		execve(_PATH_BSHELL, shell_argv, environ);
+	execvp(program->path, program->argv); /* by a shell if it has no "#!" */
 	*fault = errno;
 	_exit(EXIT_NOT_EXECUTABLE);
-}
-
-/* "/bin/sh PATH ARG..." for a file that has no "#!"; NULL when there is no memory for it. */
-static char **with_shell(const struct program *program)
-{
-	size_t count = 1;
-
-	while (program->argv[count])
-		count++;
-
-	char **argv = calloc(count + 2, sizeof(*argv));
-
-	if (!argv)
-		return NULL;
-	argv[0] = (char *)_PATH_BSHELL;
-	argv[1] = (char *)program->path;
-	memcpy(argv + 2, program->argv + 1, (count - 1) * sizeof(*argv));
-	return argv;
 }
 
 pid_t program_start(const struct program *program, const struct caller_state *caller_state,
 	pid_t group, bool *exec_failed)
 {
-	char **shell_argv = with_shell(program);
 	pid_t parent = getpid();
 	volatile int fault = 0;
 	/* vfork, because a copy of the page tables is what costs most here; posix_spawn(3) cannot
@@ -131,18 +109,12 @@ pid_t program_start(const struct program *program, const struct caller_state *ca
 	pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
 
 	if (pid == 0)
-		become(program, shell_argv, caller_state, group, parent, &fault);
+		become(program, caller_state, group, parent, &fault);
 
-	int error = errno;
-
-	free(shell_argv);
 	*exec_failed = pid > 0 && fault != 0;
-	if (*exec_failed) {
-		waitpid(pid, NULL, 0);
-		error = fault;
-	}
-	if (pid > 0 && fault == 0)
+	if (!*exec_failed)
 		return pid;
-	errno = error;
+	waitpid(pid, NULL, 0);
+	errno = fault;
 	return -1;
 }
