@@ -13,44 +13,26 @@
  * four more, and three for the renewal; two are for a process deep in the tree, or to look up a
  * server, one for a message. */
 #define ROOM 16
-#define LOOK 64 /* so many numbers are looked at; beyond them all may be free */
+#define LOOK 64 /* so many numbers are looked at in one call */
 
 static const struct timespec at_once;
 
-/* How many of the first numbers are free: poll(2) says of each that is not open that it is not. */
-static size_t count_free(rlim_t limit)
-{
-	struct pollfd fds[LOOK];
-	size_t count = limit < LOOK ? (size_t)limit : LOOK;
-	size_t unused = 0;
-
-	for (size_t i = 0; i < count; i++)
-		fds[i] = (struct pollfd){.fd = (int)i};
-	if (ppoll(fds, count, &at_once, NULL) < 0)
-		return 0;
-	for (size_t i = 0; i < count; i++)
-		unused += (fds[i].revents & POLLNVAL) != 0;
-	return unused;
-}
-
-/* Above the first numbers the caller may have left as many open as it likes. */
-static size_t count_free_above(rlim_t limit)
-{
-	size_t unused = 0;
-
-	for (rlim_t at = LOOK; at < limit && unused < ROOM; at++) {
-		struct pollfd one = {.fd = (int)at};
-
-		unused += ppoll(&one, 1, &at_once, NULL) == 1 && (one.revents & POLLNVAL) != 0;
-	}
-	return unused;
-}
-
+/* Whether enough are free: poll(2) says of each that is not open that it is not. */
 static bool has_room(rlim_t limit)
 {
-	size_t unused = count_free(limit);
+	struct pollfd fds[LOOK];
+	size_t count, unused = 0;
 
-	return unused >= ROOM || unused + count_free_above(limit) >= ROOM;
+	for (rlim_t from = 0; from < limit && unused < ROOM; from += count) {
+		count = limit - from < LOOK ? (size_t)(limit - from) : LOOK;
+		for (size_t i = 0; i < count; i++)
+			fds[i] = (struct pollfd){.fd = (int)(from + i)};
+		if (ppoll(fds, count, &at_once, NULL) < 0)
+			return false;
+		for (size_t i = 0; i < count; i++)
+			unused += (fds[i].revents & POLLNVAL) != 0;
+	}
+	return unused >= ROOM;
 }
 
 static bool make_room(struct caller_state *caller_state)
