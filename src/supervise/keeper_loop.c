@@ -210,19 +210,20 @@ static bool may_be_lost(const struct keeper_loop *s)
 	       (s->stop == STOP_NONE || (s->stop == STOP_MAX_RUN && !s->task->warn_when_lost));
 }
 
+static void lose(struct keeper_loop *s, enum lease_stop why, const char *what, const char *how)
+{
+	s->warned = true;
+	if (s->task->warn_when_lost)
+		message_say(
+			MESSAGE_WARNING, "%s; %s goes on (--on-lost warn)", what, ward(s)->name);
+	else
+		keeper_loop_stop(s, why, "%s%s; stopping %s", what, how, ward(s)->name);
+}
+
 static void handle_loss(struct keeper_loop *s)
 {
-	if (!may_be_lost(s) || !atomic_load(&s->lease->lost))
-		return;
-	s->warned = true;
-	if (s->task->warn_when_lost) {
-		message_say(MESSAGE_WARNING, "the lock was lost; %s goes on (--on-lost warn)",
-			ward(s)->name);
-		return;
-	}
-	keeper_loop_stop(s, STOP_LOST,
-		"the lock was lost: somebody else took it, or it was ended; stopping %s",
-		ward(s)->name);
+	if (may_be_lost(s) && atomic_load(&s->lease->lost))
+		lose(s, STOP_LOST, "the lock was lost", ": somebody else took it, or it was ended");
 }
 
 static void handle_front(struct keeper_loop *s)
@@ -265,18 +266,9 @@ static void see_to_renewal(struct keeper_loop *s, nanos now)
 
 static void handle_validity(struct keeper_loop *s, nanos now)
 {
-	if (!may_be_lost(s) ||
-		now < lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)))
-		return;
-	if (s->task->warn_when_lost) {
-		s->warned = true;
-		message_say(MESSAGE_WARNING,
-			"the lock cannot be proved any longer; %s goes on (--on-lost warn)",
-			ward(s)->name);
-		return;
-	}
-	keeper_loop_stop(s, STOP_UNPROVED, "the lock cannot be proved any longer; stopping %s",
-		ward(s)->name);
+	if (may_be_lost(s) &&
+		now >= lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)))
+		lose(s, STOP_UNPROVED, "the lock cannot be proved any longer", "");
 }
 
 static nanos overrun_at(const struct keeper_loop *s)
@@ -351,7 +343,6 @@ static void wait_for_news(struct keeper_loop *s)
 		{.fd = s->renewal && s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
 			.events = POLLIN},
 	};
-	uint64_t times;
 
 	for (int i = 0; i < WARD_FDS; i++)
 		fds[OF_WARD + i].fd = -1;
@@ -359,7 +350,7 @@ static void wait_for_news(struct keeper_loop *s)
 		ward(s)->watch(s, &fds[OF_WARD]);
 	(void)poll(fds, sizeof(fds) / sizeof(fds[0]), clock_timer_set(s->timer, next_due(s)));
 	clock_timer_clear(s->timer);
-	(void)!read(s->lost_fd, &times, sizeof(times));
+	wakeup_clear(s->lost_fd);
 	if (fds[CONNECTION].revents)
 		s->renewal_due = 0; /* it dropped, or the lock was ended: renew at once */
 }

@@ -31,7 +31,7 @@ struct keeper_loop {
 	bool lingering;
 	nanos linger_at; /* when it will, if only what ends soon is left (survivors.h); 0: COMMAND
 			    runs */
-	bool warned;     /* --on-lost warn: the one warning was given */
+	bool warned;     /* the loss is no longer news: COMMAND goes on, or is being stopped */
 	bool given_back; /* the release was asked for; the ward goes on */
 	bool given_up;   /* what is left cannot be stopped */
 };
