@@ -10,11 +10,15 @@
  */
 #include "commands/commands.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/failure.h"
 #include "base/message.h"
@@ -22,7 +26,6 @@
 #include "commands/fence_file.h"
 #include "process/caller_state.h"
 #include "process/exit_status.h"
-#include "process/foreground_job.h"
 #include "process/program.h"
 
 /* Nothing has happened yet: while we wait for the flock, a signal does to us what it always does.
@@ -49,14 +52,82 @@ static void hand_down(const struct fence_file *file)
 	fcntl(file->fd, F_SETFD, 0);
 }
 
+/* If COMMAND was stopped we stop too, or the shell would wait for it for ever. When we are
+ * continued, the SIGCONT goes on to it. Such news is void when a SIGCONT has come since: Ctrl-Z
+ * stopped us along with it, and fg has continued both. */
+static void stop_too(const struct caller_state *caller_state)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	if (caller_state->terminal && !sigismember(&pending, SIGCONT))
+		raise(SIGTSTP);
+}
+
+/* Whether COMMAND has ended. */
+static bool has_ended(pid_t pid, const struct caller_state *caller_state, int *status)
+{
+	while (waitpid(pid, status, WNOHANG | WUNTRACED) == pid) {
+		if (!WIFSTOPPED(*status))
+			return true;
+		stop_too(caller_state);
+	}
+	return false;
+}
+
+/* Passes signals on until COMMAND has ended; returns the last INT or QUIT that the terminal
+ * sent to the whole process group, COMMAND included. */
+static int wait_for_end(pid_t pid, const struct caller_state *caller_state, int *status)
+{
+	sigset_t wanted = caller_state->forwarded;
+	int terminal_signal = 0;
+	siginfo_t info;
+
+	sigaddset(&wanted, SIGCHLD);
+	while (!has_ended(pid, caller_state, status)) {
+		int sig = sigwaitinfo(&wanted, &info);
+
+		if (sig < 0 || sig == SIGCHLD)
+			continue;
+		if (!caller_state_is_shared(caller_state, sig, info.si_code))
+			kill(pid, sig);
+		else if (sig == SIGINT || sig == SIGQUIT)
+			terminal_signal = sig;
+	}
+	return terminal_signal;
+}
+
+/* Starts COMMAND, waits for its end and gives the flock back. It shares our process group if there
+ * is a controlling terminal, else it gets its own, so that a signal to ours reaches it once. Its
+ * end is ours: returns the exit code, or dies of the signal from the terminal that ended it. */
+static int run_job(struct fence_file *file, const struct program *program,
+	const struct caller_state *caller_state)
+{
+	pid_t group = caller_state->terminal ? getpgrp() : 0;
+	bool exec_failed;
+	pid_t pid = program_start(program, caller_state, group, &exec_failed);
+	int error = errno, status, terminal_signal;
+	struct failure failure;
+
+	if (pid < 0) {
+		fence_file_close(file);
+		failure_set(&failure, exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
+			"cannot execute '%s': %s", program->argv[0], strerror(error));
+		return message_failure(&failure);
+	}
+	terminal_signal = wait_for_end(pid, caller_state, &status);
+	fence_file_close(file);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == terminal_signal)
+		exit_status_by_signal(terminal_signal);
+	return exit_status_code(status);
+}
+
 int cmd_guard(const struct options *options)
 {
 	struct caller_state caller_state;
 	struct program program;
 	struct fence_file file;
-	struct foreground_job_end end;
 	struct failure failure;
-	bool ran;
 
 	caller_state_take(&caller_state);
 	if (!program_find(&program, options->argv, &failure))
@@ -67,13 +138,6 @@ int cmd_guard(const struct options *options)
 		fence_file_close(&file);
 		return message_failure(&failure);
 	}
-
 	hand_down(&file);
-	ran = foreground_job_run(&program, &caller_state, &end, &failure);
-	fence_file_close(&file);
-	if (!ran)
-		return message_failure(&failure);
-	if (end.end_signal != 0)
-		exit_status_by_signal(end.end_signal);
-	return exit_status_code(end.status);
+	return run_job(&file, &program, &caller_state);
 }

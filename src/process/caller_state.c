@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "process/sched_slice.h"
+#define SLICE_SHORTEST 100000 /* ns; less is taken for this */
 
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
 static const int other_signals[] = {SIGWINCH, SIGCONT};
@@ -47,6 +49,55 @@ static bool has_terminal(void)
 	return true;
 }
 
+/* The first version of sched_setattr(2)'s: glibc has none before 2.41, and <linux/sched/types.h>
+ * does not go together with its <sched.h>. */
+struct attributes {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t slice;
+	uint64_t deadline;
+	uint64_t period;
+};
+
+static bool get_attributes(struct attributes *attributes)
+{
+	return syscall(SYS_sched_getattr, 0, attributes, sizeof(*attributes), 0) == 0;
+}
+
+static bool set_attributes(const struct attributes *attributes)
+{
+	return syscall(SYS_sched_setattr, 0, attributes, 0) == 0;
+}
+
+/* Asks for the shortest. Returns what it was before, for set_slice() only; 0: it is as it was.
+ * Children inherit it. */
+static uint64_t shorten_slice(void)
+{
+	struct attributes attributes = {0};
+	uint64_t before;
+
+	/* A caller that has asked for another policy knows better; and an older kernel says 0. */
+	if (!get_attributes(&attributes) || attributes.policy != SCHED_OTHER ||
+		attributes.slice <= SLICE_SHORTEST)
+		return 0;
+	before = attributes.slice;
+	attributes.slice = SLICE_SHORTEST;
+	return set_attributes(&attributes) ? before : 0;
+}
+
+static void set_slice(uint64_t slice)
+{
+	struct attributes attributes = {0};
+
+	if (slice == 0 || !get_attributes(&attributes))
+		return;
+	attributes.slice = slice;
+	set_attributes(&attributes);
+}
+
 void caller_state_take(struct caller_state *caller_state)
 {
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -67,7 +118,7 @@ void caller_state_take(struct caller_state *caller_state)
 	sigaction(SIGCHLD, &standard, &caller_state->on_child);
 	caller_state->terminal = has_terminal();
 	caller_state->secret = caller_state->more_files = false;
-	caller_state->slice = sched_slice_shorten();
+	caller_state->slice = shorten_slice();
 }
 
 void caller_state_keep_secret(struct caller_state *caller_state)
@@ -117,7 +168,7 @@ void caller_state_return(const struct caller_state *caller_state)
 		setrlimit(RLIMIT_CORE, &caller_state->core);
 	if (caller_state->more_files)
 		setrlimit(RLIMIT_NOFILE, &caller_state->files);
-	sched_slice_set(caller_state->slice);
+	set_slice(caller_state->slice);
 	sigprocmask(SIG_SETMASK, &caller_state->mask, NULL);
 }
 

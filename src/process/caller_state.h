@@ -9,9 +9,6 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-struct rlimit;
-struct sigaction;
-
 struct caller_state {
 	sigset_t mask;
 	struct sigaction on_pipe, on_child;
@@ -22,7 +19,7 @@ struct caller_state {
 	struct rlimit core;  /* up to this */
 	bool more_files;     /* dlock may open more descriptors than COMMAND, */
 	struct rlimit files; /* which gets this limit back */
-	uint64_t slice;      /* see sched_slice.h; 0: dlock has the same */
+	uint64_t slice;      /* for how long it runs at a time, in ns; 0: dlock has the same */
 };
 
 /* Records all that and prepares dlock:
@@ -31,7 +28,11 @@ struct caller_state {
  *   - SIGCHLD is at its default: an inherited SIG_IGN would reap without us;
  *   - the forwarded signals and SIGCHLD are blocked: from now on they arrive as data. SIGXFSZ is
  *     blocked as well. A signal that was ignored (nohup) stays ignored;
- *   - dlock is run without delay when it is woken (sched_slice.h). */
+ *   - the scheduler lets dlock run for the shortest time at a time. A thread that asks for less is
+ *     run sooner when it wakes up, and gets no more in all. So on a busy machine a dlock that has
+ * an answer, or is handed the lock, is not left behind whatever runs there just then (EEVDF;
+ *     Documentation/scheduler/sched-eevdf.rst). From Linux 6.12 on; an earlier one has no such
+ *     choice, and nothing changes. */
 void caller_state_take(struct caller_state *caller_state);
 
 /* For a dlock that knows a password: however it dies, from now on it leaves no core file. */

@@ -1,6 +1,7 @@
 #include "supervise/command_ward.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,15 +10,17 @@
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "base/message.h"
 #include "base/number.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"
+#include "process/foreign_tree.h"
+#include "process/process.h"
 #include "process/program.h"
 #include "supervise/keeper_task.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_watch.h"
-#include "supervise/lingering.h"
-#include "supervise/outcome.h"
+#include "supervise/takeover.h"
 
 #define FENCE_ROOM "00000000000000000000" /* as long as the greatest uint64_t */
 
@@ -61,6 +64,64 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 	if (outcome->kind == OUTCOME_RAN && WIFSIGNALED(lease->command_status) &&
 		WTERMSIG(lease->command_status) == watch->terminal_signal)
 		outcome->end_signal = watch->terminal_signal;
+}
+
+/* ---- what COMMAND left running ----
+ *
+ * Without -o the lock stays with that, and the front returns all the same. Then the keeper would be
+ * alone: if it were killed, what it watches over would run on after the lock's end. So the front
+ * leaves a copy of itself behind, which watches over the keeper as the front did.
+ *
+ * The copy is no ancestor of the keeper, so orphans do not become its children. It records what is
+ * below the keeper, once before the front returns and then every second. */
+
+static struct foreign_tree below;
+
+/* What cannot be read is not known, and no more than that. */
+static void record_all(const struct keeper_watch *watch, const struct keeper_task *order)
+{
+	struct process process = {0};
+
+	process_read(watch->keeper, &process);
+	below = (struct foreign_tree){.root = watch->keeper,
+		.start = process.start,
+		.fd = fcntl(watch->keeper_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
+		.token = lock_token(order->lock)};
+	foreign_tree_record(&below);
+}
+
+/* To the keeper's end. The lock's end is seen to from here only if the keeper cannot do it. */
+static _Noreturn void stay(struct keeper_watch *watch, const struct keeper_task *order)
+{
+	int unheard;
+
+	setsid();
+	caller_state_close();
+	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
+	watch->guardian = GUARDIAN_NONE;
+	foreign_tree_attach(&below, &watch->tree);
+	watch->tree.empty = false;
+	if (keeper_watch_run(watch, order, &unheard) == KEEPER_WATCH_DIED)
+		takeover(watch, order);
+	_exit(0);
+}
+
+static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *order)
+{
+	pid_t pid;
+
+	record_all(watch, order);
+	if (foreign_tree_is_over(&below))
+		return false;
+	pid = fork();
+	if (pid == 0)
+		stay(watch, order);
+	if (pid < 0)
+		message_say(MESSAGE_WARNING,
+			"no second process for what COMMAND left running (%s): if its keeper is "
+			"killed, it runs on",
+			strerror(errno));
+	return true;
 }
 
 /* ---- the keeper: environment and start ---- */
@@ -174,7 +235,7 @@ static void front_gone(struct keeper_loop *s)
 /* SIGCHLD tells all there is to know of COMMAND, so there is nothing to watch. */
 const struct ward_ops command_ward = {
 	.name = "COMMAND",
-	.leave_behind = lingering_leave_behind,
+	.leave_behind = leave_behind,
 	.conclude = conclude,
 	.prepare = prepare,
 	.start = start,

@@ -21,7 +21,7 @@ struct keeper_watch {
 	const struct caller_state *caller_state; /* borrowed */
 	struct lease *lease;                     /* owned */
 	struct process_tree tree; /* empty, unless the keeper dies: then its children become ours.
-				     If it is not our child they do not: lingering.h */
+				     If it is not our child they do not: command_ward.c */
 	nanos note_at; /* when to record anew what is not COMMAND's, or what is but will not be ours
 			*/
 	struct guardian guardian; /* the front's; reaped here when the keeper has dismissed it */
