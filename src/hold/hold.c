@@ -1,7 +1,6 @@
 #include "hold/hold.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "base/failure.h"
 #include "base/message.h"
+#include "base/number.h"
 #include "base/output.h"
 #include "base/wakeup.h"
 #include "lock/nesting.h"
@@ -48,14 +48,6 @@ static bool is_gone(const void *own, struct failure *failure)
 	return true;
 }
 
-/* That the lock stays with the caller is what was asked for. */
-static bool leave_alone(struct keeper_watch *watch, const struct keeper_task *order)
-{
-	(void)watch;
-	(void)order;
-	return true;
-}
-
 /* export VARIABLE='TEXT', whatever TEXT holds. */
 static void print_export(const char *variable, const char *text)
 {
@@ -71,14 +63,13 @@ static void print_export(const char *variable, const char *text)
 static bool print_exports(const struct hold *hold, const struct lock_answer *answer,
 	const char *token, struct failure *failure)
 {
-	bool within = answer->result == LOCK_WITHIN;
-	const char *holder = within ? answer->holder_token : token;
-	char fence[24];
+	char fence[NUMBER_SIZE];
+	uint64_t number;
+	const char *told = nesting_told(hold->name, token, answer, &number);
 
-	snprintf(fence, sizeof(fence), "%" PRIu64,
-		within ? nesting_fence(hold->name, holder, answer->fence) : answer->fence);
+	number_write_unsigned(fence, number);
 	print_export("DLOCK_NAME", hold->name);
-	print_export("DLOCK_TOKEN", holder);
+	print_export("DLOCK_TOKEN", told);
 	print_export("DLOCK_FENCE", fence);
 	return output_finish(failure);
 }
@@ -249,7 +240,6 @@ const struct ward_ops hold_ward = {
 			      * hangup */
 	.cancel_fd = cancel_fd,
 	.is_gone = is_gone,
-	.leave_behind = leave_alone,
 	.conclude = conclude,
 	.start = start,
 	.watch = watch,

@@ -121,14 +121,18 @@ bool nesting_learn(
 	return look(nesting, near ? &answer->holder : NULL, answer->holder_token);
 }
 
-uint64_t nesting_fence(const char *name, const char *token, uint64_t otherwise)
+const char *nesting_told(
+	const char *name, const char *token, const struct lock_answer *answer, uint64_t *fence)
 {
 	const char *own_token = getenv("DLOCK_TOKEN");
 	const char *own_name = getenv("DLOCK_NAME");
-	const char *fence = getenv("DLOCK_FENCE");
+	const char *own_fence = getenv("DLOCK_FENCE");
 
-	if (own_token && own_name && fence && strcmp(own_token, token) == 0 &&
-		strcmp(own_name, name) == 0 && isdigit((unsigned char)*fence))
-		return strtoull(fence, NULL, 10);
-	return otherwise;
+	*fence = answer->fence;
+	if (answer->result != LOCK_WITHIN)
+		return token;
+	if (own_token && own_name && own_fence && strcmp(own_token, answer->holder_token) == 0 &&
+		strcmp(own_name, name) == 0 && isdigit((unsigned char)*own_fence))
+		*fence = strtoull(own_fence, NULL, 10);
+	return answer->holder_token;
 }

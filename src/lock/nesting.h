@@ -30,6 +30,8 @@ void nesting_open(struct nesting *nesting);
 bool nesting_learn(
 	struct nesting *nesting, const struct owner *self, const struct lock_answer *answer);
 
-/* The fence of the lock NAME that an outer dlock holds by token, as it told COMMAND; `otherwise` if
- * the environment does not say. */
-uint64_t nesting_fence(const char *name, const char *token, uint64_t otherwise);
+/* What COMMAND, or the caller of hold, is told of a grant of the lock NAME, LOCK_GRANTED or
+ * LOCK_WITHIN: the owner token, `token` or that of the lock around it, and *fence. Of an outer lock
+ * that is the fence that its own COMMAND was told, if our environment has it. */
+const char *nesting_told(
+	const char *name, const char *token, const struct lock_answer *answer, uint64_t *fence);

@@ -22,8 +22,6 @@
 #include "supervise/keeper_watch.h"
 #include "supervise/takeover.h"
 
-#define FENCE_ROOM "00000000000000000000" /* as long as the greatest uint64_t */
-
 /* ---- the front ---- */
 
 static enum outcome_kind end_of_run(const struct keeper_watch *watch)
@@ -111,7 +109,7 @@ static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *o
 	pid_t pid;
 
 	record_all(watch, order);
-	if (foreign_tree_is_over(&below))
+	if (process_has_ended(below.fd))
 		return false;
 	pid = fork();
 	if (pid == 0)
@@ -126,50 +124,22 @@ static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *o
 
 /* ---- the keeper: environment and start ---- */
 
-/* Below another dlock the lock may turn out to be that one's. So there all is set after the
- * answer. */
-static void export_nested(const struct keeper_loop *s)
+static void export_answer(const struct keeper_loop *s)
 {
 	const struct lock_answer *answer = &s->lease->answer;
-	bool within = answer->result == LOCK_WITHIN;
-	const char *token = within ? answer->holder_token : lock_token(s->lock);
-	uint64_t number =
-		within ? nesting_fence(s->task->name, token, answer->fence) : answer->fence;
+	const char *fences = lock_fences(s->lock);
 	char fence[NUMBER_SIZE];
+	uint64_t number;
+	const char *token = nesting_told(s->task->name, lock_token(s->lock), answer, &number);
 
 	number_write_unsigned(fence, number);
 	setenv("DLOCK_NAME", s->task->name, 1);
 	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
-	if (!within)
-		unsetenv("DLOCK_FENCES");
-}
-
-/* The fence is filled in when the answer has come. */
-static void prepare(const struct keeper_loop *s)
-{
-	if (s->task->nested)
-		return;
-	setenv("DLOCK_NAME", s->task->name, 1);
-	setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
-	setenv("DLOCK_FENCE", FENCE_ROOM, 1);
-}
-
-static void export_answer(const struct keeper_loop *s)
-{
-	const char *fences = lock_fences(s->lock);
-	const char *token = getenv("DLOCK_TOKEN");
-	char *fence = getenv("DLOCK_FENCE");
-
-	if (s->task->nested)
-		export_nested(s);
-	else if (fence)
-		number_write_unsigned(fence, s->lease->answer.fence);
-	/* On a quorum an attempt that failed had another token. */
-	if (!s->task->nested && (!token || strcmp(token, lock_token(s->lock)) != 0))
-		setenv("DLOCK_TOKEN", lock_token(s->lock), 1);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
+	else if (answer->result != LOCK_WITHIN)
+		unsetenv("DLOCK_FENCES");
 }
 
 /* If the terminal's shell is gone, or there never was one (`ssh -t HOST dlock ...`), nobody could
@@ -237,7 +207,6 @@ const struct ward_ops command_ward = {
 	.name = "COMMAND",
 	.leave_behind = leave_behind,
 	.conclude = conclude,
-	.prepare = prepare,
 	.start = start,
 	.forward = forward,
 	.front_gone = front_gone,

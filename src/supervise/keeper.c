@@ -169,8 +169,6 @@ pid_t keeper_start(const struct keeper_task *task)
 		setpgid(0, 0);
 	if (!keeper_loop_open(&s, task, front))
 		refuse(&s);
-	if (ward->prepare)
-		ward->prepare(&s);
 	obtain(&s);
 	started = ward->start(&s);
 	if (started)

@@ -38,7 +38,8 @@ struct ward_ops {
 	bool (*is_gone)(const void *own, struct failure *failure);
 
 	/* In phase LINGERING: sees to it that the keeper is watched over after the front's end, if
-	 * that is called for. False: the keeper has died meanwhile, and the front must take over.
+	 * that is called for. NULL: it is not. False: the keeper has died meanwhile, and the front
+	 * must take over.
 	 */
 	bool (*leave_behind)(struct keeper_watch *watch, const struct keeper_task *order);
 
@@ -48,12 +49,9 @@ struct ward_ops {
 	void (*conclude)(const void *own, const struct keeper_watch *watch, const char *token,
 		struct outcome *outcome);
 
-	/* The keeper's, on its main thread. While the answer is on its way: what can be prepared.
+	/* The keeper's, on its main thread. The lock is granted: starts the ward, or attaches to
+	 * it. False: there is nothing to watch over, and the lock is released; the lease says why.
 	 */
-	void (*prepare)(const struct keeper_loop *loop);
-
-	/* The lock is granted: starts the ward, or attaches to it. False: there is nothing to watch
-	 * over, and the lock is released; the lease says why. */
 	bool (*start)(struct keeper_loop *loop);
 
 	/* Fills in what the loop is to watch besides; as they come the fds are -1. */
