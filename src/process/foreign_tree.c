@@ -43,11 +43,6 @@ static int open_member(const struct member *member)
 	return -1;
 }
 
-bool foreign_tree_is_over(const struct foreign_tree *foreign)
-{
-	return process_has_ended(foreign->fd);
-}
-
 static bool is_known(const struct foreign_tree *tree, pid_t pid, uint64_t start)
 {
 	for (size_t i = 0; i < tree->count; i++)
@@ -131,7 +126,7 @@ static bool gather_lost(struct foreign_tree *tree)
 {
 	size_t before = tree->count;
 
-	if (tree->token && foreign_tree_is_over(tree))
+	if (tree->token && process_has_ended(tree->fd))
 		process_each(record_process, tree);
 	return tree->count > before;
 }
@@ -205,7 +200,7 @@ static void look_at_foreign(struct process_tree *tree)
 {
 	struct foreign_tree *foreign = tree->foreign;
 
-	tree->over = foreign_tree_is_over(foreign);
+	tree->over = process_has_ended(foreign->fd);
 	if (foreign->count == 0 && !foreign->token) {
 		tree->empty = tree->over;
 		return;

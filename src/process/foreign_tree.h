@@ -38,6 +38,3 @@ void foreign_tree_attach(struct foreign_tree *foreign, struct process_tree *tree
 
 /* Records the members of this moment. */
 void foreign_tree_record(struct foreign_tree *foreign);
-
-/* Whether the root has ended. */
-bool foreign_tree_is_over(const struct foreign_tree *foreign);

@@ -15,6 +15,7 @@
 #include "lock/holder.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"
+#include "process/process.h"
 #include "supervise/command_ward.h"
 #include "supervise/guardian.h"
 #include "supervise/keeper.h"
@@ -259,7 +260,7 @@ static bool guard(struct front *f)
 {
 	struct guardian *guardian = &f->watch.guardian;
 
-	if (!lock_needs_guardian(f->lock) && !guardian_is_dead(guardian))
+	if (!lock_needs_guardian(f->lock) && !process_has_ended(guardian->fd))
 		return true;
 	if (guardian_start(guardian, f->lock))
 		return true;
@@ -388,7 +389,7 @@ static bool try_once(struct front *f)
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_RELEASE_SENT)
 		front_finish_release(f);
-	if (atomic_load(&f->lease->phase) == LEASE_LINGERING &&
+	if (atomic_load(&f->lease->phase) == LEASE_LINGERING && f->ward->ops->leave_behind &&
 		!f->ward->ops->leave_behind(&f->watch, &order)) {
 		front_take_over(f, &order);
 		return false;

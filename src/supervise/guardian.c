@@ -76,11 +76,6 @@ bool guardian_start(struct guardian *guardian, struct lock *lock)
 	return started;
 }
 
-bool guardian_is_dead(const struct guardian *guardian)
-{
-	return process_has_ended(guardian->fd);
-}
-
 void guardian_end(struct guardian *guardian)
 {
 	if (guardian->pid > 0) {

@@ -35,9 +35,6 @@ struct guardian {
  * with errno, and that one stays. */
 bool guardian_start(struct guardian *guardian, struct lock *lock);
 
-/* Whether there is one, and it was killed. */
-bool guardian_is_dead(const struct guardian *guardian);
-
 /* For the front: ends it at once, whatever it does, and reaps it; it gives nothing back any more.
  * So not before the front has released what it can itself, or a keeper has all. */
 void guardian_end(struct guardian *guardian);
