@@ -1,16 +1,15 @@
 #include "supervise/outcome.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "process/exit_status.h"
 
 /* Exit codes that are not the kind's own. */
-enum { OF_COMMAND = -1, OF_CONFLICT = -2, OF_SIGNAL = -3, OF_FAILURE = -4 };
+enum { OF_COMMAND = -1, OF_CONFLICT = -2, OF_SIGNAL = -3 };
 
 static const struct {
 	const char *word;
-	int exit;
+	int exit; /* of a failure: the code that makes it this kind; INTERNAL has all others, too */
 } kinds[] = {
 	[OUTCOME_RAN] = {"ran", OF_COMMAND},
 	[OUTCOME_ACQUIRED] = {"acquired", EXIT_DONE},
@@ -23,38 +22,24 @@ static const struct {
 	[OUTCOME_MAX_RUN] = {"max-run", EXIT_MAX_RUN},
 	[OUTCOME_CANCELLED] = {"cancelled", OF_SIGNAL},
 	[OUTCOME_KILLED] = {"killed", EXIT_INTERNAL},
-	[OUTCOME_DEADLOCK] = {"deadlock", OF_FAILURE},
-	[OUTCOME_UNREACHABLE] = {"unreachable", OF_FAILURE},
-	[OUTCOME_REFUSED] = {"refused", OF_FAILURE},
-	[OUTCOME_PROTOCOL] = {"protocol", OF_FAILURE},
-	[OUTCOME_CONFIG] = {"config", OF_FAILURE},
-	[OUTCOME_USAGE] = {"usage", OF_FAILURE},
-	[OUTCOME_NOT_FOUND] = {"not-found", OF_FAILURE},
-	[OUTCOME_INTERNAL] = {"internal", OF_FAILURE},
+	[OUTCOME_DEADLOCK] = {"deadlock", EXIT_DEADLOCK},
+	[OUTCOME_UNREACHABLE] = {"unreachable", EXIT_UNREACHABLE},
+	[OUTCOME_REFUSED] = {"refused", EXIT_REFUSED},
+	[OUTCOME_PROTOCOL] = {"protocol", EXIT_PROTOCOL},
+	[OUTCOME_CONFIG] = {"config", EXIT_CONFIG},
+	[OUTCOME_USAGE] = {"usage", EXIT_USAGE},
+	[OUTCOME_NOT_FOUND] = {"not-found", EXIT_NOT_FOUND},
+	[OUTCOME_INTERNAL] = {"internal", EXIT_INTERNAL},
 };
 
 void outcome_fail(struct outcome *outcome, const struct failure *failure)
 {
-	static const struct {
-		enum exit_code code;
-		enum outcome_kind kind;
-	} codes[] = {
-		{EXIT_DEADLOCK, OUTCOME_DEADLOCK},
-		{EXIT_UNREACHABLE, OUTCOME_UNREACHABLE},
-		{EXIT_REFUSED, OUTCOME_REFUSED},
-		{EXIT_PROTOCOL, OUTCOME_PROTOCOL},
-		{EXIT_CONFIG, OUTCOME_CONFIG},
-		{EXIT_USAGE, OUTCOME_USAGE},
-		{EXIT_NOT_FOUND, OUTCOME_NOT_FOUND},
-		{EXIT_NOT_EXECUTABLE, OUTCOME_NOT_FOUND},
-	};
+	int code = failure->code == EXIT_NOT_EXECUTABLE ? EXIT_NOT_FOUND : (int)failure->code;
 
 	outcome->failure = *failure;
-	outcome->kind = OUTCOME_INTERNAL;
-	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-		if (codes[i].code == failure->code)
-			outcome->kind = codes[i].kind;
-	}
+	outcome->kind = OUTCOME_DEADLOCK;
+	while (outcome->kind < OUTCOME_INTERNAL && kinds[outcome->kind].exit != code)
+		outcome->kind++;
 }
 
 void outcome_read_lease(struct outcome *outcome, const struct lease *lease, nanos started)
@@ -77,6 +62,8 @@ int outcome_exit(const struct outcome *outcome, int conflict)
 {
 	int exit = kinds[outcome->kind].exit;
 
+	if (outcome->kind >= OUTCOME_DEADLOCK)
+		return (int)outcome->failure.code;
 	switch (exit) {
 	case OF_COMMAND:
 		return outcome_command_exit(outcome);
@@ -84,8 +71,6 @@ int outcome_exit(const struct outcome *outcome, int conflict)
 		return conflict;
 	case OF_SIGNAL:
 		return EXIT_SIGNAL_BASE + outcome->end_signal;
-	case OF_FAILURE:
-		return (int)outcome->failure.code;
 	default:
 		return exit;
 	}

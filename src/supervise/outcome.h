@@ -17,7 +17,7 @@ enum outcome_kind {
 	OUTCOME_CANCELLED, /* a signal while waiting: end_signal */
 	OUTCOME_KILLED,    /* the keeper was killed */
 
-	/* see failure */
+	/* From here on: see failure. */
 	OUTCOME_DEADLOCK,
 	OUTCOME_UNREACHABLE,
 	OUTCOME_REFUSED,
