@@ -8,58 +8,49 @@
 #include "base/utf8.h"
 #include "lock/lock_list.h"
 
-/* A sample: whole units, or thousandths or millionths of them. False: there is none. */
-struct sample {
-	int64_t number;
-	int64_t per_unit;
-};
-
-static bool get_held(const struct lock_view *view, struct sample *sample)
+static int64_t get_held(const struct lock_view *view)
 {
-	*sample = (struct sample){view->foreign ? 1 : (int64_t)view->holder_count, 1};
-	return true;
+	return view->foreign ? 1 : (int64_t)view->holder_count;
 }
 
-static bool get_waiters(const struct lock_view *view, struct sample *sample)
+static int64_t get_waiters(const struct lock_view *view)
 {
-	*sample = (struct sample){(int64_t)view->waiter_count, 1};
-	return true;
+	return (int64_t)view->waiter_count;
 }
 
-static bool get_ttl(const struct lock_view *view, struct sample *sample)
+static int64_t get_ttl(const struct lock_view *view)
 {
-	*sample = (struct sample){view->ttl_ms, 1000};
-	return view->ttl_ms >= 0;
+	return view->ttl_ms;
 }
 
-#define GET_COUNTER(field, unit)                                                                   \
-	static bool get_##field(const struct lock_view *view, struct sample *sample)               \
+#define GET_COUNTER(field)                                                                         \
+	static int64_t get_##field(const struct lock_view *view)                                   \
 	{                                                                                          \
-		*sample = (struct sample){view->counters.field, unit};                             \
-		return true;                                                                       \
+		return view->counters.field;                                                       \
 	}
 
-GET_COUNTER(acquisitions, 1)
-GET_COUNTER(contentions, 1)
-GET_COUNTER(timeouts, 1)
-GET_COUNTER(losses, 1)
-GET_COUNTER(waited_us, 1000000)
-GET_COUNTER(held_us, 1000000)
+GET_COUNTER(acquisitions)
+GET_COUNTER(contentions)
+GET_COUNTER(timeouts)
+GET_COUNTER(losses)
+GET_COUNTER(waited_us)
+GET_COUNTER(held_us)
 
 static const struct {
 	const char *name, *type, *help;
-	bool (*get)(const struct lock_view *view, struct sample *sample);
+	int64_t (*get)(const struct lock_view *view); /* negative: there is none */
+	int digits;                                   /* behind the point, of what it gets */
 } families[] = {
-	{"dlock_held", "gauge", "How many hold the lock.", get_held},
-	{"dlock_waiters", "gauge", "How many wait for the lock.", get_waiters},
-	{"dlock_ttl_seconds", "gauge", "What is left of the lease of a lock that is held.",
-		get_ttl},
-	{"dlock_acquisitions", "counter", "Grants.", get_acquisitions},
-	{"dlock_contentions", "counter", "Requests that found the lock taken.", get_contentions},
-	{"dlock_timeouts", "counter", "Waits that were given up.", get_timeouts},
-	{"dlock_losses", "counter", "Locks that were lost while they were held.", get_losses},
-	{"dlock_waited_seconds", "counter", "Time from request to grant.", get_waited_us},
-	{"dlock_held_seconds", "counter", "Time from grant to release.", get_held_us},
+	{"dlock_held", "gauge", "How many hold the lock.", get_held, 0},
+	{"dlock_waiters", "gauge", "How many wait for the lock.", get_waiters, 0},
+	{"dlock_ttl_seconds", "gauge", "What is left of the lease of a lock that is held.", get_ttl,
+		3},
+	{"dlock_acquisitions", "counter", "Grants.", get_acquisitions, 0},
+	{"dlock_contentions", "counter", "Requests that found the lock taken.", get_contentions, 0},
+	{"dlock_timeouts", "counter", "Waits that were given up.", get_timeouts, 0},
+	{"dlock_losses", "counter", "Locks that were lost while they were held.", get_losses, 0},
+	{"dlock_waited_seconds", "counter", "Time from request to grant.", get_waited_us, 6},
+	{"dlock_held_seconds", "counter", "Time from grant to release.", get_held_us, 6},
 };
 
 /* A name may have it of its own. */
@@ -88,22 +79,20 @@ static void print_label(const char *text)
 	}
 }
 
-static void print_value(struct sample sample)
+static void print_value(int64_t value, int digits)
 {
-	int digits = 0;
+	int64_t unit = 1;
 
-	for (int64_t unit = sample.per_unit; unit > 1; unit /= 10)
-		digits++;
-	printf("%" PRId64, sample.number / sample.per_unit);
+	for (int i = 0; i < digits; i++)
+		unit *= 10;
+	printf("%" PRId64, value / unit);
 	if (digits > 0)
-		printf(".%0*" PRId64, digits, sample.number % sample.per_unit);
+		printf(".%0*" PRId64, digits, value % unit);
 	putchar('\n');
 }
 
 void openmetrics_print(const struct lock_view *views, size_t count)
 {
-	struct sample sample;
-
 	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
 		const char *name = families[f].name;
 		bool counts = strcmp(families[f].type, "counter") == 0;
@@ -111,12 +100,14 @@ void openmetrics_print(const struct lock_view *views, size_t count)
 		printf("# TYPE %s %s\n# HELP %s %s\n", name, families[f].type, name,
 			families[f].help);
 		for (size_t i = 0; i < count; i++) {
-			if (!families[f].get(&views[i], &sample))
+			int64_t value = families[f].get(&views[i]);
+
+			if (value < 0)
 				continue;
 			printf("%s%s{name=\"", name, counts ? "_total" : "");
 			print_label(views[i].name);
 			fputs("\"} ", stdout);
-			print_value(sample);
+			print_value(value, families[f].digits);
 		}
 	}
 	puts("# EOF");
