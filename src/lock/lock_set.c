@@ -200,13 +200,6 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 	return true;
 }
 
-/* Nothing is left in the server by the old token. */
-static bool take_fresh_token(struct lock_set *set, struct failure *failure)
-{
-	close_members(set);
-	return open_members(set, failure);
-}
-
 /* Releases all and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
  * Else why that is to be tried again first, with failure. */
 static enum lock_result set_begin_anew(
@@ -218,13 +211,13 @@ static enum lock_result set_begin_anew(
 	result = give_back(set, NULL, deadline_within(deadline, UNDO_LIMIT), failure);
 	if (!is_given_back(set))
 		return result == LOCK_LOST ? LOCK_TIMEOUT : result;
-	if (!take_fresh_token(set, failure))
+	close_members(set); /* nothing is left in the server by the old token */
+	if (!open_members(set, failure))
 		return LOCK_FAILED;
 	set->lost = false;
 	return LOCK_LOST;
 }
 
-/* struct lock_service's */
 static void set_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
@@ -246,7 +239,6 @@ static void set_release(struct lock *lock, const struct release_terms *release_t
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
-
 	const struct member *named = &set->members[set->named];
 
 	answer->result = give_back(set, release_terms, deadline, &answer->failure);
@@ -561,7 +553,6 @@ static void remove_doubles(struct lock_set *set)
 	set->count = kept;
 }
 
-/* In canonical order, so that two that take several cannot wait for each other. */
 static void sort_names(struct lock_set *set)
 {
 	qsort(set->members, set->count, sizeof(struct member), compare_names);

@@ -1,7 +1,6 @@
 #include "lock/owner.h"
 
 #include <bsd/string.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,18 +26,6 @@ static void set(char *to, size_t size, const char *from, size_t length)
 		end += utf8_character(text + end);
 	memcpy(to, text, end);
 	to[end] = '\0';
-}
-
-/* What a small file holds, up to the first newline; "" when it cannot be read. */
-static void read_file(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[length < 0 ? 0 : length] = '\0';
-	text[strcspn(text, "\n")] = '\0';
 }
 
 /* The name that /etc/passwd has for a user, else the number: getpwuid(3) would load the modules of
@@ -84,8 +71,8 @@ void owner_self(struct owner *owner, const char *label)
 		text[0] = '\0';
 	text[sizeof(text) - 1] = '\0';
 	set(owner->host, sizeof(owner->host), text, strlen(text));
-	read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
-	set(owner->boot, sizeof(owner->boot), text, strlen(text));
+	process_read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+	set(owner->boot, sizeof(owner->boot), text, strcspn(text, "\n"));
 	find_user(text, sizeof(text));
 	set(owner->user, sizeof(owner->user), text, strlen(text));
 	set(owner->label, sizeof(owner->label), label, strlen(label));

@@ -21,22 +21,26 @@
 /* Fields of /proc/PID/stat, counted from 1 (proc(5)). */
 enum { STATE = 3, PARENT = 4, SESSION = 6, FLAGS = 9, START = 22 };
 
-/* Every run does this for itself, so without printf(3): see number.h. */
-static bool read_file(pid_t pid, const char *name, char *text, size_t size)
+bool process_read_file(const char *path, char *text, size_t size)
 {
-	char path[48], *at;
-	ssize_t length;
-	int fd;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1); /* as a whole, or not at all */
 
-	at = stpcpy(path, "/proc/");
-	at = pid == 0 ? stpcpy(at, "self") : number_write(at, pid);
-	stpcpy(stpcpy(at, "/"), name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	length = fd < 0 ? -1 : read(fd, text, size - 1); /* as a whole, or not at all */
 	if (fd >= 0)
 		close(fd);
 	text[length < 0 ? 0 : length] = '\0';
 	return length > 0;
+}
+
+/* Every run does this for itself, so without printf(3): see number.h. */
+static bool read_file(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[48], *at;
+
+	at = stpcpy(path, "/proc/");
+	at = pid == 0 ? stpcpy(at, "self") : number_write(at, pid);
+	stpcpy(stpcpy(at, "/"), name);
+	return process_read_file(path, text, size);
 }
 
 bool process_read(pid_t pid, struct process *process)

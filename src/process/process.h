@@ -17,6 +17,10 @@ struct process {
  * first thread has ended is shown as a zombie, though others may live on. */
 bool process_read(pid_t pid, struct process *process);
 
+/* Reads a small file of /proc, or as much as fits. False, and text is "", if that cannot be done.
+ */
+bool process_read_file(const char *path, char *text, size_t size);
+
 /* Whether the process of a pidfd has ended; -1: false. */
 bool process_has_ended(int pidfd);
 
