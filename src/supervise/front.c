@@ -172,13 +172,12 @@ static void end_unasked(struct front *f, const struct failure *failure)
 }
 
 /* The wait is over without the lock: it is held by another, or no server has answered at all. */
-static void end_by_time(struct front *f)
+static void record_end_of_time(struct front *f)
 {
 	if (f->answered)
 		f->outcome->kind = f->task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
 	else
 		outcome_fail(f->outcome, &f->trouble);
-	withdraw(f, LATE_LIMIT);
 }
 
 /* A connection that breaks is mended by the next try, once a server has answered or taken a
@@ -228,21 +227,16 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 	record_trouble(f, result, failure);
 	if (result == LOCK_CANCELLED)
 		return handle_cancel(f);
-	if (result == LOCK_ALREADY) {
+	if (result == LOCK_ALREADY)
 		f->outcome->kind = OUTCOME_ALREADY;
-		withdraw(f, LATE_LIMIT);
-		return false;
-	}
-	if (result == LOCK_UNREPLICATED || (result == LOCK_FAILED && !may_mend(f, failure))) {
+	else if (result == LOCK_UNREPLICATED || (result == LOCK_FAILED && !may_mend(f, failure)))
 		outcome_fail(f->outcome, failure);
-		withdraw(f, LATE_LIMIT);
-		return false;
-	}
-	if (is_late(f) || (!f->answered && clock_now() >= patience_end(f))) {
-		end_by_time(f);
-		return false;
-	}
-	return result != LOCK_FAILED || pause_for_retry(f);
+	else if (is_late(f) || (!f->answered && clock_now() >= patience_end(f)))
+		record_end_of_time(f);
+	else
+		return result != LOCK_FAILED || pause_for_retry(f);
+	withdraw(f, LATE_LIMIT);
+	return false;
 }
 
 static void fail_to_fork(struct front *f)
