@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/duration.h"
 #include "cli/command.h"
 #include "cli/option_values.h"
 #include "cli/options.h"

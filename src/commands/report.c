@@ -14,7 +14,6 @@
 #include "base/failure.h"
 #include "base/message.h"
 #include "base/output.h"
-#include "base/utf8.h"
 #include "cli/options.h"
 #include "net/server.h"
 #include "show/status_json.h"

@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/duration.h"
 #include "base/failure.h"
 #include "base/message.h"
 #include "base/utf8.h"

@@ -1,8 +1,6 @@
 /* What the commands that take a lock have in common: its request, and what is said in the end. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "supervise/front.h"
 
 struct lock_request;

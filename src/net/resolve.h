@@ -7,8 +7,6 @@
 #include "base/deadline.h"
 #include "net/io_result.h"
 
-struct sockaddr_storage;
-
 struct failure;
 struct lookup;
 

@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <termios.h>
 
-struct termios;
-
 struct failure;
 
 struct screen {

@@ -13,7 +13,6 @@
 struct caller_state;
 struct lock;
 struct nesting;
-struct outcome;
 
 /* All borrowed. */
 struct front_task {

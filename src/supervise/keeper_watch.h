@@ -15,7 +15,6 @@
 struct caller_state;
 struct keeper_task;
 struct lease;
-struct lease_terms;
 
 struct keeper_watch {
 	const struct caller_state *caller_state; /* borrowed */

@@ -1,8 +1,6 @@
 /* The end of a lock: with what it is released, and what is said of it. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/deadline.h"
 #include "lock/lock.h"
 #include "supervise/lease.h"

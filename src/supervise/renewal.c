@@ -8,7 +8,6 @@
 
 #include "base/message.h"
 #include "base/wakeup.h"
-#include "lock/lock.h"
 #include "supervise/lease.h"
 #include "supervise/release_terms.h"
 

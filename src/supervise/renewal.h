@@ -13,9 +13,6 @@
 #include "lock/lock.h"
 
 struct lease;
-struct lock;
-struct lock_answer;
-struct release_terms;
 struct renewal;
 
 /* Prepares renewing by this process. Moves lease->valid_until on; sets lease->lost and writes to

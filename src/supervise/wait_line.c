@@ -11,7 +11,6 @@
 #include "base/message.h"
 #include "base/utf8.h"
 #include "lock/holder.h"
-#include "lock/lock.h"
 
 #define FIRST     (300 * NANOS_PER_MS) /* a shorter wait is not worth a line */
 #define AGAIN     NANOS_PER_SEC

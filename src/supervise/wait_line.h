@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "lock/lock.h"
 
-struct lock_answer;
-
 struct wait_line {
 	const char *name;                 /* of the lock; borrowed */
 	const struct lock_answer *answer; /* the last LOCK_BUSY; borrowed */
