@@ -57,34 +57,20 @@ static void record(struct foreign_tree *tree, pid_t pid, uint64_t start)
 		members[tree->count++] = (struct member){.pid = pid, .start = start};
 }
 
-struct children {
-	size_t count;
-	pid_t pids[MEMBERS_MOST];
+struct family {
+	struct foreign_tree *tree;
+	pid_t parent;
 };
-
-static void add_child(void *context, pid_t pid)
-{
-	struct children *children = context;
-
-	if (children->count < MEMBERS_MOST)
-		children->pids[children->count++] = pid;
-}
 
 /* This process may be among them: if the root is the first process of a container, all orphans are
  * its children. */
-static void record_children(struct foreign_tree *tree, pid_t parent)
+static void record_child(void *context, pid_t pid)
 {
-	static struct children children; /* untouched it takes no memory */
+	const struct family *family = context;
 	struct process process;
 
-	children.count = 0;
-	process_each_child(parent, add_child, &children);
-	for (size_t i = 0; i < children.count; i++) {
-		pid_t pid = children.pids[i];
-
-		if (pid != getpid() && process_read(pid, &process) && process.parent == parent)
-			record(tree, pid, process.start);
-	}
+	if (pid != getpid() && process_read(pid, &process) && process.parent == family->parent)
+		record(family->tree, pid, process.start);
 }
 
 /* Records which members have ended and which have come since. True: one has come. */
@@ -98,7 +84,8 @@ static bool gather(struct foreign_tree *tree)
 		int fd = members[i].gone ? -1 : open_member(&members[i]);
 
 		if (fd >= 0) {
-			record_children(tree, members[i].pid);
+			process_each_child(members[i].pid, record_child,
+				&(struct family){tree, members[i].pid});
 			close(fd);
 		} else if (!members[i].gone && errno == ESRCH) {
 			members[i].gone = true;
