@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "base/failure.h"
 #include "cli/command.h"
@@ -69,13 +70,6 @@ static bool add(struct arguments *arguments, const struct option_row *row, char 
 	return true;
 }
 
-static size_t least_of(size_t a, size_t b, size_t c)
-{
-	size_t least = a < b ? a : b;
-
-	return least < c ? least : c;
-}
-
 /* How many letters must be added, left out, replaced, or swapped with the next one, to make one
  * word of the other. Both are shorter than NAME_MOST. */
 static size_t count_typos(const char *one, size_t one_length, const char *other)
@@ -92,10 +86,10 @@ static size_t count_typos(const char *one, size_t one_length, const char *other)
 			bool swapped = i > 1 && j > 1 && one[i - 1] == other[j - 2] &&
 				       one[i - 2] == other[j - 1];
 
-			rows[i][j] = least_of(rows[i - 1][j] + 1, rows[i][j - 1] + 1,
-				rows[i - 1][j - 1] + (same ? 0 : 1));
-			if (swapped && rows[i - 2][j - 2] + 1 < rows[i][j])
-				rows[i][j] = rows[i - 2][j - 2] + 1;
+			rows[i][j] = MIN(rows[i - 1][j], rows[i][j - 1]) + 1;
+			rows[i][j] = MIN(rows[i][j], rows[i - 1][j - 1] + (same ? 0 : 1));
+			if (swapped)
+				rows[i][j] = MIN(rows[i][j], rows[i - 2][j - 2] + 1);
 		}
 	}
 	return rows[one_length][other_length];

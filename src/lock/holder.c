@@ -14,34 +14,32 @@ const char *holder_describe(
 	nanos left = answer->free_in_ms * NANOS_PER_MS - since;
 	nanos settling = answer->settling_ms * NANOS_PER_MS - since;
 	char span[DURATION_TEXT], up[DURATION_TEXT];
-	int used = 0;
+	size_t used = 0;
 
 	if (answer->name && (answer->foreign || answer->known))
-		used = snprintf(text, HOLDER_TEXT, "%.*s is ", NAME_SHOWN, answer->name);
+		used = (size_t)snprintf(text, HOLDER_TEXT, "%.*s is ", NAME_SHOWN, answer->name);
 	if (answer->foreign && answer->free_in_ms >= 0)
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used),
-			"held by %s, for %s more at most", answer->foreign,
-			duration_format(left > 0 ? left : 0, span));
+		snprintf(text + used, HOLDER_TEXT - used, "held by %s, for %s more at most",
+			answer->foreign, duration_format(left > 0 ? left : 0, span));
 	else if (answer->foreign)
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s, %s",
-			answer->foreign,
+		snprintf(text + used, HOLDER_TEXT - used, "held by %s, %s", answer->foreign,
 			answer->ttl_ms == LOCK_NO_TTL ? "for as long as that runs"
 						      : "without an expiry");
 	else if (answer->known)
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "held by %s:%d (%s, %s) for %s",
+		snprintf(text + used, HOLDER_TEXT - used, "held by %s:%d (%s, %s) for %s",
 			holder->host, (int)holder->pid, holder->user, holder->label,
 			duration_format(answer->held_ms * NANOS_PER_MS + since, span));
 	else if (answer->settling_ms > 0)
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used),
+		snprintf(text + used, HOLDER_TEXT - used,
 			"the server started %s ago; waiting %s for holders to return",
 			duration_format(answer->up_ms * NANOS_PER_MS + since, up),
 			duration_format(settling > 0 ? settling : 0, span));
 	else if (answer->holder_token[0] == '\0' && left > 0)
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used),
+		snprintf(text + used, HOLDER_TEXT - used,
 			"the server has lost what it knew; its last holder may return for %s more",
 			duration_format(left, span));
 	else
-		snprintf(text + used, (size_t)(HOLDER_TEXT - used), "others are ahead");
+		snprintf(text + used, HOLDER_TEXT - used, "others are ahead");
 	return text;
 }
 

@@ -93,31 +93,23 @@ void url_close(struct url *url)
 	*url = (struct url){0};
 }
 
-static int hex_digit(char byte)
-{
-	static const char digits[] = "0123456789abcdefABCDEF";
-	const char *found = byte == '\0' ? NULL : strchr(digits, byte);
-	int value = found == NULL ? -1 : (int)(found - digits);
-
-	return value < 16 ? value : value - 6;
-}
-
 bool url_decode(char *text)
 {
 	char *to = text;
 
 	for (const char *from = text; *from != '\0'; from++) {
-		int high, low;
+		char digits[3] = "";
 
 		if (*from != '%') {
 			*to++ = *from;
 			continue;
 		}
-		high = hex_digit(from[1]);
-		low = high == -1 ? -1 : hex_digit(from[2]);
-		if (low == -1 || (high == 0 && low == 0))
+		strncat(digits, from + 1, 2);
+		if (strspn(digits, "0123456789abcdefABCDEF") != 2)
 			return false;
-		*to++ = (char)(high * 16 + low);
+		*to = (char)strtoul(digits, NULL, 16);
+		if (*to++ == '\0')
+			return false;
 		from += 2;
 	}
 	*to = '\0';

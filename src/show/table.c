@@ -41,15 +41,11 @@ static void write_span(char cell[static CELL_SIZE], int64_t ms)
 /* host:pid user label */
 static void write_party(char cell[static CELL_SIZE], const struct owner *owner)
 {
-	snprintf(cell, CELL_SIZE, "%s:%jd", owner->host, (intmax_t)owner->pid);
-	if (owner->user[0] != '\0') {
-		strlcat(cell, " ", CELL_SIZE);
-		strlcat(cell, owner->user, CELL_SIZE);
-	}
-	if (owner->label[0] != '\0') {
-		strlcat(cell, " ", CELL_SIZE);
-		strlcat(cell, owner->label, CELL_SIZE);
-	}
+	const char *before_user = owner->user[0] != '\0' ? " " : "";
+	const char *before_label = owner->label[0] != '\0' ? " " : "";
+
+	snprintf(cell, CELL_SIZE, "%s:%jd%s%s%s%s", owner->host, (intmax_t)owner->pid, before_user,
+		owner->user, before_label, owner->label);
 }
 
 static void fill_heading(struct row *row)
