@@ -11,6 +11,7 @@
 #include "lock/lock_check.h"
 #include "net/server.h"
 #include "show/color.h"
+#include "show/status_json.h"
 
 static const struct {
 	const char *word;
@@ -168,16 +169,14 @@ bool check_report_json(
 	enum exit_code code = check_report_code(findings);
 	json_t *list = json_array();
 	json_t *object;
-	char *name = copy_clean(server->text);
-	bool done = list != NULL && name != NULL;
+	bool done = list != NULL;
 
 	for (size_t i = 0; done && i < findings->count; i++)
 		done = json_array_append_new(list, finding_object(&findings->list[i])) == 0;
-	object = json_pack("{s:s, s:s, s:i, s:o}", "server", name, "verdict", overall(code), "exit",
-		(int)code, "findings", list);
+	object = json_pack("{s:o, s:s, s:i, s:o}", "server", status_json_text(server->text),
+		"verdict", overall(code), "exit", (int)code, "findings", list);
 	done = done && object != NULL && json_dumpf(object, stdout, JSON_COMPACT) == 0;
 	json_decref(object);
-	free(name);
 	putchar('\n');
 	return done || ferror(stdout) || failure_set(failure, EXIT_SYSTEM, "out of memory");
 }
