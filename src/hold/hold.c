@@ -120,7 +120,7 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 
 static struct hold *hold_of(const struct keeper_loop *s)
 {
-	return s->task->ward.own;
+	return s->task->run->ward.own;
 }
 
 static bool report_caller(const char *line, size_t length, void *context)

@@ -84,7 +84,7 @@ static void record_all(const struct keeper_watch *watch, const struct keeper_tas
 	below = (struct foreign_tree){.root = watch->keeper,
 		.start = process.start,
 		.fd = fcntl(watch->keeper_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-		.token = lock_token(order->lock)};
+		.token = lock_token(order->run->lock)};
 	foreign_tree_record(&below);
 }
 
@@ -130,10 +130,10 @@ static void export_answer(const struct keeper_loop *s)
 	const char *fences = lock_fences(s->lock);
 	char fence[NUMBER_SIZE];
 	uint64_t number;
-	const char *token = nesting_told(s->task->name, lock_token(s->lock), answer, &number);
+	const char *token = nesting_told(s->task->run->name, lock_token(s->lock), answer, &number);
 
 	number_write_unsigned(fence, number);
-	setenv("DLOCK_NAME", s->task->name, 1);
+	setenv("DLOCK_NAME", s->task->run->name, 1);
 	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
 	if (fences)
@@ -156,13 +156,13 @@ static void leave_session(pid_t group)
 
 static bool start(struct keeper_loop *s)
 {
-	const struct caller_state *caller_state = s->task->caller_state;
+	const struct caller_state *caller_state = s->task->run->caller_state;
 	bool exec_failed;
 	pid_t group = caller_state->terminal ? getpgid(s->front) : 0;
 
 	export_answer(s);
-	s->tree.command =
-		program_start(s->task->ward.own, caller_state, group < 0 ? 0 : group, &exec_failed);
+	s->tree.command = program_start(
+		s->task->run->ward.own, caller_state, group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {
 		s->lease->command_errno = errno;
 		s->lease->exec_failed = exec_failed;
@@ -183,7 +183,7 @@ static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
 {
 	int sig = (int)info->ssi_signo;
 
-	if (caller_state_is_shared(s->task->caller_state, sig, info->ssi_code))
+	if (caller_state_is_shared(s->task->run->caller_state, sig, info->ssi_code))
 		return;
 	if (sig == SIGCONT && s->tree.stopped) {
 		keeper_loop_look(s);

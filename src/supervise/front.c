@@ -280,16 +280,10 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 	const struct front_task *task = f->task;
 
 	*order = (struct keeper_task){
-		.lock = f->lock,
-		.ward = task->ward,
-		.caller_state = task->caller_state,
-		.name = task->name,
+		.run = task,
 		.answer_until = patience_end(f),
 		.answer_least = step_least(f),
-		.stop_signal = task->stop_signal,
 		.nested = task->nesting->tokens[0] != '\0',
-		.close_early = task->close_early,
-		.warn_when_lost = task->warn_when_lost,
 	};
 	if (keeper_watch_start(&f->watch, order)) {
 		lock_share(f->lock);

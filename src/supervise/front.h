@@ -26,8 +26,8 @@ struct front_task {
 	nanos started; /* `wait` counts from here */
 	nanos wait;    /* 0: do not; NANOS_NEVER: for ever */
 	int stop_signal;
-	bool close_early;
-	bool warn_when_lost;
+	bool close_early;    /* -o: release when COMMAND ends, descendants or not */
+	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
 
 	/* For front_acquire, which takes no notice of what is COMMAND's. Tells the caller what was
 	 * granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with

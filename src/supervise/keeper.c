@@ -53,7 +53,7 @@ static bool give_back(struct keeper_loop *s, const struct release_terms *release
 static _Noreturn void leave(struct keeper_loop *s, bool started)
 {
 	static struct lock_answer answer;
-	const struct ward_ops *ward = s->task->ward.ops;
+	const struct ward_ops *ward = s->task->run->ward.ops;
 	struct release_terms release_terms = {0}; /* if COMMAND could not be started */
 	nanos limit = clock_now() + LEASE_RELEASE_LIMIT;
 	bool ours;
@@ -157,7 +157,7 @@ static _Noreturn void refuse(struct keeper_loop *s)
 
 pid_t keeper_start(const struct keeper_task *task)
 {
-	const struct ward_ops *ward = task->ward.ops;
+	const struct ward_ops *ward = task->run->ward.ops;
 	struct keeper_loop s;
 	pid_t front = getpid();
 	pid_t pid = fork();

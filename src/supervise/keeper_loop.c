@@ -25,7 +25,7 @@
 
 static const struct ward_ops *ward(const struct keeper_loop *s)
 {
-	return s->task->ward.ops;
+	return s->task->run->ward.ops;
 }
 
 static void set_phase(struct keeper_loop *s, enum lease_phase phase)
@@ -35,12 +35,12 @@ static void set_phase(struct keeper_loop *s, enum lease_phase phase)
 
 bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid_t front)
 {
-	sigset_t handled = task->caller_state->forwarded;
+	sigset_t handled = task->run->caller_state->forwarded;
 	sigset_t quiet;
 
 	*s = (struct keeper_loop){
 		.task = task,
-		.lock = task->lock,
+		.lock = task->run->lock,
 		.lease = task->lease,
 		.front = front,
 	};
@@ -79,7 +79,7 @@ static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 	if (s->stopping.begun)
 		return;
 	set_phase(s, LEASE_STOPPING);
-	stopping_begin(&s->stopping, &s->tree, s->task->stop_signal, s->lease->terms.grace);
+	stopping_begin(&s->stopping, &s->tree, s->task->run->stop_signal, s->lease->terms.grace);
 }
 
 /* The message comes last: nothing that it may wait for is to keep COMMAND running. */
@@ -103,7 +103,7 @@ void keeper_loop_stop(struct keeper_loop *s, enum lease_stop why, const char *fo
  * same, that is no reason to hurry. */
 static nanos kill_limit(const struct keeper_loop *s)
 {
-	if (s->warned && s->task->warn_when_lost)
+	if (s->warned && s->task->run->warn_when_lost)
 		return NANOS_NEVER;
 	return lease_kill_at(atomic_load(&s->lease->valid_until));
 }
@@ -166,7 +166,7 @@ static bool is_over(const struct keeper_loop *s)
 {
 	if (s->tree.empty || s->given_up || s->given_back)
 		return true;
-	return s->tree.over && s->task->close_early && s->stop == STOP_NONE;
+	return s->tree.over && s->task->run->close_early && s->stop == STOP_NONE;
 }
 
 void keeper_loop_look(struct keeper_loop *s)
@@ -207,13 +207,13 @@ static void handle_signals(struct keeper_loop *s)
 static bool may_be_lost(const struct keeper_loop *s)
 {
 	return !s->warned &&
-	       (s->stop == STOP_NONE || (s->stop == STOP_MAX_RUN && !s->task->warn_when_lost));
+	       (s->stop == STOP_NONE || (s->stop == STOP_MAX_RUN && !s->task->run->warn_when_lost));
 }
 
 static void lose(struct keeper_loop *s, enum lease_stop why, const char *what, const char *how)
 {
 	s->warned = true;
-	if (s->task->warn_when_lost)
+	if (s->task->run->warn_when_lost)
 		message_say(
 			MESSAGE_WARNING, "%s; %s goes on (--on-lost warn)", what, ward(s)->name);
 	else
@@ -258,7 +258,7 @@ static void see_to_renewal(struct keeper_loop *s, nanos now)
 		s->renewal = renewal_open(s->lock, s->lease, s->lost_fd);
 	if (renewal_start(s->renewal))
 		return;
-	if (!s->task->warn_when_lost && until > stop_at)
+	if (!s->task->run->warn_when_lost && until > stop_at)
 		until = stop_at;
 	if (now < until)
 		s->renewal_due = renewal_try(s->renewal, until);

@@ -180,7 +180,7 @@ static nanos next_look(const struct keeper_watch *watch, const struct keeper_tas
 		return watch->lease->release_until + RELEASE_SLACK;
 	if (phase(watch) == LEASE_KILLING)
 		return clock_after(later(lease_kill_at(valid_until), watch->moved_at), KILL_SLACK);
-	if (task->warn_when_lost)
+	if (task->run->warn_when_lost)
 		return NANOS_NEVER;
 	if (valid_until == 0) /* the grant does not wake us, which spares a switch of processes */
 		valid_until = lease_valid_until(&watch->lease->terms, watch->asking_since);
@@ -231,7 +231,7 @@ static void end_overrun(struct keeper_watch *watch, const struct keeper_task *ta
 		return;
 	}
 	watch->overrun = true;
-	tree_signal_below(watch->keeper, task->stop_signal);
+	tree_signal_below(watch->keeper, task->run->stop_signal);
 }
 
 /* If the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in the
@@ -247,7 +247,7 @@ static void step_in(struct keeper_watch *watch, const struct keeper_task *task)
 	case LEASE_HELD:
 		if (!watch->stood_still) {
 			watch->stood_still = true;
-			tree_signal_below(watch->keeper, task->stop_signal);
+			tree_signal_below(watch->keeper, task->run->stop_signal);
 			return;
 		}
 		break;
@@ -409,7 +409,7 @@ void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_t
 	tree->empty |= tree->begun == 0; /* no COMMAND was started */
 	if (tree->empty)
 		return;
-	stopping_begin(&watch->stopping, tree, task->stop_signal, watch->lease->terms.grace);
+	stopping_begin(&watch->stopping, tree, task->run->stop_signal, watch->lease->terms.grace);
 	while (tree_reap(tree), !tree->empty && !stopping_is_hopeless(&watch->stopping, tree)) {
 		stopping_step(&watch->stopping, tree, limit);
 

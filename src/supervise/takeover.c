@@ -65,12 +65,12 @@ static void give_back(struct keeper_watch *watch, const struct keeper_task *orde
 
 	if (watch->lease->answer.result == LOCK_GRANTED ||
 		watch->lease->answer.result == LOCK_WITHIN)
-		lock_adopt_answer(order->lock, &watch->lease->answer);
-	lock_leave(order->lock);
+		lock_adopt_answer(order->run->lock, &watch->lease->answer);
+	lock_leave(order->run->lock);
 	if (atomic_load(&watch->lease->command) != 0)
 		release_terms = release_terms_make(watch->lease, own_status(watch));
 	if (watch->tree.empty)
-		lock_release(order->lock, &release_terms, release_terms_limit(limit), answer);
+		lock_release(order->run->lock, &release_terms, release_terms_limit(limit), answer);
 	else
 		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
 }
@@ -95,6 +95,6 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(watch));
 	if (!watch->tree.empty)
 		message_say(MESSAGE_WARNING, "the lock is not released; it frees itself");
-	handoff_see_to(order->lock);
+	handoff_see_to(order->run->lock);
 	return end_of_takeover(watch, &answer);
 }
