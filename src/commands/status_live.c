@@ -189,20 +189,18 @@ static bool look(struct status_live *watch)
 	struct failure trouble = {.code = EXIT_DONE};
 	bool good = lock_list_look(watch->lister, lock_list_take, &views, deadline, &trouble) &&
 		    lock_list_sort(&views, &trouble);
+	bool called_away = !good && is_readable(watch->wakes);
 
-	if (!good && is_readable(watch->wakes)) {
-		lock_list_free(&views);
-		return false;
-	}
-	watch->trouble = trouble;
 	if (good) {
-		watch->trouble.code = EXIT_DONE;
+		trouble.code = EXIT_DONE;
 		lock_list_free(&watch->views);
 		watch->views = views;
 	} else {
 		lock_list_free(&views);
 	}
-	return true;
+	if (!called_away)
+		watch->trouble = trouble;
+	return !called_away;
 }
 
 static void pause_until(const struct status_live *watch, nanos moment)

@@ -130,7 +130,7 @@ bool caller_open(struct caller *caller, pid_t pid, struct failure *failure)
 		return failure_set(failure, EXIT_SYSTEM, "cannot watch over process %d: %s",
 			(int)pid, strerror(errno));
 	/* pidfd first: what was read after it, while it lives, is of the same process. */
-	if (caller->fd < 0 || !process_read(pid, &process) || caller_is_gone(caller))
+	if (caller->fd < 0 || !process_read(pid, &process) || process_has_ended(caller->fd))
 		return failure_set(failure, EXIT_USAGE,
 			"there is no process %d, which was to hold the lock", (int)pid);
 	caller->start = process.start;
@@ -179,11 +179,6 @@ bool caller_find(struct caller *caller, struct failure *failure)
 		"cannot tell which process is to hold the lock: name it by --pid");
 }
 
-bool caller_is_gone(const struct caller *caller)
-{
-	return process_has_ended(caller->fd);
-}
-
 /* A file's offset must be the caller's own, or the caller would write over our line; and a socket
  * cannot be opened anew. Of these the caller's descriptor is copied (Linux 5.6), if we might trace
  * it. All else is opened anew, so that it never makes us wait. */
@@ -200,7 +195,7 @@ static int open_stderr(const struct caller *caller)
 		close(fd);
 	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
 	fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && caller_is_gone(caller)) { /* so it may be that of a later process */
+	if (fd >= 0 && process_has_ended(caller->fd)) { /* so it may be that of a later process */
 		close(fd);
 		fd = -1;
 	}

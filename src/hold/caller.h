@@ -29,8 +29,6 @@ bool caller_find(struct caller *caller, struct failure *failure);
 /* The process that --pid names. False as above. */
 bool caller_open(struct caller *caller, pid_t pid, struct failure *failure);
 
-bool caller_is_gone(const struct caller *caller);
-
 /* Between these two it can be told something even though it ends meanwhile. */
 void caller_keep_stderr(struct caller *caller);
 void caller_drop_stderr(struct caller *caller);

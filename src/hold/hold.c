@@ -41,7 +41,7 @@ static bool is_gone(const void *own, struct failure *failure)
 {
 	const struct hold *hold = own;
 
-	if (!caller_is_gone(&hold->caller))
+	if (!process_has_ended(hold->caller.fd))
 		return false;
 	failure_set(failure, EXIT_SYSTEM, "process %d, which was to hold the lock, has ended",
 		(int)hold->caller.pid);

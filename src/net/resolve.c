@@ -14,10 +14,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/auxv.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "base/wakeup.h"
 
 /* Shared by the asker and the thread; the last of them to let go of it frees it. */
 struct lookup {
@@ -56,7 +56,7 @@ static void *look_up(void *argument)
 	lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->result);
 	lookup->system_error = errno;
 	atomic_store(&lookup->done, true);
-	(void)!write(lookup->done_fd, &(uint64_t){1}, sizeof(uint64_t));
+	wakeup_send(lookup->done_fd);
 	let_go(lookup);
 	return NULL;
 }
@@ -90,7 +90,7 @@ static struct lookup *start(const char *host, int port, struct failure *failure)
 		snprintf(lookup->port, sizeof(lookup->port), "%d", port);
 		lookup->owners = 2;
 		lookup->pid = getpid();
-		lookup->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		lookup->done_fd = wakeup_open();
 		error = lookup->done_fd < 0 ? errno : start_thread(lookup);
 	}
 	if (error == 0)
