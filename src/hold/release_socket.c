@@ -39,11 +39,6 @@ static socklen_t make_address(const struct release_address *named, struct sockad
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static int open_socket(int flags)
-{
-	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
-}
-
 static bool is_trusted(int fd)
 {
 	struct ucred other;
@@ -64,7 +59,7 @@ bool release_socket_open(struct release_socket *keeper, const struct release_add
 		errno = ENOENT;
 		return false;
 	}
-	fd = open_socket(SOCK_NONBLOCK);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0 &&
 		listen(fd, RELEASE_SOCKET_REQUESTERS) == 0) {
 		keeper->fd = fd;
@@ -154,7 +149,7 @@ static int read_answer(int fd, nanos until)
 int release_socket_request(const struct release_address *named)
 {
 	nanos until = clock_now() + ANSWER_WITHIN;
-	int fd = named->space == 0 ? -1 : open_socket(0);
+	int fd = named->space == 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int answer = -1;
 
 	if (fd < 0)

@@ -3,13 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *skip_scheme(const char *text)
-{
-	const char *end = strstr(text, "://");
-
-	return end == NULL ? text : end + 3;
-}
-
 /* The first piece between a ':' and the end of a host that could not be a port; NULL: none. */
 static const char *find_bad_port(const char *authority)
 {
@@ -30,7 +23,8 @@ static const char *find_bad_port(const char *authority)
 
 bool url_find_password(const char *text, size_t *from, size_t *length)
 {
-	const char *start = skip_scheme(text);
+	const char *scheme_end = strstr(text, "://");
+	const char *start = scheme_end == NULL ? text : scheme_end + 3;
 	const char *at = strrchr(start, '@');
 	const char *password;
 

@@ -131,17 +131,6 @@ void caller_state_keep_secret(struct caller_state *caller_state)
 	caller_state->secret = setrlimit(RLIMIT_CORE, &none) == 0;
 }
 
-void caller_state_raise_files(struct caller_state *caller_state, rlim_t least)
-{
-	struct rlimit more;
-
-	if (getrlimit(RLIMIT_NOFILE, &caller_state->files) != 0)
-		return;
-	more = caller_state->files;
-	more.rlim_cur = least < more.rlim_max ? least : more.rlim_max;
-	caller_state->more_files = setrlimit(RLIMIT_NOFILE, &more) == 0;
-}
-
 bool caller_state_is_shared(const struct caller_state *caller_state, int sig, int code)
 {
 	if (!caller_state->terminal || code != SI_KERNEL)

@@ -17,7 +17,7 @@ struct caller_state {
 	bool terminal;       /* there is a controlling terminal */
 	bool secret;         /* dlock leaves no core file; COMMAND may, */
 	struct rlimit core;  /* up to this */
-	bool more_files;     /* dlock may open more descriptors than COMMAND, */
+	bool more_files;     /* dlock may open more descriptors than COMMAND (surroundings.h), */
 	struct rlimit files; /* which gets this limit back */
 	uint64_t slice;      /* for how long it runs at a time, in ns; 0: dlock has the same */
 };
@@ -37,9 +37,6 @@ void caller_state_take(struct caller_state *caller_state);
 
 /* For a dlock that knows a password: however it dies, from now on it leaves no core file. */
 void caller_state_keep_secret(struct caller_state *caller_state);
-
-/* Raises the soft limit of descriptors for dlock, to `least` if the hard limit lets it. */
-void caller_state_raise_files(struct caller_state *caller_state, rlim_t least);
 
 /* Whether COMMAND, in our process group on a terminal, has a signal already that came to us with
  * this si_code: the terminal sends its signals to the whole group. */

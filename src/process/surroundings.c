@@ -1,7 +1,7 @@
 #include "process/surroundings.h"
 
 #include <poll.h>
-#include <stddef.h>
+#include <sys/param.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -37,14 +37,16 @@ static bool has_room(rlim_t limit)
 
 static bool make_room(struct caller_state *caller_state)
 {
-	struct rlimit limit;
+	struct rlimit *files = &caller_state->files, more;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+	if (getrlimit(RLIMIT_NOFILE, files) != 0)
 		return false;
-	if (has_room(limit.rlim_cur))
+	if (has_room(files->rlim_cur))
 		return true;
-	caller_state_raise_files(caller_state, limit.rlim_cur + LOOK);
-	return getrlimit(RLIMIT_NOFILE, &limit) == 0 && has_room(limit.rlim_cur);
+	more = *files;
+	more.rlim_cur = MIN(files->rlim_cur + LOOK, files->rlim_max);
+	caller_state->more_files = setrlimit(RLIMIT_NOFILE, &more) == 0;
+	return caller_state->more_files && has_room(more.rlim_cur);
 }
 
 bool surroundings_suffice(struct caller_state *caller_state, struct failure *failure)

@@ -43,37 +43,28 @@ static _Noreturn void guard(struct lock *lock, int leash)
 	give_back(lock);
 }
 
-/* Fills in own; the child does not return. False with errno. */
-static bool fork_guardian(struct guardian *own, struct lock *lock, int leash[2])
-{
-	own->leash = leash[1];
-	own->pid = process_fork(GUARDIAN_PROGRAM);
-	if (own->pid == 0) {
-		close(leash[1]);
-		guard(lock, leash[0]);
-	}
-	if (own->pid < 0)
-		return false;
-	own->fd = pidfd_open(own->pid, 0);
-	return own->fd >= 0;
-}
-
 bool guardian_start(struct guardian *guardian, struct lock *lock)
 {
 	struct guardian own = GUARDIAN_NONE;
 	int leash[2], error;
-	bool started;
 
 	if (pipe2(leash, O_CLOEXEC) != 0)
 		return false;
-	started = fork_guardian(&own, lock, leash);
+	own.leash = leash[1];
+	own.pid = process_fork(GUARDIAN_PROGRAM);
+	if (own.pid == 0) {
+		close(leash[1]);
+		guard(lock, leash[0]);
+	}
+	if (own.pid > 0)
+		own.fd = pidfd_open(own.pid, 0);
 	error = errno;
 	close(leash[0]);
-	guardian_end(started ? guardian : &own);
-	if (started)
+	guardian_end(own.fd >= 0 ? guardian : &own);
+	if (own.fd >= 0)
 		*guardian = own;
 	errno = error;
-	return started;
+	return own.fd >= 0;
 }
 
 void guardian_end(struct guardian *guardian)
