@@ -80,13 +80,14 @@ static int columns(utf8proc_int32_t code)
 	}
 }
 
-int utf8_width(const char *text)
+/* Of the character at text: 0 (it joins the one before), 1 or 2. */
+static size_t width_of(const char *text)
 {
 	utf8proc_int32_t code;
 
 	if (utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &code) < 2)
 		return 1;
-	return columns(code);
+	return (size_t)columns(code);
 }
 
 static size_t step(const char *text)
@@ -101,8 +102,17 @@ size_t utf8_width_of_text(const char *text)
 	size_t width = 0;
 
 	for (; *text != '\0'; text += step(text))
-		width += (size_t)utf8_width(text);
+		width += width_of(text);
 	return width;
+}
+
+size_t utf8_width_fit(const char *text, size_t *columns)
+{
+	const char *at = text;
+
+	for (; *at != '\0' && width_of(at) <= *columns; at += step(at))
+		*columns -= width_of(at);
+	return (size_t)(at - text);
 }
 
 char *utf8_width_cut(char *text, size_t size, size_t columns)
@@ -111,7 +121,7 @@ char *utf8_width_cut(char *text, size_t size, size_t columns)
 	char *at = text;
 
 	for (; *at != '\0'; at += step(at)) {
-		width += (size_t)utf8_width(at);
+		width += width_of(at);
 		if (width < columns && (size_t)(at - text) + step(at) + sizeof(MORE) <= size)
 			end = (size_t)(at - text) + step(at);
 		if (width > columns)

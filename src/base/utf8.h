@@ -22,11 +22,11 @@ char *utf8_clean(char *text);
 /* How wide characters are on a terminal. Not wcwidth(3): that goes by a locale, which may not be
  * there. */
 
-/* The columns of the well-formed character at text: 0 (it joins the one before), 1 or 2. */
-int utf8_width(const char *text);
-
 /* The columns of cleaned text (utf8_clean). */
 size_t utf8_width_of_text(const char *text);
+
+/* How many bytes of cleaned text fit into so many columns. *columns: what they leave of these. */
+size_t utf8_width_fit(const char *text, size_t *columns);
 
 /* Cuts cleaned text in place if it is wider than that, so that it ends with a '…' and is no wider.
  * Of bytes it may need up to 3 more than text has, because of that '…', but never more than size.

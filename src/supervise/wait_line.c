@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -84,25 +83,12 @@ static bool may_draw(void)
  * gone and no terminal needs to know a control sequence. */
 static void draw(struct wait_line *line, const char *text)
 {
-	char out[TEXT_SIZE + WIDEST + 2] = "\r";
-	size_t from = 0, length = 1;
-	int left = count_columns();
+	char out[TEXT_SIZE + WIDEST + 2];
+	size_t left = (size_t)count_columns();
+	int fit = (int)utf8_width_fit(text, &left);
+	int length = snprintf(out, sizeof(out), "\r%.*s%*s\r", fit, text, (int)left, "");
 
-	while (text[from] != '\0') {
-		size_t bytes = utf8_character(text + from);
-		int columns = utf8_width(text + from);
-
-		if (columns > left)
-			break;
-		left -= columns;
-		memcpy(out + length, text + from, bytes);
-		length += bytes;
-		from += bytes;
-	}
-	for (; left > 0; left--)
-		out[length++] = ' ';
-	out[length++] = '\r';
-	line->drawn = write(STDERR_FILENO, out, length) > 0;
+	line->drawn = write(STDERR_FILENO, out, (size_t)length) > 0;
 }
 
 static void redraw(struct wait_line *line)
