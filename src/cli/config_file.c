@@ -1,5 +1,6 @@
 #include "cli/config_file.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
@@ -93,23 +94,18 @@ static char *hand_over(char *buffer, int size, void *context)
 	return buffer;
 }
 
-static bool is_blank(char byte)
-{
-	return byte != '\0' && strchr(" \t\n\v\f\r", byte) != NULL;
-}
-
 /* As inih does it: from a blank and a ; on there is a comment, blanks at the ends do not count. */
 static const char *trim(char *value)
 {
 	char *start = value, *end;
 
-	while (is_blank(*start))
+	while (isspace((unsigned char)*start))
 		start++;
 	end = start;
 	for (char *at = value; *at != '\0'; at++) {
-		if (*at == ';' && at > value && is_blank(at[-1]))
+		if (*at == ';' && at > value && isspace((unsigned char)at[-1]))
 			break;
-		if (!is_blank(*at))
+		if (!isspace((unsigned char)*at))
 			end = at + 1;
 	}
 	*end = '\0';

@@ -30,7 +30,6 @@ static bool take_list(
 
 	if (lister)
 		lock_list_close(lister);
-
 	return done && lock_list_sort(views, failure);
 }
 

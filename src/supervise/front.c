@@ -164,13 +164,6 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
-/* The lock would be for a process that has ended. */
-static void end_unasked(struct front *f, const struct failure *failure)
-{
-	outcome_fail(f->outcome, failure);
-	withdraw(f, CANCEL_LIMIT);
-}
-
 /* The wait is over without the lock: it is held by another, or no server has answered at all. */
 static void record_end_of_time(struct front *f)
 {
@@ -202,12 +195,14 @@ static bool handle_cancel(struct front *f)
 	int signal = take_signal(f);
 	struct failure failure;
 
-	if (signal != 0)
+	if (signal != 0) {
 		end_by_signal(f, signal);
-	else if (f->ward->ops->is_gone && f->ward->ops->is_gone(f->ward->own, &failure))
-		end_unasked(f, &failure);
-	else
+		return false;
+	}
+	if (!f->ward->ops->is_gone || !f->ward->ops->is_gone(f->ward->own, &failure))
 		return true;
+	outcome_fail(f->outcome, &failure);
+	withdraw(f, CANCEL_LIMIT);
 	return false;
 }
 

@@ -65,7 +65,9 @@ static void kill_keeper(struct keeper_watch *watch)
 
 bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
 {
-	lease_reset(watch->lease);
+	atomic_store(&watch->lease->valid_until, 0);
+	watch->lease->granted_at = 0;
+	atomic_store(&watch->lease->phase, LEASE_ASKING);
 	task->lease = watch->lease;
 	task->wakeup_fd = watch->wakeup_fd;
 	task->leash = watch->guardian.leash;

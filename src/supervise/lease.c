@@ -54,13 +54,6 @@ void lease_adopt_ttl(struct lease *lease, int64_t ttl_ms)
 		terms->grace = number_least(terms->grace, terms->ttl / 3);
 }
 
-void lease_reset(struct lease *lease)
-{
-	atomic_store(&lease->valid_until, 0);
-	lease->granted_at = 0;
-	atomic_store(&lease->phase, LEASE_ASKING);
-}
-
 bool lease_decide(struct lease *lease, enum lease_phase phase)
 {
 	enum lease_phase asking = LEASE_ASKING;

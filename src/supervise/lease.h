@@ -103,8 +103,5 @@ struct lease *lease_open(void);
  * was asked for; the grace gets no more of it than it leaves room for. */
 void lease_adopt_ttl(struct lease *lease, int64_t ttl_ms);
 
-/* Back to ASKING after a request that was denied. */
-void lease_reset(struct lease *lease);
-
 /* Moves the phase on from ASKING; false if the other process did. */
 bool lease_decide(struct lease *lease, enum lease_phase phase);
