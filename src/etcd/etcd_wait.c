@@ -14,7 +14,7 @@
 #define OPEN_LIMIT  (3 * NANOS_PER_SEC)  /* for a stream to be there */
 #define AGAIN       (300 * NANOS_PER_MS) /* after one that broke */
 #define GUARD_DELAY (50 * NANOS_PER_MS)  /* many a COMMAND is over by then */
-#define KEEP_EVERY  (1400 * NANOS_PER_MS)
+#define KEEP_EVERY  (1600 * NANOS_PER_MS)
 #define KEEP_LIMIT  NANOS_PER_SEC
 #define SPARE_PART  5 /* of its TTL: so old a spare lease is replaced */
 

@@ -90,6 +90,17 @@ etcd_again() { # NAME [OPTION]...
 	wait_until etcd_answers "$1"
 }
 
+# None of them answers alone.
+etcd_again_all() { # NAME...
+	local name
+	for name; do
+		etcd_start "$name"
+	done
+	for name; do
+		wait_until etcd_answers "$name"
+	done
+}
+
 etcd_end() { # NAME...
 	local name
 	for name; do

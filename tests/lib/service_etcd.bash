@@ -1,12 +1,19 @@
-# The lock service etcd, one member, for service/conformance.bats; service_redis.bash says what each function
-# is for. Leases end by themselves; so does what killed processes leave.
+# The lock service etcd for service/conformance.bats; service_redis.bash says what each function is for.
+# Leases end by themselves; so does what killed processes leave. It is one member; with SERVICE_MEMBERS=3
+# a cluster of three, and with SERVICE_TLS=1 by TLS. By a signal or a kill all members are meant.
 
 load ../lib/etcd
+load ../lib/authority
 
 service_word=etcd
+members=(one two three)
+members=("${members[@]:0:${SERVICE_MEMBERS:-1}}")
 
-service_begin() { etcd_begin one; }
-service_end() { etcd_end one; }
+service_begin() {
+	[[ -z ${SERVICE_TLS:-} ]] || { make_authority; make_usual_certificates; }
+	etcd_tls=${SERVICE_TLS:+ } etcd_begin "${members[@]}"
+}
+service_end() { etcd_end "${members[@]}"; }
 
 service_reset() {
 	etcd_is_up one || service_again
@@ -18,15 +25,25 @@ service_left() { etcd_ctl one get --from-key '' --keys-only | grep . || true; }
 # As long as the longest TTL that a test gives to what it kills.
 service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_left) ]]'; }
 
-service_url() { etcd_url one; }
+service_url() { etcd_url "${members[@]}"; }
 service_nowhere() { echo etcd://127.0.0.1:1; }
 service_wrong() { printf '%s\n' etcd://h:0 etcd://h:65536 etcd://h/x etcd://h?x=1 etcd:// etcd://a,a etcd://h?cacert=x; }
 
-service_kill() { etcd_kill one; }
-service_again() { etcd_again one; }
-service_freeze() { kill -STOP "$(etcd_pid one)"; }
-service_thaw() { ! etcd_is_up one || kill -CONT "$(etcd_pid one)"; }
-service_pids() { etcd_pid one; }
+service_kill() {
+	local member
+	for member in "${members[@]}"; do
+		etcd_kill "$member"
+	done
+}
+service_again() { etcd_again_all "${members[@]}"; }
+service_freeze() { service_pids | xargs kill -STOP; }
+service_thaw() { ! etcd_is_up one || service_pids | xargs kill -CONT; }
+service_pids() {
+	local member
+	for member in "${members[@]}"; do
+		etcd_pid "$member"
+	done
+}
 
 # The holder's key is overwritten, and stays without a lease.
 service_steal() {

@@ -1,12 +1,16 @@
-# The lock service ZooKeeper, one server, for service/conformance.bats; service_redis.bash says what each
-# function is for. Sessions end by themselves; so does what killed processes leave.
+# The lock service ZooKeeper for service/conformance.bats; service_redis.bash says what each function is for.
+# Sessions end by themselves; so does what killed processes leave. It is one server, or with SERVICE_MEMBERS=3
+# an ensemble. By a signal or a kill all servers are meant.
 
 load ../lib/zookeeper
 
 service_word=ZooKeeper
 
-service_begin() { zookeeper_begin one; }
-service_end() { zookeeper_end one; }
+members=(one two three)
+members=("${members[@]:0:${SERVICE_MEMBERS:-1}}")
+
+service_begin() { zookeeper_begin "${members[@]}"; }
+service_end() { zookeeper_end "${members[@]}"; }
 
 service_reset() {
 	zookeeper_is_up one || service_again
@@ -24,18 +28,28 @@ for name in zk.get_children("/locks") if zk.exists("/locks") else []:
 # As long as the longest TTL that a test gives to what it kills.
 service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_left) ]]'; }
 
-service_url() { zookeeper_url one; }
+service_url() { zookeeper_url "${members[@]}"; }
 service_nowhere() { echo zookeeper://127.0.0.1:1; }
 service_wrong() {
 	printf '%s\n' zookeeper://h:0 zookeeper://h:65536 zookeeper://h//x zookeeper://h/a/../b zookeeper://h?x=1 \
 		zookeeper:// zookeeper://a,a zookeeper://h?style=x
 }
 
-service_kill() { zookeeper_kill one; }
-service_again() { zookeeper_again one; }
-service_freeze() { kill -STOP "$(zookeeper_pid one)"; }
-service_thaw() { ! zookeeper_is_up one || kill -CONT "$(zookeeper_pid one)"; }
-service_pids() { zookeeper_pid one; }
+service_kill() {
+	local member
+	for member in "${members[@]}"; do
+		zookeeper_kill "$member"
+	done
+}
+service_again() { zookeeper_again "${members[@]}"; }
+service_freeze() { service_pids | xargs kill -STOP; }
+service_thaw() { ! zookeeper_is_up one || service_pids | xargs kill -CONT; }
+service_pids() {
+	local member
+	for member in "${members[@]}"; do
+		zookeeper_pid "$member"
+	done
+}
 
 # The holder's node is removed, and another client's takes its place, with its number.
 service_steal() {

@@ -85,14 +85,8 @@ zookeeper_prepare() {
 
 # zookeeper_begin NAME...: prepared, and running.
 zookeeper_begin() {
-	local name
 	zookeeper_prepare "$@"
-	for name; do
-		zookeeper_start "$name"
-	done
-	for name; do
-		wait_until -t 60 zookeeper_answers "$name"
-	done
+	zookeeper_again "$@"
 }
 
 zookeeper_kill() { # NAME
@@ -101,9 +95,14 @@ zookeeper_kill() { # NAME
 	rm "$(zookeeper_dir "$1")/pid"
 }
 
-zookeeper_again() { # NAME
-	zookeeper_start "$1"
-	wait_until -t 60 zookeeper_answers "$1"
+zookeeper_again() { # NAME...: of several none answers before a majority runs
+	local name
+	for name; do
+		zookeeper_start "$name"
+	done
+	for name; do
+		wait_until -t 60 zookeeper_answers "$name"
+	done
 }
 
 zookeeper_end() { # NAME...

@@ -174,6 +174,25 @@ pid_of() {
 	expect 0 '' "$err"
 }
 
+@test "all servers are killed and come back: COMMAND goes on, and the waiter has its turn" {
+	own_servers a b c
+	local name
+	holder h x -t 20s
+	waiter w x
+	for name in a b c; do
+		zookeeper_kill "$name"
+	done
+	stays 2000 is_alive "$h_command"
+	zookeeper_again a b c
+	stays 8000 is_alive "$h_command"
+	refute has_begun w
+	ends h
+	assert_equal "$status" 0
+	finish_soon w
+	after h w
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
 # --- The node ---
 
 @test "the answer to a create is lost: the node is found again, and no second one is left" {
