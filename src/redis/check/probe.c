@@ -69,8 +69,7 @@ static bool append(struct probe *probe, const struct probe_command *commands, si
 	bool good = true;
 
 	for (size_t i = 0; good && i < count; i++)
-		good = connection_append_words(
-			probe->link.connection, WORDS_MOST, commands[i].words);
+		good = connection_append_words(probe->link.connection, commands[i].words);
 	return good;
 }
 

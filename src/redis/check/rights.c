@@ -11,9 +11,9 @@
 #include "redis/keys.h"
 #include "redis/link/error_reply.h"
 
-#define NAME  "" /* stands for the key */
-#define MOST  40
-#define WORDS 400 /* what is missing, as text */
+#define NAME      "" /* stands for the key */
+#define MOST      40
+#define LIST_SIZE 400 /* what is missing, as text */
 
 enum need { ALWAYS, TO_SETTLE, TO_SHOW };
 
@@ -56,8 +56,8 @@ enum { COUNT = sizeof(rights) / sizeof(rights[0]) };
 _Static_assert(COUNT <= MOST, "more rights than MOST");
 
 struct missing {
-	char always[WORDS], to_show[WORDS]; /* " +set +get" */
-	bool keys;                          /* the keys are refused, not the commands */
+	char always[LIST_SIZE], to_show[LIST_SIZE]; /* " +set +get" */
+	bool keys;                                  /* the keys are refused, not the commands */
 };
 
 static bool refuses_keys(const char *error)
@@ -76,9 +76,9 @@ static void note(struct missing *missing, const struct probe *probe, const struc
 	if (refuses_keys(error)) {
 		missing->keys = true;
 	} else if (probe_is_refusal(error)) {
-		strlcat(list, " +", WORDS);
+		strlcat(list, " +", LIST_SIZE);
 		length = strlen(list);
-		strlcat(list, right->words[0], WORDS);
+		strlcat(list, right->words[0], LIST_SIZE);
 		for (; list[length] != '\0'; length++)
 			if (list[length] >= 'A' && list[length] <= 'Z')
 				list[length] = (char)(list[length] - 'A' + 'a');
@@ -92,7 +92,7 @@ static const char *user(const struct probe *probe)
 
 static void judge(struct probe *probe, const struct missing *missing)
 {
-	char advice[WORDS + 200];
+	char advice[LIST_SIZE + 200];
 
 	snprintf(advice, sizeof(advice), "ACL SETUSER %s%s", user(probe),
 		*missing->always ? missing->always : missing->to_show);

@@ -206,13 +206,13 @@ bool connection_append(struct connection *connection, size_t count, const char *
 	return true;
 }
 
-bool connection_append_words(struct connection *connection, size_t count, const char *const *words)
+bool connection_append_words(struct connection *connection, const char *const *words)
 {
-	size_t lengths[WORDS_MOST], found = 0;
+	size_t lengths[WORDS_MOST], count = 0;
 
-	for (; found < count && words[found]; found++)
-		lengths[found] = strlen(words[found]);
-	return connection_append(connection, found, words, lengths);
+	for (; count < WORDS_MOST && words[count]; count++)
+		lengths[count] = strlen(words[count]);
+	return connection_append(connection, count, words, lengths);
 }
 
 static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
@@ -414,12 +414,12 @@ enum io_result connection_read(struct connection *connection, struct reply **rep
 	return result;
 }
 
-enum io_result connection_call(struct connection *connection, struct reply **reply, size_t count,
+enum io_result connection_call(struct connection *connection, struct reply **reply,
 	const char *const *words, struct deadline deadline, struct failure *failure)
 {
 	enum io_result io;
 
-	if (!connection_append_words(connection, count, words)) {
+	if (!connection_append_words(connection, words)) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return IO_FAILED;
 	}

@@ -162,11 +162,11 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 	return sent(peer, what, call_append(call, peer->link.connection, in_full));
 }
 
-bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count)
+bool peer_command(struct peer *peer, struct peer_due what, const char *const *words)
 {
 	if (!takes_requests(peer))
 		return false;
-	return sent(peer, what, connection_append_words(peer->link.connection, count, words));
+	return sent(peer, what, connection_append_words(peer->link.connection, words));
 }
 
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)

@@ -55,7 +55,8 @@ void peer_drop(struct peer *peer);
 /* Closes it and leaves what comes to another process that has it as well. */
 void peer_forget(struct peer *peer);
 
-/* The same, if another process has used the TLS session since the fork: nothing sent would arrive. */
+/* The same, if another process has used the TLS session since the fork: nothing sent would arrive.
+ */
 void peer_forget_stale(struct peer *peer);
 
 /* The greeting was refused, so nothing more is asked over this connection. */
@@ -80,8 +81,8 @@ bool peer_is_down(const struct peer *peer);
  * then, or has too much under way. */
 bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool in_full);
 
-/* A plain command of two or three words. */
-bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count);
+/* A plain command, as of connection_append_words. */
+bool peer_command(struct peer *peer, struct peer_due what, const char *const *words);
 
 /* The next reply that has come by the last peers_wait, and what it answers; reply_free() with it.
  * False: there is none now, or the peer has just gone down. */

@@ -22,17 +22,16 @@ struct sentinel {
 };
 
 static enum io_result request(
-	struct sentinel *sentinel, struct reply **reply, size_t count, const char *const *words)
+	struct sentinel *sentinel, struct reply **reply, const char *const *words)
 {
 	return connection_call(
-		sentinel->connection, reply, count, words, sentinel->deadline, sentinel->failure);
+		sentinel->connection, reply, words, sentinel->deadline, sentinel->failure);
 }
 
 static enum io_result ask_for_master(struct sentinel *sentinel, struct reply **reply)
 {
-	const char *words[] = {"SENTINEL", "get-master-addr-by-name", sentinel->server->path};
-
-	return request(sentinel, reply, 3, words);
+	return request(sentinel, reply,
+		WORDS("SENTINEL", "get-master-addr-by-name", sentinel->server->path));
 }
 
 static bool wants_password(const struct sentinel *sentinel, const struct reply *reply)
@@ -47,10 +46,9 @@ static enum io_result authenticate(struct sentinel *sentinel, struct reply **rep
 {
 	const struct server *server = sentinel->server;
 	const char *password = server->password ? server->password : "";
-	const char *auth[] = {
-		"AUTH", server->user ? server->user : password, server->user ? password : NULL};
 
-	return request(sentinel, reply, 3, auth);
+	return request(sentinel, reply,
+		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password));
 }
 
 /* The reply names the master; IO_AGAIN: this sentinel does not know the service. */

@@ -37,13 +37,14 @@ static bool send_listening(struct quorum *quorum, size_t which, int64_t ms)
 {
 	struct peer *peer = &quorum->peers[which];
 	char timeout[32], lease[32];
-	const char *expire[] = {"PEXPIRE", quorum->waiter_keys.who, lease};
-	const char *pop[] = {"BLPOP", quorum->waiter_keys.wake, timeout};
+	const struct keys *keys = &quorum->waiter_keys;
 
 	snprintf(lease, sizeof(lease), "%" PRId64, ms + LEASE_MORE_MS);
 	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
-	return peer_command(peer, (struct peer_due){PEER_LEASE, 0}, expire, 3) &&
-	       peer_command(peer, (struct peer_due){PEER_MESSAGE, 0}, pop, 3);
+	return peer_command(peer, (struct peer_due){PEER_LEASE, 0},
+		       WORDS("PEXPIRE", keys->who, lease)) &&
+	       peer_command(peer, (struct peer_due){PEER_MESSAGE, 0},
+		       WORDS("BLPOP", keys->wake, timeout));
 }
 
 /* "look N": in so many ms; any other is meant for now. -1: there is none, or one that makes no

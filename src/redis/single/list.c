@@ -98,14 +98,13 @@ static bool handle_key(struct listing *listing, const char *key)
 	return keep_name(listing, name, length);
 }
 
-static bool request(
-	struct listing *listing, struct reply **reply, size_t count, const char *const *words)
+static bool request(struct listing *listing, struct reply **reply, const char *const *words)
 {
 	enum io_result io;
 
 	listing_wait_anew(listing);
-	io = connection_call(listing->link->connection, reply, count, words, listing->deadline,
-		listing->failure);
+	io = connection_call(
+		listing->link->connection, reply, words, listing->deadline, listing->failure);
 	if (!listing_done(listing, io))
 		return false;
 	if (!reply_error(*reply))
@@ -119,12 +118,12 @@ static bool request(
 static bool scan(struct listing *listing, const char *pattern)
 {
 	char cursor[24] = "0";
-	const char *words[] = {"SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT};
 	struct reply *reply;
 	bool good = true;
 
 	do {
-		if (!request(listing, &reply, 6, words))
+		if (!request(listing, &reply,
+			    WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)))
 			return false;
 		const char *next = reply_text(reply_at(reply, 0));
 		const struct reply *keys = reply_at(reply, 1);

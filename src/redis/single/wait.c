@@ -101,13 +101,9 @@ void wait_stop(struct single *single)
 	single->waiting.moved = false;
 }
 
-static bool append(struct single *single, size_t count, const char *first, const char *second,
-	const char *third)
+static bool append(struct single *single, const char *const *words)
 {
-	const char *words[] = {first, second, third};
-	size_t lengths[] = {strlen(first), strlen(second), third ? strlen(third) : 0};
-
-	return connection_append(single->link.connection, count, words, lengths);
+	return connection_append_words(single->link.connection, words);
 }
 
 static enum io_result flush(struct single *single, bool appended, enum wait_stage next,
@@ -166,10 +162,10 @@ static enum io_result look(struct single *single, struct deadline deadline, stru
 	/* The holders concern only waiters that may be next. */
 	near = single->waiting.rank == 0 || single->waiting.for_room;
 	if (near)
-		done = append(single, 2, "GET", keys->lock, NULL);
+		done = append(single, WORDS("GET", keys->lock));
 	if (!single->waiting.brief)
-		done = done && append(single, 2, "PTTL", keys->lock, NULL) &&
-		       append(single, 3, "ZRANK", keys->queue, single->lock.token);
+		done = done && append(single, WORDS("PTTL", keys->lock)) &&
+		       append(single, WORDS("ZRANK", keys->queue, single->lock.token));
 	return flush(single, done, near ? WAIT_HOLDER : WAIT_EXPIRY, deadline, failure);
 }
 
@@ -194,12 +190,12 @@ static enum io_result listen(
 	snprintf(expiry, sizeof(expiry), "%" PRId64, lease);
 	waiting->listen_until = after_ms(ms);
 	if (waiting->lease_until >= after_ms(ms + LEASE_MORE_MS)) {
-		done = append(single, 3, "BLPOP", single->keys.wake, timeout);
+		done = append(single, WORDS("BLPOP", single->keys.wake, timeout));
 		return flush(single, done, WAIT_MESSAGE, deadline, failure);
 	}
 	waiting->lease_until = after_ms(lease);
-	done = append(single, 3, "PEXPIRE", single->keys.who, expiry) &&
-	       append(single, 3, "BLPOP", single->keys.wake, timeout);
+	done = append(single, WORDS("PEXPIRE", single->keys.who, expiry)) &&
+	       append(single, WORDS("BLPOP", single->keys.wake, timeout));
 	return flush(single, done, WAIT_LEASE, deadline, failure);
 }
 
