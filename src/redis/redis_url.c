@@ -31,9 +31,9 @@ enum redis_form redis_form(const struct server *server)
 	return (enum redis_form)server->scheme->form;
 }
 
-const struct lock_scheme *redis_scheme_of_one(bool tls, bool socket)
+const struct lock_scheme *redis_scheme_of_one(bool tls)
 {
-	return &redis_schemes[socket ? 2 : tls];
+	return &redis_schemes[tls];
 }
 
 static bool read_db(const struct server_reading *reading, const char *text)

@@ -24,4 +24,4 @@ bool redis_read_url(struct server_reading *reading);
 enum redis_form redis_form(const struct server *server);
 
 /* The scheme of one server: of a list's members, of a Sentinel's master. Pure. */
-const struct lock_scheme *redis_scheme_of_one(bool tls, bool socket);
+const struct lock_scheme *redis_scheme_of_one(bool tls);

@@ -50,14 +50,6 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 		       : fail_memory(failure);
 }
 
-void link_begin(struct link *link)
-{
-	struct failure unheard;
-
-	if (redis_form(link->server) == REDIS_SOCKET)
-		start(link, (struct deadline){.until = clock_now(), .cancel_fd = -1}, &unheard);
-}
-
 void link_drop(struct link *link)
 {
 	if (link->connection)

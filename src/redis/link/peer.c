@@ -14,7 +14,7 @@ void peer_open(struct peer *peer, const struct server *list, size_t which)
 
 	place_write(peer->name, sizeof(peer->name), endpoint->host, endpoint->port);
 	peer->server = *list;
-	peer->server.scheme = redis_scheme_of_one(list->tls, false);
+	peer->server.scheme = redis_scheme_of_one(list->tls);
 	peer->server.endpoints = &list->endpoints[which];
 	peer->server.endpoint_count = 1;
 	peer->server.text = peer->name;

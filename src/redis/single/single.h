@@ -1,6 +1,6 @@
 /* A lock on one Redis server, as the files of this folder share it: take.c asks for it, wait.c
  * waits, renew.c extends it, release.c releases it and hands it off, force.c does so for any
- * holder, wait_replicas.c waits for replicas, deadlock.c finds waits that never end, list.c looks
+ * holder, deadlock.c finds waits that never end, list.c looks
  * at locks.
  */
 #pragma once
@@ -139,10 +139,15 @@ enum lock_result wait_to_settle(nanos settled_at, struct deadline deadline);
 /* How long the last known holder may still come back, in ms, for the next request. */
 int64_t wait_hold_off(struct single *single);
 
-/* Adds to a request to acquire what request.replicas asks for. */
-void wait_replicas_ask(const struct single *single, struct call *call, struct deadline deadline);
+/* The wait begins. */
+void deadlock_begin(struct single *single);
 
-/* After the answer to it: waits for the replicas. A grant that too few of them have is released:
- * LOCK_UNREPLICATED. */
-void wait_replicas_handle(
-	struct single *single, struct deadline deadline, struct lock_answer *answer);
+/* A message "prove TEXT" has come. */
+void deadlock_record_proof(struct single *single, const char *text);
+
+/* When the next look is due; 0: at once. */
+nanos deadlock_due(const struct deadlock *deadlock);
+
+/* Looks; when the next look is due is in look_at. IO_OK, also if this server cannot tell;
+ * IO_CLOSED: the connection is gone; IO_FAILED with EXIT_DEADLOCK. */
+enum io_result deadlock_look(struct single *single, struct failure *failure);

@@ -17,7 +17,6 @@
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
-#include "redis/single/deadlock.h"
 
 #define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
 #define LISTEN_MS     20000 /* at most, between two looks */
