@@ -10,7 +10,6 @@
 #include "lock/trial.h"
 #include "net/server.h"
 #include "redis/keys.h"
-#include "redis/link/place.h"
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"
 #include "redis/script/script.h"

@@ -1,5 +1,4 @@
-#include "redis/link/cluster_masters.h"
-
+/* The masters of a Redis Cluster. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

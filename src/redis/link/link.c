@@ -5,7 +5,6 @@
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
-#include "redis/link/sentinel.h"
 #include "redis/script/script.h"
 
 #define NAMED_FOR   NANOS_PER_SEC        /* so long what the sentinels said is relied upon */

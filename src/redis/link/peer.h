@@ -8,7 +8,6 @@
 #include "base/deadline.h"
 #include "net/server.h"
 #include "redis/link/link.h"
-#include "redis/link/place.h"
 
 struct reply;
 

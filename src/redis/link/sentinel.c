@@ -1,4 +1,4 @@
-#include "redis/link/sentinel.h"
+#include "redis/link/route.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
-#include "redis/link/place.h"
 
 #define FIRST_SHARE (250 * NANOS_PER_MS) /* of the time, for one of them */
 

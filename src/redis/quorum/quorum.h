@@ -143,22 +143,6 @@ bool quorum_send(struct quorum *quorum, size_t which, enum peer_kind kind, bool 
 /* --- quorum_attempt.c --- */
 
 enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
-
-/* Another attempt, with no votes yet; its connections are begun. What is left of the last one is
- * taken back. */
-bool quorum_begin(struct quorum *quorum, struct failure *failure);
-
-/* Asks each server that was not asked yet and can be. */
-void quorum_send_out(struct quorum *quorum);
-
-/* Those that may still promise the lock. */
-size_t quorum_count_open(const struct quorum *quorum);
-
-/* Tells all that were asked to forget this attempt, and waits a moment for those that promised. */
-void quorum_step_back(struct quorum *quorum);
-
-/* --- quorum_grant.c --- */
-
 void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer);
 
@@ -166,6 +150,10 @@ void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer);
 
 /* Reads all replies that have come; records the servers that can no longer be reached. */
 void quorum_collect(struct quorum *quorum);
+
+/* Collects until it is true of no server, or time is up. */
+void quorum_collect_while(struct quorum *quorum,
+	bool (*is)(const struct vote *vote, const struct peer *peer), struct deadline deadline);
 
 /* --- quorum_tally.c --- */
 

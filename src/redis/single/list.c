@@ -8,7 +8,6 @@
 
 #include "lock/name.h"
 #include "redis/keys.h"
-#include "redis/link/cluster_masters.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"
