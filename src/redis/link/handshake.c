@@ -63,19 +63,3 @@ void handshake_take(struct handshake *handshake, const struct server *server, co
 	else if (error && !(is_role && strncmp(error, "NOPERM", 6) == 0))
 		error_reply_read(error, name, &handshake->refusal);
 }
-
-enum io_result handshake_read(struct handshake *handshake, struct connection *connection,
-	const struct server *server, const char *name, struct deadline deadline,
-	struct failure *failure)
-{
-	while (handshake->due > 0) {
-		struct reply *reply;
-		enum io_result result = connection_read(connection, &reply, deadline, failure);
-
-		if (result != IO_OK)
-			return result;
-		handshake_take(handshake, server, name, reply);
-		reply_free(reply);
-	}
-	return IO_OK;
-}

@@ -40,11 +40,6 @@ void peer_drop(struct peer *peer)
 	peer_forget(peer);
 }
 
-void peer_close(struct peer *peer)
-{
-	link_close(&peer->link);
-}
-
 /* Sends what was put by, until the socket is full. */
 static void flush(struct peer *peer);
 

@@ -41,9 +41,8 @@ struct peer {
 	struct failure failure; /* why there is no connection; code 0: nothing went wrong yet */
 };
 
-/* For the server number `which` of a list. */
+/* For the server number `which` of a list. link_close() with peer->link. */
 void peer_open(struct peer *peer, const struct server *list, size_t which);
-void peer_close(struct peer *peer);
 
 /* Begins to connect if there is no connection; goes on if the host was being looked up. */
 void peer_connect(struct peer *peer);

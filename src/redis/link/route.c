@@ -164,8 +164,3 @@ bool route_leads_to(const struct route *route, const struct place *place)
 {
 	return route->last.port == place->port && strcmp(route->last.host, place->host) == 0;
 }
-
-void route_doubt(struct route *route)
-{
-	route->home.host[0] = route->once.host[0] = '\0';
-}

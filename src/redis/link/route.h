@@ -57,9 +57,6 @@ enum io_result route_connect(struct route *route, const struct server *server,
 enum io_result route_redirect(struct route *route, const struct server *server, const char *text,
 	bool *once, struct failure *failure);
 
-/* The server spoken to last never said anything: another is to be tried before it. */
-void route_doubt(struct route *route);
-
 /* Whether that is the server spoken to last. */
 bool route_leads_to(const struct route *route, const struct place *place);
 

@@ -27,27 +27,12 @@ static enum io_result request(
 		sentinel->connection, reply, words, sentinel->deadline, sentinel->failure);
 }
 
-static enum io_result ask_for_master(struct sentinel *sentinel, struct reply **reply)
-{
-	return request(sentinel, reply,
-		WORDS("SENTINEL", "get-master-addr-by-name", sentinel->server->path));
-}
-
 static bool wants_password(const struct sentinel *sentinel, const struct reply *reply)
 {
 	const char *error = reply_error(reply);
 
 	return error && strncmp(error, "NOAUTH", 6) == 0 &&
 	       (sentinel->server->user || sentinel->server->password);
-}
-
-static enum io_result authenticate(struct sentinel *sentinel, struct reply **reply)
-{
-	const struct server *server = sentinel->server;
-	const char *password = server->password ? server->password : "";
-
-	return request(sentinel, reply,
-		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password));
 }
 
 /* The reply names the master; IO_AGAIN: this sentinel does not know the service. */
@@ -76,15 +61,20 @@ static enum io_result read_master(
 
 static enum io_result ask(struct sentinel *sentinel, struct place *master)
 {
+	const struct server *server = sentinel->server;
+	const char *password = server->password ? server->password : "";
+	const char *const *auth =
+		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password);
+	const char *const *master_of = WORDS("SENTINEL", "get-master-addr-by-name", server->path);
 	struct reply *reply = NULL;
-	enum io_result io = ask_for_master(sentinel, &reply);
+	enum io_result io = request(sentinel, &reply, master_of);
 
 	if (io == IO_OK && wants_password(sentinel, reply)) {
 		reply_free(reply);
-		io = authenticate(sentinel, &reply);
+		io = request(sentinel, &reply, auth);
 		if (io == IO_OK && !reply_error(reply)) {
 			reply_free(reply);
-			io = ask_for_master(sentinel, &reply);
+			io = request(sentinel, &reply, master_of);
 		}
 	}
 	if (io != IO_OK)

@@ -12,7 +12,8 @@
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"
 
-void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token)
+/* The token of an attempt, by its number. */
+static void write_token(const struct quorum *quorum, unsigned attempt, char *token)
 {
 	char *at = stpcpy(stpcpy(token, quorum->request.self.host), ":");
 
@@ -31,7 +32,7 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 	if (request->token)
 		strlcpy(quorum->lock.token, request->token, sizeof(quorum->lock.token));
 	else
-		quorum_write_token(quorum, attempt, quorum->lock.token);
+		write_token(quorum, attempt, quorum->lock.token);
 	keys_free(&quorum->keys);
 	return keys_make(&quorum->keys, request->prefix, request->name, quorum->lock.token) ||
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
@@ -70,7 +71,7 @@ static void quorum_close(struct lock *lock)
 	struct quorum *quorum = (struct quorum *)lock;
 
 	for (size_t i = 0; quorum->peers && i < quorum->count; i++)
-		peer_close(&quorum->peers[i]);
+		link_close(&quorum->peers[i].link);
 	if (quorum->watch >= 0)
 		close(quorum->watch);
 	if (quorum->mend >= 0)
@@ -103,7 +104,7 @@ static bool prepare(struct quorum *quorum, const struct server *server, struct f
 	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
 	while (getrandom(quorum->random, sizeof(quorum->random), 0) < 0 && errno == EINTR)
 		continue;
-	quorum_write_token(quorum, 0, quorum->waiter);
+	write_token(quorum, 0, quorum->waiter);
 	atomic_store(quorum->attempt, 1);
 	if (!keys_make(&quorum->waiter_keys, request->prefix, request->name, quorum->waiter))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");

@@ -125,9 +125,6 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure);
 /* Until when quorum_wait is to wait if there is no place in the queues. */
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
 
-/* The token of an attempt, by its number. */
-void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token);
-
 /* struct lock_service's: also before another attempt, after a child has used the connections. */
 void quorum_leave(struct lock *lock);
 
@@ -185,7 +182,7 @@ void quorum_report_flaw(const struct quorum *quorum, struct lock_answer *answer)
 
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
  * LOCK_LOST. LOCK_LOST: it has no holder, another attempt may get it. */
-enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
+void quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
 
 /* LOCK_BUSY, with the holder, as far as the votes tell. */
 void quorum_busy(struct quorum *quorum, struct lock_answer *answer);

@@ -4,8 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define MEND_FIRST                                                                                 \
-	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
+#define MEND_FIRST NANOS_PER_SEC /* until a missing server is tried again; then twice that */
 
 void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer)
 {

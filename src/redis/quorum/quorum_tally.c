@@ -261,7 +261,7 @@ void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
 	answer->held_ms = vote->held_ms;
 }
 
-enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer)
+void quorum_verdict(struct quorum *quorum, struct lock_answer *answer)
 {
 	size_t silent = quorum_count(quorum, VOTE_NONE) + quorum_count(quorum, VOTE_ASKED) +
 			quorum_count(quorum, VOTE_NO);
@@ -270,7 +270,7 @@ enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answe
 	answer->result = LOCK_FAILED;
 	if (quorum->count - silent < quorum->majority) {
 		quorum_explain(quorum, &answer->failure);
-		return answer->result;
+		return;
 	}
 	for (size_t i = 0; i < quorum->count; i++)
 		off += quorum->votes[i].kind == VOTE_BUSY && quorum->votes[i].holder[0] == '\0';
@@ -282,5 +282,4 @@ enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answe
 		quorum_busy(quorum, answer);
 	else
 		answer->result = LOCK_LOST;
-	return answer->result;
 }

@@ -34,11 +34,6 @@ void deadlock_begin(struct single *single)
 		deadlock->look_at = clock_now() + FIRST;
 }
 
-void deadlock_record_proof(struct single *single, const char *text)
-{
-	strlcpy(single->waiting.deadlock.proof, text, DEADLOCK_PROOF);
-}
-
 nanos deadlock_due(const struct deadlock *deadlock)
 {
 	return deadlock->proof[0] != '\0' ? 0 : deadlock->look_at;

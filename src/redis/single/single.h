@@ -51,8 +51,7 @@ struct wait_state {
 	bool foreign;
 	char holder[LOCK_TOKEN_SIZE]; /* "": none that is known */
 	uint64_t seen; /* the counter of fences: less than that, and the server lost its memory */
-	nanos settled_at;  /* when the server has settled; only of use without a place in the queue
-			    */
+	nanos settled_at;  /* when the server has settled, if we do not queue */
 	nanos known_until; /* the holder's last known expiry */
 	nanos span;        /* the longest it was ever seen to have */
 	struct deadlock deadlock;
@@ -141,9 +140,6 @@ int64_t wait_hold_off(struct single *single);
 
 /* The wait begins. */
 void deadlock_begin(struct single *single);
-
-/* A message "prove TEXT" has come. */
-void deadlock_record_proof(struct single *single, const char *text);
 
 /* When the next look is due; 0: at once. */
 nanos deadlock_due(const struct deadlock *deadlock);

@@ -217,10 +217,8 @@ void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
 	struct link *link = &single->link;
-	bool clean = answer->result == LOCK_GRANTED ||
-		     answer->result ==
-			     LOCK_WITHIN /* the child goes on with it, up to lock_release_send */
-		     || answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
+	bool clean = answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN ||
+		     answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
 
 	learn(single, answer);
 	/* Behind these the child did not wait for the replicas. */

@@ -234,8 +234,7 @@ static enum io_result handle_expiry(struct single *single, const struct reply *r
 		waiting->moved = true;
 	else
 		record_expiry(waiting, left);
-	/* Permits: the key lives as long as the last of them, but the first to run out makes room.
-	 */
+	/* The key lives as long as the last permit, but the first to run out makes room. */
 	if (single->request.mode == LOCK_PERMITS && waiting->rank <= 1 && before > clock_now() &&
 		before < waiting->look_at)
 		waiting->look_at = before;
@@ -281,7 +280,7 @@ static enum io_result handle_message(struct single *single, const struct reply *
 		waiting->told_ms = strtoll(message + 5, NULL, 10);
 		waiting->looks = ROOM_EVERY - 1; /* the sender of that knows more */
 	} else if (strncmp(message, "prove ", 6) == 0)
-		deadlock_record_proof(single, message + 6);
+		strlcpy(waiting->deadlock.proof, message + 6, DEADLOCK_PROOF);
 	else
 		waiting->moved = true;
 	if (waiting->told_ms < -1)
