@@ -93,6 +93,8 @@ static bool read_hosts(const struct server_reading *reading)
 		return true;
 	if (reading->server->endpoint_count < QUORUM_LEAST)
 		return server_fault(reading, "fewer than the three servers that a quorum needs");
+	if (reading->server->endpoint_count > QUORUM_MOST)
+		return server_fault(reading, "more than 64 servers");
 	return remark_even(reading);
 }
 

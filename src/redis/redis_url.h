@@ -11,12 +11,15 @@
 
 #include "lock/service.h"
 
+#define QUORUM_MOST 64 /* servers; no user makes a quorum of more */
+
 enum redis_form { REDIS_SINGLE, REDIS_SOCKET, REDIS_SENTINEL, REDIS_QUORUM };
 
 extern const struct lock_scheme redis_schemes[], redis_quorum_schemes[];
 
 /* struct lock_service's. server->path is Sentinel's service. EXIT_USAGE also for a port or db out
- * of range (1-65535, 0-1000000), no host, one that is listed twice, a quorum of fewer than three.
+ * of range (1-65535, 0-1000000), no host, one that is listed twice, a quorum of fewer than three
+ * or more than QUORUM_MOST.
  */
 bool redis_read_url(struct server_reading *reading);
 

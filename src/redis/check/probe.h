@@ -39,6 +39,11 @@ void probe_report(struct probe *probe, const char *subject, enum lock_verdict ve
 	enum exit_code code, const char *advice, const char *found, ...)
 	__attribute__((format(printf, 6, 7)));
 
+/* The two without a code. `probe` is in scope. */
+#define FIT(subject, ...) probe_report(probe, subject, LOCK_FIT, EXIT_DONE, NULL, __VA_ARGS__)
+#define DOUBT(subject, advice, ...)                                                                \
+	probe_report(probe, subject, LOCK_DOUBTFUL, EXIT_DONE, advice, __VA_ARGS__)
+
 /* Sends count commands, then reads as many replies, which may be errors; reply_free() with each.
  * False with failure: none was read. */
 struct probe_command {

@@ -106,13 +106,12 @@ static void judge(struct probe *probe, const struct missing *missing)
 			"user %s may not use the keys that begin with '%s'", user(probe),
 			probe->request->prefix);
 	} else if (*missing->to_show) {
-		probe_report(probe, "rights", LOCK_DOUBTFUL, EXIT_REFUSED, advice,
+		DOUBT("rights", advice,
 			"user %s may do all that a lock takes, but not all of dlock status, check "
 			"and --settle",
 			user(probe));
 	} else {
-		probe_report(probe, "rights", LOCK_FIT, EXIT_DONE, NULL,
-			"user %s may do all that a lock takes", user(probe));
+		FIT("rights", "user %s may do all that a lock takes", user(probe));
 	}
 }
 

@@ -40,12 +40,10 @@ static void judge_memory_for_scripts(struct probe *probe)
 	}
 	error = reply_error(reply);
 	if (error && strncmp(error, "NOSCRIPT", 8) == 0)
-		probe_report(probe, "scripts", LOCK_DOUBTFUL, EXIT_DONE,
-			"talk to the server itself, without a proxy",
+		DOUBT("scripts", "talk to the server itself, without a proxy",
 			"they work, but are not kept: each request sends them in full");
 	else
-		probe_report(probe, "scripts", LOCK_FIT, EXIT_DONE, NULL,
-			"a lock was taken, renewed, handed off and released");
+		FIT("scripts", "a lock was taken, renewed, handed off and released");
 	reply_free(reply);
 }
 

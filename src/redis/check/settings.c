@@ -18,10 +18,6 @@
 
 #define INFO_MOST (INT64_C(1) << 53) /* of a number: seconds, bytes */
 
-#define FIT(subject, ...) probe_report(probe, subject, LOCK_FIT, EXIT_DONE, NULL, __VA_ARGS__)
-#define DOUBT(subject, advice, ...)                                                                \
-	probe_report(probe, subject, LOCK_DOUBTFUL, EXIT_DONE, advice, __VA_ARGS__)
-
 /* Without memory for it, it stays unknown. */
 static void add(struct server_info *info, const char *start, const char *key, const char *between,
 	const char *value)

@@ -253,16 +253,11 @@ enum io_result connection_flush(
 			break;
 		end = late ? DEADLINE_OVER : await(connection, &deadline, POLLOUT);
 		late = deadline_is_over(&deadline);
-		switch (end) {
-		case DEADLINE_OVER:
+		if (end == DEADLINE_OVER)
 			failure_set(failure, EXIT_UNREACHABLE, "%s takes no more bytes",
 				connection->peer);
-			return IO_TIMEOUT;
-		case DEADLINE_CANCELLED:
-			return IO_CANCELLED;
-		case DEADLINE_READY:
-			break;
-		}
+		if (end != DEADLINE_READY)
+			return end == DEADLINE_OVER ? IO_TIMEOUT : IO_CANCELLED;
 	}
 	connection->out_length = connection->out_sent = 0;
 	return IO_OK;
@@ -394,22 +389,19 @@ enum io_result connection_read(struct connection *connection, struct reply **rep
 	struct deadline deadline, struct failure *failure)
 {
 	enum io_result result = IO_OK;
+	enum deadline_end end;
 
 	while (result == IO_OK) {
 		result = parse(connection, reply, failure);
 		if (result != IO_AGAIN)
 			return result;
-		switch (await_bytes(connection, &deadline)) {
-		case DEADLINE_READY:
-			result = read_bytes(connection, failure);
-			break;
-		case DEADLINE_OVER:
+		end = await_bytes(connection, &deadline);
+		if (end == DEADLINE_OVER)
 			failure_set(
 				failure, EXIT_UNREACHABLE, "%s does not answer", connection->peer);
-			return IO_TIMEOUT;
-		case DEADLINE_CANCELLED:
-			return IO_CANCELLED;
-		}
+		if (end != DEADLINE_READY)
+			return end == DEADLINE_OVER ? IO_TIMEOUT : IO_CANCELLED;
+		result = read_bytes(connection, failure);
 	}
 	return result;
 }

@@ -230,7 +230,7 @@ static void handle_events(struct peer *peer, short events)
 
 enum deadline_end peers_wait(struct peer *peers, size_t count, struct deadline *deadline)
 {
-	struct pollfd fds[PEERS_MOST + 1];
+	struct pollfd fds[QUORUM_MOST + 1];
 	bool over = deadline_is_over(deadline);
 	int ready;
 

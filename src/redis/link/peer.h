@@ -11,8 +11,7 @@
 
 struct reply;
 
-#define PEERS_MOST 64 /* that peers_wait looks at; no user makes a quorum of more servers */
-#define PEER_DUE   12 /* requests under way at once */
+#define PEER_DUE 12 /* requests under way at once */
 
 /* What a reply answers. */
 enum peer_kind {

@@ -38,12 +38,6 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
 }
 
-bool quorum_refuse_many(const struct server *server, struct failure *failure)
-{
-	return failure_set(failure, EXIT_USAGE, "more than %d servers in the server URL '%s'",
-		PEERS_MOST, server->text);
-}
-
 void quorum_leave(struct lock *lock)
 {
 	struct quorum *quorum = (struct quorum *)lock;
@@ -116,10 +110,6 @@ static struct lock *quorum_open(
 {
 	struct quorum *quorum;
 
-	if (server->endpoint_count > PEERS_MOST) {
-		quorum_refuse_many(server, failure);
-		return NULL;
-	}
 	quorum = calloc(1, sizeof(*quorum));
 	if (!quorum) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");

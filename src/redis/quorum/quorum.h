@@ -13,6 +13,7 @@
 #include "lock/service.h"
 #include "redis/keys.h"
 #include "redis/link/peer.h"
+#include "redis/redis_url.h"
 #include "redis/script/owner_record.h"
 #include "redis/single/single.h"
 
@@ -97,8 +98,6 @@ struct quorum {
 	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
 	uint64_t fence; /* 0: not granted, as far as is known */
 	struct around around;
-	nanos kept_at; /* when the servers were last asked to remember the lock for longer */
-	bool keeping;  /* this renewal does so */
 	nanos granted_at;
 	nanos settled_at;   /* when enough servers have settled, if we do not queue */
 	nanos look_at;      /* when asking again makes sense, by itself */
@@ -115,9 +114,6 @@ struct quorum {
 	struct peer *peers;          /* owned; count of them, and of votes */
 	struct vote *votes;          /* owned */
 };
-
-/* More servers than can be spoken to at once. False. */
-bool quorum_refuse_many(const struct server *server, struct failure *failure);
 
 /* Token and keys of the last attempt, whichever process began it. False: out of memory. */
 bool quorum_sync(struct quorum *quorum, struct failure *failure);

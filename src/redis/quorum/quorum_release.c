@@ -116,7 +116,7 @@ static void forget(struct quorum *quorum)
 	quorum->asked = quorum->enrolled = quorum->child = quorum->lost = false;
 	quorum->spent = true;
 	quorum->fence = 0;
-	quorum->granted_at = quorum->kept_at = 0;
+	quorum->granted_at = 0;
 	quorum->around.token[0] = '\0';
 	quorum_drop_all(quorum);
 }

@@ -175,7 +175,6 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	quorum_unwatch(quorum);
 	quorum_catch_up(quorum);
 	quorum->repeats = QUORUM_REPEAT(PEER_RENEW);
-	quorum->keeping = single_is_to_be_kept(&quorum->kept_at);
 	for (size_t i = 0; i < quorum->count; i++)
 		quorum->votes[i].word = WORD_NONE;
 	/* What the last wait has brought counts though time is up. */

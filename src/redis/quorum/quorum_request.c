@@ -60,7 +60,7 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	/* Once the holder around us has ended, the lock is shown as ours. */
 	call_add(call, inside && !around->ended ? around->who : quorum->who);
 	call_add_number(call, (int64_t)quorum->count);
-	call_add_number(call, quorum->keeping);
+	call_add_number(call, 1);
 	if (!inside)
 		return;
 	call_add(call, around->token);

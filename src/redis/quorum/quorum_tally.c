@@ -48,7 +48,7 @@ size_t quorum_count_pending(const struct quorum *quorum)
 
 nanos quorum_proved_at(const struct quorum *quorum)
 {
-	nanos moments[PEERS_MOST] = {0};
+	nanos moments[QUORUM_MOST] = {0};
 
 	for (size_t i = 0; i < quorum->count; i++)
 		moments[i] = quorum->votes[i].proved_at;
@@ -189,7 +189,7 @@ static size_t find_holder(const struct quorum *quorum, bool claimed, size_t *tim
 /* When enough of those that are busy come free by expiry; -1: never by themselves. */
 static int64_t free_in_ms(const struct quorum *quorum)
 {
-	int64_t moments[PEERS_MOST];
+	int64_t moments[QUORUM_MOST];
 	size_t count = 0, missing;
 
 	for (size_t i = 0; i < quorum->count; i++) {
@@ -212,7 +212,7 @@ static int64_t free_in_ms(const struct quorum *quorum)
 static int64_t settling_ms(const struct quorum *quorum, int64_t *up_ms)
 {
 	size_t granted = quorum_count(quorum, VOTE_GRANTED), count = 0;
-	int64_t moments[PEERS_MOST];
+	int64_t moments[QUORUM_MOST];
 
 	for (size_t i = 0; i < quorum->count; i++) {
 		const struct vote *vote = &quorum->votes[i];

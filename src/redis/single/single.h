@@ -75,7 +75,6 @@ struct single {
 	bool loss_told; /* the server has counted it */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
 	struct around around;
-	nanos kept_at; /* when the server was last asked to remember the lock for longer */
 	int64_t since_us;
 	nanos granted_at;
 	uint64_t ticket; /* 0: none */
@@ -90,9 +89,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result);
 
 /* What acquire.lua takes for it. */
 int64_t single_settle(const struct lock_request *request);
-
-/* Whether the server is to be told, with a renewal, that it must not forget the lock. */
-bool single_is_to_be_kept(nanos *kept_at);
 
 /* How long the server is to keep the lock from now on, in ms. granted_at 0: it was not yet. */
 int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at);
