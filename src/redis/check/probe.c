@@ -13,7 +13,6 @@
 #define TEXT_SIZE     700
 #define NAMES_AT_ONCE 200
 
-/* For a finding that has no other. */
 static const char *usual_advice(enum exit_code code)
 {
 	switch (code) {

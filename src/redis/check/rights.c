@@ -4,6 +4,7 @@
 #include "redis/check/probe.h"
 
 #include <bsd/string.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,8 +81,7 @@ static void note(struct missing *missing, const struct probe *probe, const struc
 		length = strlen(list);
 		strlcat(list, right->words[0], LIST_SIZE);
 		for (; list[length] != '\0'; length++)
-			if (list[length] >= 'A' && list[length] <= 'Z')
-				list[length] = (char)(list[length] - 'A' + 'a');
+			list[length] = (char)tolower((unsigned char)list[length]);
 	}
 }
 

@@ -94,7 +94,6 @@ bool peer_is_untouched(const struct peer *peer)
 	return !peer->link.connection || connection_is_untouched(peer->link.connection);
 }
 
-/* Behind a SELECT that fails, the lock would be taken in database 0. */
 bool peer_is_refused(const struct peer *peer)
 {
 	return peer->server.db != 0 && peer->link.connection &&

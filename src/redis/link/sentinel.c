@@ -11,7 +11,6 @@
 
 #define FIRST_SHARE (250 * NANOS_PER_MS) /* of the time, for one of them */
 
-/* One sentinel that is being asked. */
 struct sentinel {
 	const struct server *server;
 	char name[PLACE_TEXT];

@@ -12,7 +12,6 @@
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"
 
-/* The token of an attempt, by its number. */
 static void write_token(const struct quorum *quorum, unsigned attempt, char *token)
 {
 	char *at = stpcpy(stpcpy(token, quorum->request.self.host), ":");

@@ -30,7 +30,6 @@ struct witness {
 	struct lock_list views;
 };
 
-/* A view, and which server told it. */
 struct entry {
 	const struct lock_view *view;
 	const struct witness *witness;

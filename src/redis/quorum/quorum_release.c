@@ -56,7 +56,6 @@ static size_t count_left(const struct quorum *quorum)
 	return count;
 }
 
-/* A majority decides. */
 static bool is_over(struct quorum *quorum, struct lock_answer *answer)
 {
 	size_t released = quorum_count_word(quorum, WORD_YES);

@@ -19,7 +19,6 @@
 #define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
 #define PAUSE_MS      10    /* at random, once woken: others may be */
 
-/* How long to listen, in ms. */
 static int64_t listen_ms(const struct quorum *quorum, struct deadline deadline)
 {
 	int64_t most = quorum->foreign ? FOREIGN_MS : LISTEN_MS + clock_jitter(LISTEN_MORE);
@@ -104,7 +103,6 @@ static size_t listen_to_all(struct quorum *quorum, int64_t ms)
 	return count;
 }
 
-/* Behind a BLPOP every other request would wait until that ends. */
 void quorum_stop_listening(struct quorum *quorum)
 {
 	if (quorum->listening)

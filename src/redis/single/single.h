@@ -1,8 +1,4 @@
-/* A lock on one Redis server, as the files of this folder share it: take.c asks for it, wait.c
- * waits, renew.c extends it, release.c releases it and hands it off, force.c does so for any
- * holder, deadlock.c finds waits that never end, list.c looks
- * at locks.
- */
+/* A lock on one Redis server, as the files of this folder share it. */
 #pragma once
 
 #include "base/clock.h"

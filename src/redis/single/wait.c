@@ -117,7 +117,6 @@ static enum io_result flush(struct single *single, bool appended, enum wait_stag
 	return connection_flush(single->link.connection, deadline, failure);
 }
 
-/* How long to listen before the next look. */
 static int64_t listen_ms(const struct wait_state *waiting)
 {
 	int64_t left = ms_until(waiting->look_at);
