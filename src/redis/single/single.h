@@ -14,6 +14,12 @@
 #define SINGLE_TRY     (5 * NANOS_PER_SEC)
 #define DEADLOCK_PROOF 48
 
+/* Waiting, on a quorum too, in ms. */
+#define WAIT_LISTEN_MS   20000 /* at most, until the waiter looks, or tries again */
+#define WAIT_LISTEN_MORE 2000  /* at random on top, so that waiters do not come in step */
+#define WAIT_FOREIGN_MS  1000  /* a foreign client does not tell when it releases its lock */
+#define WAIT_LEASE_MS    2000  /* of a waiter that does not listen (LEASE in prelude.lua) */
+
 enum wait_stage {
 	WAIT_REST,    /* nothing is under way */
 	WAIT_LEASE,   /* PEXPIRE and BLPOP were sent; the reply to the first is to come */

@@ -9,7 +9,6 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-#define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
 #define GIVE_BACK       (500 * NANOS_PER_MS)    /* limit, for what too few replicas have */
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 
@@ -38,7 +37,7 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 	call_begin(call, &script_acquire, &single->keys, single->lock.token);
 	call_add(call, single->mode);
 	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
-	call_add_number(call, request->queues ? LEASE_MS : 0);
+	call_add_number(call, request->queues ? WAIT_LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);
 	call_add_number(call, wait_hold_off(single));

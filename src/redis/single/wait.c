@@ -18,16 +18,12 @@
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 
-#define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
-#define LISTEN_MS     20000 /* at most, between two looks */
-#define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
-#define FOREIGN_MS    1000  /* a foreign client does not tell when it releases its lock */
-#define RANK_MS       50    /* that each place gives those before it, once all is late */
-#define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
-#define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
-#define LEASE_LEAST   5000  /* of a series of short BLPOPs, behind a foreign client */
-#define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
-#define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
+#define ROOM_EVERY   16   /* one look in so many is for room beside sharers, far behind; even */
+#define RANK_MS      50   /* that each place gives those before it, once all is late */
+#define CLAIM_MS     1005 /* CLAIM in prelude.lua, and a bit */
+#define LEASE_LEAST  5000 /* of a series of short BLPOPs, behind a foreign client */
+#define FOLLOW_EVERY (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
+#define LATE         (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 
 static nanos after_ms(int64_t ms)
 {
@@ -122,11 +118,12 @@ static int64_t listen_ms(const struct wait_state *waiting)
 	int64_t left = ms_until(waiting->look_at);
 
 	if (waiting->told_ms >= 0)
-		return number_least(waiting->told_ms, LISTEN_MS);
+		return number_least(waiting->told_ms, WAIT_LISTEN_MS);
 	if (waiting->rank == 0)
-		return number_least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
+		return number_least(left, waiting->foreign ? WAIT_FOREIGN_MS : WAIT_LISTEN_MS);
 	/* The holder may be dead, and all that are ahead as well. */
-	return number_least(left + waiting->rank * RANK_MS, LISTEN_MS + clock_jitter(LISTEN_MORE));
+	return number_least(
+		left + waiting->rank * RANK_MS, WAIT_LISTEN_MS + clock_jitter(WAIT_LISTEN_MORE));
 }
 
 /* First behind a foreign client: looks every second, so as little as will do, until its lock was to
@@ -177,7 +174,7 @@ static enum io_result listen(
 	int64_t ms = number_least(
 		number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
 		ms_until(deadline.until));
-	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
+	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + WAIT_LEASE_MS;
 	char timeout[32], expiry[32];
 	bool done = true;
 
@@ -187,7 +184,7 @@ static enum io_result listen(
 	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
 	snprintf(expiry, sizeof(expiry), "%" PRId64, lease);
 	waiting->listen_until = after_ms(ms);
-	if (waiting->lease_until >= after_ms(ms + LEASE_MORE_MS)) {
+	if (waiting->lease_until >= after_ms(ms + WAIT_LEASE_MS)) {
 		done = append(single, WORDS("BLPOP", single->keys.wake, timeout));
 		return flush(single, done, WAIT_MESSAGE, deadline, failure);
 	}
