@@ -10,7 +10,7 @@ dlock_options=()
 contestants_open() {
 	local name names=("$@")
 	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp dlock-file redis-cli dlock-etcd etcdctl \
-		dlock-postgres psql libpq redis-py node-redlock)
+		dlock-postgres psql libpq dlock-zookeeper kazoo redis-py node-redlock)
 	dlock=$(find_dlock)
 	[[ -z $dlock ]] || progress "dlock is $dlock"
 	python=$(find_python)
@@ -61,6 +61,8 @@ contestant_is_there() {
 	dlock-postgres) [[ -n $dlock && -x ${dlock%/*}/dlock-postgres ]] && postgres_programs ;;
 	psql) command -v psql && postgres_programs ;;
 	libpq) [[ -x $work/libpq ]] && postgres_programs ;;
+	dlock-zookeeper) [[ -n $dlock && -x ${dlock%/*}/dlock-zookeeper ]] && zookeeper_is_there ;;
+	kazoo) /usr/bin/python3 -c 'import kazoo' 2>&1 && zookeeper_is_there ;;
 	redis-py) [[ -n $python ]] ;;
 	node-redlock) command -v node && [[ -d $npm_folder/node_modules/redlock ]] ;;
 	esac >/dev/null
@@ -110,6 +112,14 @@ contestant_words() {
 		lock=("$here/peers/psql" bench)
 		[[ $1 == psql ]] || lock=("$work/libpq" bench)
 		;;
+	dlock-zookeeper)
+		settings+=("DLOCK_SERVER=zookeeper://127.0.0.1:$(<"$folder/zookeeper-port")")
+		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
+	kazoo)
+		settings+=("BENCH_ZOOKEEPER=127.0.0.1:$(<"$folder/zookeeper-port")")
+		lock=("$here/peers/kazoo" bench)
+		;;
 	etcdctl)
 		settings+=(ETCDCTL_API=3 "ETCDCTL_ENDPOINTS=http://127.0.0.1:$(<"$folder/etcd-port")")
 		lock=(etcdctl lock "--ttl=$ttl" bench --)
@@ -124,6 +134,7 @@ contestant_server() {
 	flock | dlock-file) ;;
 	etcdctl | dlock-etcd) etcd_start "$2" || return ;;
 	dlock-postgres | psql | libpq) postgres_start "$2" || return ;;
+	dlock-zookeeper | kazoo) zookeeper_start "$2" || return ;;
 	*) redis_start "$2" ;;
 	esac
 	contestant_words "$1" "$2"

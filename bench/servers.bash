@@ -108,3 +108,32 @@ postgres_start() {
 	progress "PostgreSQL does not start: $(tail -n 1 "$folder/log")"
 	return 1
 }
+
+zookeeper_is_there() { command -v java && [[ -e /usr/share/java/zookeeper.jar ]]; }
+
+# zookeeper_start FOLDER: a ZooKeeper on the port in FOLDER/zookeeper-port.
+zookeeper_start() {
+	local folder=$1/zookeeper port try
+	mkdir -p "$folder/data"
+	for try in 1 2 3 4 5; do
+		port=$(random_port)
+		printf '%s\n' tickTime=2000 maxClientCnxns=0 admin.enableServer=false "dataDir=$folder/data" \
+			clientPortAddress=127.0.0.1 "clientPort=$port" >"$folder/zoo.cfg"
+		java -Xmx96m -XX:-UsePerfData -Dzookeeper.4lw.commands.whitelist=srvr \
+			-cp "$folder:/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar" \
+			org.apache.zookeeper.server.ZooKeeperServerMain "$folder/zoo.cfg" >"$folder/log" 2>&1 &
+		zookeeper_pid=$!
+		started+=("$zookeeper_pid")
+		echo "$port" >"$1/zookeeper-port"
+		until_true 20 zookeeper_answers "$port" && kill -0 "$zookeeper_pid" && return
+	done
+	progress "ZooKeeper does not start: $(tail -n 1 "$folder/log")"
+	return 1
+}
+
+zookeeper_answers() { # PORT
+	local fd
+	exec {fd}<>"/dev/tcp/127.0.0.1/$1" || return
+	printf srvr >&"$fd"
+	grep -q Mode <&"$fd"
+}

@@ -49,6 +49,7 @@ measure_handoff() {
 		redis_start "$work/handoff"
 		[[ " ${contestants[*]} " != *@(" etcdctl "|" dlock-etcd ")* ]] || etcd_start "$work/handoff"
 		[[ " ${contestants[*]} " != *@(" dlock-postgres "|" psql "|" libpq ")* ]] || postgres_start "$work/handoff"
+		[[ " ${contestants[*]} " != *@(" dlock-zookeeper "|" kazoo ")* ]] || zookeeper_start "$work/handoff"
 	fi
 	for name in "${contestants[@]}"; do
 		case $name in

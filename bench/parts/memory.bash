@@ -51,7 +51,7 @@ measure_memory() {
 	rm -rf "$work/memory"
 	for name in "${contestants[@]}"; do
 		# Nothing here asks their servers.
-		[[ $name != @(dlock-postgres|psql|libpq) ]] || continue
+		[[ $name != @(dlock-postgres|psql|libpq|dlock-zookeeper|kazoo) ]] || continue
 		[[ $name == dlock-tcp ]] || memory_of "$name"
 	done
 }

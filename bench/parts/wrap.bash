@@ -44,6 +44,7 @@ measure_wrap() {
 		redis_start "$work/wrap"
 		[[ " ${contestants[*]} " != *@(" etcdctl "|" dlock-etcd ")* ]] || etcd_start "$work/wrap"
 		[[ " ${contestants[*]} " != *@(" dlock-postgres "|" psql "|" libpq ")* ]] || postgres_start "$work/wrap"
+		[[ " ${contestants[*]} " != *@(" dlock-zookeeper "|" kazoo ")* ]] || zookeeper_start "$work/wrap"
 	fi
 	wrap_alone
 	for name in "${contestants[@]}"; do

@@ -16,6 +16,9 @@
 
 #define TTL_USUAL    4000 /* ms: of a session that is to last no longer than needed */
 #define QUIET_TENTHS 5    /* of its TTL; at two thirds the library takes the server for dead */
+/* For a server to take a session that is there. One that is starting may never answer, and the
+ * library would wait for two thirds of the TTL. */
+#define AGAIN_LIMIT (3 * NANOS_PER_SEC)
 
 /* --- Failures -------------------------------------------------------------------------------- */
 
@@ -189,6 +192,16 @@ static enum lock_result attach_here(
 	return LOCK_GRANTED;
 }
 
+/* For one of so many endpoints. */
+static struct deadline share(const struct session *session, struct deadline deadline, size_t left)
+{
+	if (session->id.client_id != 0)
+		deadline = deadline_within(deadline, AGAIN_LIMIT);
+	if (left > 1 && deadline.until != NANOS_NEVER)
+		deadline = deadline_within(deadline, (deadline.until - clock_now()) / (nanos)left);
+	return deadline;
+}
+
 enum lock_result session_attach(
 	struct session *session, int64_t ttl_ms, struct deadline deadline, struct failure *failure)
 {
@@ -197,10 +210,7 @@ enum lock_result session_attach(
 
 	session_leave(session);
 	for (size_t left = count; left > 0; left--) {
-		nanos span = deadline.until - clock_now();
-		struct deadline own = left > 1 && deadline.until != NANOS_NEVER
-					      ? deadline_within(deadline, span / (nanos)left)
-					      : deadline;
+		struct deadline own = share(session, deadline, left);
 
 		result = attach_here(session, ttl_ms, &own, failure);
 		if (result != LOCK_TIMEOUT &&
@@ -213,6 +223,11 @@ enum lock_result session_attach(
 		}
 		if (deadline_is_over(&deadline))
 			return LOCK_TIMEOUT;
+	}
+	if (result == LOCK_TIMEOUT) { /* not the caller's */
+		failure_set(failure, EXIT_UNREACHABLE, "cannot reach %s: no answer",
+			session->server->text);
+		result = LOCK_FAILED;
 	}
 	return result;
 }

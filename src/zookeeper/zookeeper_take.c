@@ -394,7 +394,9 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 
 	answer->asked_at = clock_now();
 	answer->rank = -1;
-	answer->result = zookeeper_attach(z, whole_ttl(z), deadline, &answer->failure);
+	answer->result =
+		zookeeper_attach(z, z->state == ZOOKEEPER_WAITING ? WAIT_TTL : whole_ttl(z),
+			deadline, &answer->failure);
 	if (answer->result == LOCK_LOST)
 		lose_place(z, answer);
 	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))

@@ -82,6 +82,7 @@ static void run_replicated(const struct server *server)
 static void leave_to_keeper(
 	const struct server *server, const struct lock_request *request, struct lock_answer *answer)
 {
+	const struct release_terms terms = {.success = true};
 	struct lock *lock = use_open(server, request);
 	struct failure failure = {0};
 
@@ -92,8 +93,11 @@ static void leave_to_keeper(
 		if (answer->result == LOCK_BUSY &&
 			lock_wait(lock, world_patience(), &failure) == LOCK_GRANTED)
 			use_acquire(lock, answer);
-		lock_release_finish(
-			lock, &(struct release_terms){.success = true}, world_patience(), answer);
+		/* A keeper of a quorum's lock has not sent the release. */
+		if (redis_form(server) == REDIS_QUORUM)
+			lock_release(lock, &terms, world_patience(), answer);
+		else
+			lock_release_finish(lock, &terms, world_patience(), answer);
 	}
 	lock_close(lock);
 }

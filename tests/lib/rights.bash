@@ -2,6 +2,8 @@
 
 # needs RIGHT...: the test is left out if one of them is missing. Where CI is set it fails instead.
 #   mount      to mount in a namespace of its own (in_mounts)
+#   fuse       to mount file systems in user space, besides
+#   sysctl     to change the kernel's settings in /proc/sys
 #   network    network namespaces and bridges
 #   pids       PID namespaces, with a /proc of their own (in_pids)
 #   cgroup     to mount cgroup2, and to make a cgroup
@@ -29,6 +31,8 @@ left_out() {
 ((EUID == 0)) && readonly AS_ROOT=() || readonly AS_ROOT=(--map-root-user)
 
 may_mount() { in_mounts mount -t tmpfs none "$BATS_TEST_TMPDIR"; }
+may_fuse() { : <>/dev/fuse; }
+may_sysctl() { [[ -w /proc/sys/fs/protected_regular ]]; }
 may_network() { unshare "${AS_ROOT[@]}" --net ip link add bridge-test type bridge; }
 may_pids() { in_pids true; }
 may_cgroup() {

@@ -5,6 +5,7 @@
 load ../lib/zookeeper
 
 service_word=ZooKeeper
+service_restart=20 # seconds, of which it needs some itself
 
 members=(one two three)
 members=("${members[@]:0:${SERVICE_MEMBERS:-1}}")

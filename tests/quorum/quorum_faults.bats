@@ -62,6 +62,8 @@ net_begin() {
 	wait_until own_net $world_pid $$
 	in_net $world_pid
 	world=("${inside[@]}")
+	# As an ordinary user it is root there a moment later.
+	wait_until eval '"${world[@]}" true 2>/dev/null'
 	"${world[@]}" ip link add bridge type bridge
 	"${world[@]}" ip addr add $NET.254/24 dev bridge
 	"${world[@]}" ip link set bridge up

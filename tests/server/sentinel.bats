@@ -185,7 +185,8 @@ replicas_have() {
 
 @test "the master is killed before anything was replicated: the lock is set again at the next" {
 	local one
-	begin_holder one x -t 20 --report report
+	# No renewal comes between the loss at the replicas and the master's death.
+	begin_holder one x -t 60 --report report
 	start two dlock x echo second
 	wait_until node_counts "$master" ZCARD 'lock:{lock:x}:queue' 1
 	for one in $(replicas_of "$master"); do

@@ -269,7 +269,7 @@ flip() {
 	mkdir locks
 	cat >readonly <<-'END'
 		mount -t tmpfs none locks && dlock x true || exit 99
-		mount -o remount,ro locks || exit 98
+		mount -o remount,ro,bind locks || exit 98
 		dlock y touch ran
 		dlock x touch ran
 	END
@@ -280,7 +280,7 @@ flip() {
 }
 
 @test "a folder of a file system in user space: 78, as other hosts may see it" {
-	needs mount
+	needs mount fuse
 	mkdir locks
 	cat >fuse.py <<-'END'
 		# Mounts a file system that knows its root and answers nothing else.
@@ -314,7 +314,7 @@ flip() {
 }
 
 @test "fs.protected_regular: two users, and root, in a folder for all" {
-	needs users
+	needs users sysctl
 	local before dlock level
 	before=$(</proc/sys/fs/protected_regular)
 	as_user 65534

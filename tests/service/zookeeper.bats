@@ -193,6 +193,27 @@ pid_of() {
 	DLOCK_SERVER=$(zookeeper_url one)
 }
 
+@test "a server takes a waiter's connection and never answers: it tries again, long before its TTL is over" {
+	local hole
+	hole=$(zookeeper_free_port)
+	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "$(zookeeper_port one)" "$PWD/hole.rules" "$PWD/hole"
+	wait_until eval '(: <"/dev/tcp/127.0.0.1/$hole") 2>/dev/null'
+	holder h x -t 20s
+	DLOCK_SERVER=zookeeper://127.0.0.1:$hole/locks
+	waiter w x -t 40s
+	isolated
+	# Its first connection has been given up by then, and another begun that stays without an answer.
+	stays 8000 is_alive "$h_command"
+	united
+	DLOCK_SERVER=$(zookeeper_url one)
+	ends h
+	assert_equal "$status" 0
+	wait_until -t 12 has_begun w
+	ends w
+	assert_equal "$status" 0
+	after h w
+}
+
 # --- The node ---
 
 @test "the answer to a create is lost: the node is found again, and no second one is left" {
