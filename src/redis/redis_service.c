@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "net/server.h"
-#include "redis/check/probe.h"
 #include "redis/link/connection.h"
 #include "redis/redis_url.h"
 #include "redis/single/single.h"
@@ -30,7 +29,6 @@ static struct lock *single_open(
 	single->lock.service = &redis_service;
 	single->request = *request;
 	single->link.server = server;
-	link_begin(&single->link);
 	single->asked = request->token != NULL; /* an owner with a token was here before */
 	owner_record_mode(request, single->mode);
 	owner_record_text(request, single->text);
@@ -57,13 +55,6 @@ static int single_watch_fd(const struct lock *lock)
 	const struct link *link = &single->link;
 
 	return link->connection && !link->waiting ? connection_fd(link->connection) : -1;
-}
-
-bool redis_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
-{
-	return server_check(server, &redis_service, request, take, context, failure);
 }
 
 static const struct lock_overlap redis_overlap = {

@@ -31,9 +31,9 @@ enum redis_form redis_form(const struct server *server)
 	return (enum redis_form)server->scheme->form;
 }
 
-const struct lock_scheme *redis_scheme_of_one(bool tls, bool socket)
+const struct lock_scheme *redis_scheme_of_one(bool tls)
 {
-	return &redis_schemes[socket ? 2 : tls];
+	return &redis_schemes[tls];
 }
 
 static bool read_db(const struct server_reading *reading, const char *text)
@@ -93,6 +93,8 @@ static bool read_hosts(const struct server_reading *reading)
 		return true;
 	if (reading->server->endpoint_count < QUORUM_LEAST)
 		return server_fault(reading, "fewer than the three servers that a quorum needs");
+	if (reading->server->endpoint_count > QUORUM_MOST)
+		return server_fault(reading, "more than 64 servers");
 	return remark_even(reading);
 }
 

@@ -11,12 +11,15 @@
 
 #include "lock/service.h"
 
+#define QUORUM_MOST 64 /* servers; no user makes a quorum of more */
+
 enum redis_form { REDIS_SINGLE, REDIS_SOCKET, REDIS_SENTINEL, REDIS_QUORUM };
 
 extern const struct lock_scheme redis_schemes[], redis_quorum_schemes[];
 
 /* struct lock_service's. server->path is Sentinel's service. EXIT_USAGE also for a port or db out
- * of range (1-65535, 0-1000000), no host, one that is listed twice, a quorum of fewer than three.
+ * of range (1-65535, 0-1000000), no host, one that is listed twice, a quorum of fewer than three
+ * or more than QUORUM_MOST.
  */
 bool redis_read_url(struct server_reading *reading);
 
@@ -24,4 +27,4 @@ bool redis_read_url(struct server_reading *reading);
 enum redis_form redis_form(const struct server *server);
 
 /* The scheme of one server: of a list's members, of a Sentinel's master. Pure. */
-const struct lock_scheme *redis_scheme_of_one(bool tls, bool socket);
+const struct lock_scheme *redis_scheme_of_one(bool tls);

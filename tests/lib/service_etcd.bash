@@ -26,6 +26,7 @@ service_left() { etcd_ctl one get --from-key '' --keys-only | grep . || true; }
 service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_left) ]]'; }
 
 service_url() { etcd_url "${members[@]}"; }
+service_shown() { echo "${DLOCK_SERVER%%\?*}"; }
 service_nowhere() { echo etcd://127.0.0.1:1; }
 service_wrong() { printf '%s\n' etcd://h:0 etcd://h:65536 etcd://h/x etcd://h?x=1 etcd:// etcd://a,a etcd://h?cacert=x; }
 

@@ -566,6 +566,8 @@ up_for() {
 @test "fewer than three servers, one of them twice: 64" {
 	try dlock -S "$(url 1 2)" x true
 	expect_failure 64 'fewer than the three servers'
+	try dlock -S "$(url 1 2 3)$(printf ',h%d' {1..62})" x true
+	expect_failure 64 'more than 64 servers in the server URL'
 	try dlock -S "$(url 1 2 1)" x true
 	expect_failure 64 'named twice'
 	try dlock -S "$(url 1 2),localhost:$(port_of 1)" x touch ran

@@ -704,7 +704,7 @@ reports() {
 	try dlock --report report x sh -c 'echo $DLOCK_FENCE; sleep 0.2; exit 4'
 	reports ran 4
 	assert_equal "$(jq -r '"\(.fence) \(.server) \(.command_exit) \(.reclaimed) \(.survivors)"' report)" \
-		"$out ${DLOCK_SERVER%%\?*} 4 0 []"
+		"$out $(service_shown) 4 0 []"
 	assert_between "$(jq .held_ms report)" 200 $((10000 * TEST_PATIENCE)) 'ms held'
 	holder a x
 	try dlock -n --report report x true
@@ -850,7 +850,7 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	try dlock check --json
 	assert_between "$status" 0 1 'exit code'
 	assert_equal "$(jq -r '"\(.server) \(.exit) \(.verdict)"' try.out)" \
-		"${DLOCK_SERVER%%\?*} $status $([[ $status == 0 ]] && echo ok || echo warning)"
+		"$(service_shown) $status $([[ $status == 0 ]] && echo ok || echo warning)"
 	jq -e '.findings | length > 0 and all(.[]; keys_unsorted == ["server", "check", "verdict", "found", "advice"])' try.out >/dev/null
 	try dlock check
 	assert_match "$out" $'^(SERVER +)?CHECK +VERDICT +FOUND\n'

@@ -66,8 +66,7 @@ static void judge_clock(struct probe *probe)
 	char span[DURATION_TEXT];
 
 	if (!probe->timed) {
-		probe_report(probe, "clock", LOCK_DOUBTFUL, EXIT_DONE, "let the user call TIME",
-			"not known: TIME is refused");
+		DOUBT("clock", "let the user call TIME", "not known: TIME is refused");
 		return;
 	}
 	probe_report(probe, "clock", far ? LOCK_DOUBTFUL : LOCK_FIT, EXIT_DONE,

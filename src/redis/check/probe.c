@@ -13,7 +13,6 @@
 #define TEXT_SIZE     700
 #define NAMES_AT_ONCE 200
 
-/* For a finding that has no other. */
 static const char *usual_advice(enum exit_code code)
 {
 	switch (code) {
@@ -69,8 +68,7 @@ static bool append(struct probe *probe, const struct probe_command *commands, si
 	bool good = true;
 
 	for (size_t i = 0; good && i < count; i++)
-		good = connection_append_words(
-			probe->link.connection, WORDS_MOST, commands[i].words);
+		good = connection_append_words(probe->link.connection, commands[i].words);
 	return good;
 }
 

@@ -3,15 +3,21 @@
 
 #include "lock/lock.h"
 #include "lock/lock_check.h"
-#include "redis/check/server_info.h"
 #include "redis/link/connection.h"
 #include "redis/link/link.h"
 
 struct keys;
-struct lock_service;
 
 #define PROBE_LIMIT  (5 * NANOS_PER_SEC) /* for each answer */
 #define PROBE_CLOCKS INT64_C(1000000)    /* us that two clocks may differ */
+
+#define SERVER_INFO_SIZE 128
+
+/* What a server says of itself: INFO, and the settings that CONFIG GET gives away. Begins as zeros.
+ */
+struct server_info {
+	char *text; /* owned; lines "key:value"; a setting's key is "config." and its name */
+};
 
 /* One server that is looked at. */
 struct probe {
@@ -33,6 +39,11 @@ void probe_report(struct probe *probe, const char *subject, enum lock_verdict ve
 	enum exit_code code, const char *advice, const char *found, ...)
 	__attribute__((format(printf, 6, 7)));
 
+/* The two without a code. `probe` is in scope. */
+#define FIT(subject, ...) probe_report(probe, subject, LOCK_FIT, EXIT_DONE, NULL, __VA_ARGS__)
+#define DOUBT(subject, advice, ...)                                                                \
+	probe_report(probe, subject, LOCK_DOUBTFUL, EXIT_DONE, advice, __VA_ARGS__)
+
 /* Sends count commands, then reads as many replies, which may be errors; reply_free() with each.
  * False with failure: none was read. */
 struct probe_command {
@@ -52,11 +63,7 @@ bool settings_check(struct probe *probe);
 bool rights_check(struct probe *probe);
 bool latency_check(struct probe *probe);
 
-/* Takes a lock for trial, reports, and leaves nothing behind. */
-void scripts_check(struct probe *probe);
-
-/* As check of struct lock_service; each: the service of one server of a list. */
-bool server_check(const struct server *server, const struct lock_service *each,
-	const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure);
+/* settings.c: the value, cut to fit and made printable. NULL: not known. */
+const char *server_info_find(
+	const struct server_info *info, const char *key, char value[static SERVER_INFO_SIZE]);
+void server_info_free(struct server_info *info);

@@ -4,6 +4,7 @@
 #include "redis/check/probe.h"
 
 #include <bsd/string.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +12,9 @@
 #include "redis/keys.h"
 #include "redis/link/error_reply.h"
 
-#define NAME  "" /* stands for the key */
-#define MOST  40
-#define WORDS 400 /* what is missing, as text */
+#define NAME      "" /* stands for the key */
+#define MOST      40
+#define LIST_SIZE 400 /* what is missing, as text */
 
 enum need { ALWAYS, TO_SETTLE, TO_SHOW };
 
@@ -56,8 +57,8 @@ enum { COUNT = sizeof(rights) / sizeof(rights[0]) };
 _Static_assert(COUNT <= MOST, "more rights than MOST");
 
 struct missing {
-	char always[WORDS], to_show[WORDS]; /* " +set +get" */
-	bool keys;                          /* the keys are refused, not the commands */
+	char always[LIST_SIZE], to_show[LIST_SIZE]; /* " +set +get" */
+	bool keys;                                  /* the keys are refused, not the commands */
 };
 
 static bool refuses_keys(const char *error)
@@ -76,12 +77,11 @@ static void note(struct missing *missing, const struct probe *probe, const struc
 	if (refuses_keys(error)) {
 		missing->keys = true;
 	} else if (probe_is_refusal(error)) {
-		strlcat(list, " +", WORDS);
+		strlcat(list, " +", LIST_SIZE);
 		length = strlen(list);
-		strlcat(list, right->words[0], WORDS);
+		strlcat(list, right->words[0], LIST_SIZE);
 		for (; list[length] != '\0'; length++)
-			if (list[length] >= 'A' && list[length] <= 'Z')
-				list[length] = (char)(list[length] - 'A' + 'a');
+			list[length] = (char)tolower((unsigned char)list[length]);
 	}
 }
 
@@ -92,7 +92,7 @@ static const char *user(const struct probe *probe)
 
 static void judge(struct probe *probe, const struct missing *missing)
 {
-	char advice[WORDS + 200];
+	char advice[LIST_SIZE + 200];
 
 	snprintf(advice, sizeof(advice), "ACL SETUSER %s%s", user(probe),
 		*missing->always ? missing->always : missing->to_show);
@@ -106,13 +106,12 @@ static void judge(struct probe *probe, const struct missing *missing)
 			"user %s may not use the keys that begin with '%s'", user(probe),
 			probe->request->prefix);
 	} else if (*missing->to_show) {
-		probe_report(probe, "rights", LOCK_DOUBTFUL, EXIT_REFUSED, advice,
+		DOUBT("rights", advice,
 			"user %s may do all that a lock takes, but not all of dlock status, check "
 			"and --settle",
 			user(probe));
 	} else {
-		probe_report(probe, "rights", LOCK_FIT, EXIT_DONE, NULL,
-			"user %s may do all that a lock takes", user(probe));
+		FIT("rights", "user %s may do all that a lock takes", user(probe));
 	}
 }
 

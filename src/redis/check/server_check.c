@@ -7,37 +7,87 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "lock/lock_check.h"
+#include "lock/trial.h"
 #include "net/server.h"
-#include "redis/link/place.h"
+#include "redis/keys.h"
+#include "redis/redis_service.h"
 #include "redis/redis_url.h"
+#include "redis/script/script.h"
+
+/* Whatever was reached, nothing of it stays. */
+static void delete_keys(struct probe *probe, const struct keys *keys)
+{
+	struct probe_command away = {
+		.words = {"DEL", keys->lock, keys->meta, keys->holders, keys->queue}};
+	struct failure unheard;
+	struct reply *reply;
+
+	if (probe_ask(probe, &away, 1, &reply, &unheard))
+		reply_free(reply);
+}
+
+/* A server that forgets them is sent each script anew. */
+static void judge_memory_for_scripts(struct probe *probe)
+{
+	struct probe_command again = {.words = {"EVALSHA", script_acquire.sha, "0"}};
+	struct failure failure;
+	struct reply *reply;
+	const char *error;
+
+	if (!probe_ask(probe, &again, 1, &reply, &failure)) {
+		probe_report(probe, "scripts", LOCK_UNFIT, failure.code, NULL, "%s", failure.text);
+		return;
+	}
+	error = reply_error(reply);
+	if (error && strncmp(error, "NOSCRIPT", 8) == 0)
+		DOUBT("scripts", "talk to the server itself, without a proxy",
+			"they work, but are not kept: each request sends them in full");
+	else
+		FIT("scripts", "a lock was taken, renewed, handed off and released");
+	reply_free(reply);
+}
+
+/* Takes a lock for trial, so that each script runs, with the keys that it does not declare. */
+static void check_scripts(struct probe *probe)
+{
+	struct failure failure;
+	const char *step;
+	struct keys keys;
+	char name[40];
+	bool done;
+
+	if (!probe_name_keys(probe, name, &keys))
+		return;
+	done = trial_run(probe->server, probe->request, name, PROBE_LIMIT, &step, &failure);
+	delete_keys(probe, &keys);
+	keys_free(&keys);
+	if (done)
+		judge_memory_for_scripts(probe);
+	else
+		probe_report(probe, "scripts", LOCK_UNFIT, failure.code, NULL,
+			"a lock could not be %s: %s", step, failure.text);
+}
 
 static void look_at(struct probe *probe)
 {
 	if (settings_check(probe) && latency_check(probe) && rights_check(probe))
-		scripts_check(probe);
+		check_scripts(probe);
 	link_close(&probe->link);
 }
 
 /* A server of a list as one of its own. */
-static bool pick(
-	struct server *one, const struct server *all, size_t index, const struct lock_service *each)
+static bool pick(struct server *one, const struct server *all, size_t index)
 {
 	struct endpoint *endpoint = &all->endpoints[index];
-	bool path = endpoint->host[0] == '/';
 	char place[PLACE_TEXT];
-	int written;
 
 	*one = *all;
-	one->service = each;
-	one->scheme = redis_scheme_of_one(all->tls, path);
+	one->service = &redis_service;
+	one->scheme = redis_scheme_of_one(all->tls);
 	one->endpoints = endpoint;
 	one->endpoint_count = 1;
 	place_write(place, sizeof(place), endpoint->host, endpoint->port);
-	if (path)
-		written = asprintf(&one->text, "unix://%s", endpoint->host);
-	else
-		written = asprintf(&one->text, "%s://%s", all->tls ? "rediss" : "redis", place);
-	return written >= 0;
+	return asprintf(&one->text, "%s://%s", all->tls ? "rediss" : "redis", place) >= 0;
 }
 
 static bool is_same(const struct probe *one, const struct probe *other, const char *key)
@@ -50,9 +100,7 @@ static bool is_same(const struct probe *one, const struct probe *other, const ch
 
 static bool is_same_host(const struct probe *one, const struct probe *other)
 {
-	const char *a = one->server->endpoints[0].host, *b = other->server->endpoints[0].host;
-
-	return (*a == '/' && *b == '/') || strcmp(a, b) == 0;
+	return strcmp(one->server->endpoints[0].host, other->server->endpoints[0].host) == 0;
 }
 
 static bool clocks_differ(const struct probe *one, const struct probe *other)
@@ -138,13 +186,12 @@ static void judge_together(struct probe *whole, const struct probe *visits, size
 			"different servers on different hosts, their clocks agree");
 }
 
-static bool look_at_each(struct probe *whole, const struct lock_service *each,
-	struct server *servers, struct probe *visits)
+static bool look_at_each(struct probe *whole, struct server *servers, struct probe *visits)
 {
 	size_t count = whole->server->endpoint_count;
 	size_t done = 0;
 
-	for (; done < count && pick(&servers[done], whole->server, done, each); done++) {
+	for (; done < count && pick(&servers[done], whole->server, done); done++) {
 		visits[done] = *whole;
 		visits[done].server = visits[done].link.server = &servers[done];
 		visits[done].is_one_of_many = true;
@@ -159,8 +206,7 @@ static bool look_at_each(struct probe *whole, const struct lock_service *each,
 	return done == count;
 }
 
-bool server_check(const struct server *server, const struct lock_service *each,
-	const struct lock_request *request,
+bool redis_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
 {
@@ -180,7 +226,7 @@ bool server_check(const struct server *server, const struct lock_service *each,
 	}
 	servers = calloc(server->endpoint_count, sizeof(*servers));
 	visits = calloc(server->endpoint_count, sizeof(*visits));
-	done = servers && visits && look_at_each(&whole, each, servers, visits);
+	done = servers && visits && look_at_each(&whole, servers, visits);
 	free(servers);
 	free(visits);
 	return done || failure_set(failure, EXIT_SYSTEM, "out of memory");

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/utf8.h"
 #include "net/server.h"
 #include "redis/link/error_reply.h"
 
@@ -15,9 +16,66 @@
 #define NEARLY_FULL 90                           /* percent */
 #define UPTIME_MOST (INT64_C(100) * 366 * 86400) /* seconds */
 
-#define FIT(subject, ...) probe_report(probe, subject, LOCK_FIT, EXIT_DONE, NULL, __VA_ARGS__)
-#define DOUBT(subject, advice, ...)                                                                \
-	probe_report(probe, subject, LOCK_DOUBTFUL, EXIT_DONE, advice, __VA_ARGS__)
+#define INFO_MOST (INT64_C(1) << 53) /* of a number: seconds, bytes */
+
+/* Without memory for it, it stays unknown. */
+static void add(struct server_info *info, const char *start, const char *key, const char *between,
+	const char *value)
+{
+	char *text;
+
+	if (!key || !value ||
+		asprintf(&text, "%s%s%s%s%s\r\n", info->text ? info->text : "", start, key, between,
+			value) < 0)
+		return;
+	free(info->text);
+	info->text = text;
+}
+
+static void add_info(struct server_info *info, const struct reply *reply)
+{
+	add(info, "", "", "", reply_text(reply));
+}
+
+static void add_setting(struct server_info *info, const struct reply *reply)
+{
+	add(info, "config.", reply_text(reply_at(reply, 0)), ":", reply_text(reply_at(reply, 1)));
+}
+
+void server_info_free(struct server_info *info)
+{
+	free(info->text);
+	info->text = NULL;
+}
+
+const char *server_info_find(
+	const struct server_info *info, const char *key, char value[static SERVER_INFO_SIZE])
+{
+	size_t length = strlen(key);
+	const char *line = info->text;
+
+	for (; line && *line; line += strcspn(line, "\r\n"), line += strspn(line, "\r\n")) {
+		if (strncmp(line, key, length) != 0 || line[length] != ':')
+			continue;
+		line += length + 1;
+		snprintf(value, SERVER_INFO_SIZE, "%.*s", (int)strcspn(line, "\r\n"), line);
+		return utf8_clean(value);
+	}
+	return NULL;
+}
+
+/* As a number, up to INFO_MOST; -1: not known, or none. */
+static int64_t find_number(const struct server_info *info, const char *key)
+{
+	char value[SERVER_INFO_SIZE];
+	char *end;
+	int64_t number;
+
+	if (!server_info_find(info, key, value))
+		return -1;
+	number = strtoll(value, &end, 10);
+	return end == value || *end != '\0' || number < 0 || number > INFO_MOST ? -1 : number;
+}
 
 static bool is(const struct probe *probe, const char *key, const char *wanted)
 {
@@ -145,7 +203,7 @@ static void judge_persistence(struct probe *probe)
 
 static void judge_uptime(struct probe *probe)
 {
-	int64_t seconds = server_info_number(&probe->info, "uptime_in_seconds");
+	int64_t seconds = find_number(&probe->info, "uptime_in_seconds");
 	bool early = seconds >= 0 && seconds * 1000 < probe->request->ttl_ms && !is_settled(probe);
 	char span[DURATION_TEXT];
 
@@ -163,8 +221,8 @@ static void judge_uptime(struct probe *probe)
 
 static void judge_memory(struct probe *probe)
 {
-	int64_t most = server_info_number(&probe->info, "maxmemory");
-	int64_t used = server_info_number(&probe->info, "used_memory");
+	int64_t most = find_number(&probe->info, "maxmemory");
+	int64_t used = find_number(&probe->info, "used_memory");
 	char policy[SERVER_INFO_SIZE];
 	const char *advice = "maxmemory-policy noeviction, or a server of its own for locks";
 
@@ -187,8 +245,8 @@ static void judge_memory(struct probe *probe)
 
 static void judge_replicas(struct probe *probe)
 {
-	int64_t replicas = server_info_number(&probe->info, "connected_slaves");
-	int64_t least = server_info_number(&probe->info, "config.min-replicas-to-write");
+	int64_t replicas = find_number(&probe->info, "connected_slaves");
+	int64_t least = find_number(&probe->info, "config.min-replicas-to-write");
 
 	if (replicas < 0)
 		DOUBT("replicas", NULL, "not known");
@@ -224,9 +282,9 @@ static bool learn(struct probe *probe, struct failure *failure)
 	good = !error || probe_is_refusal(error);
 	if (!good)
 		error_reply_read(error, probe->server->text, failure);
-	server_info_add_info(&probe->info, replies[0]);
+	add_info(&probe->info, replies[0]);
 	for (size_t i = 1; i < COUNT; i++)
-		server_info_add_setting(&probe->info, replies[i]);
+		add_setting(&probe->info, replies[i]);
 	for (size_t i = 0; i < COUNT; i++)
 		reply_free(replies[i]);
 	return good;

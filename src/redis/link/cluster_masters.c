@@ -1,5 +1,4 @@
-#include "redis/link/cluster_masters.h"
-
+/* The masters of a Redis Cluster. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,14 +61,13 @@ static enum io_result find_out(struct link *link, const char *prefix, bool *clus
 {
 	static const char *const signs[] = {"CROSSSLOT ", "MOVED ", "ASK ", "CLUSTERDOWN "};
 	char a[KEY_SIZE], b[KEY_SIZE];
-	const char *words[] = {"MGET", a, b};
 	struct reply *reply;
 	const char *error;
 	enum io_result io;
 
 	snprintf(a, sizeof(a), "%s0", prefix);
 	snprintf(b, sizeof(b), "%s1", prefix);
-	io = connection_call(link->connection, &reply, 3, words, deadline, failure);
+	io = connection_call(link->connection, &reply, WORDS("MGET", a, b), deadline, failure);
 	if (io != IO_OK)
 		return io;
 	error = reply_error(reply);
@@ -83,7 +81,6 @@ static enum io_result find_out(struct link *link, const char *prefix, bool *clus
 enum io_result cluster_masters_find(struct link *link, const char *prefix, struct place **places,
 	size_t *count, struct deadline deadline, struct failure *failure)
 {
-	const char *words[] = {"CLUSTER", "SLOTS"};
 	struct reply *reply;
 	bool cluster;
 	enum io_result io = find_out(link, prefix, &cluster, deadline, failure);
@@ -92,7 +89,8 @@ enum io_result cluster_masters_find(struct link *link, const char *prefix, struc
 	*count = 0;
 	if (io != IO_OK || !cluster)
 		return io;
-	io = connection_call(link->connection, &reply, 2, words, deadline, failure);
+	io = connection_call(
+		link->connection, &reply, WORDS("CLUSTER", "SLOTS"), deadline, failure);
 	if (io != IO_OK)
 		return io;
 	if (reply_error(reply)) {

@@ -70,50 +70,38 @@ static bool create_reader(struct connection *connection)
 	return true;
 }
 
-/* NULL with failure. The socket is closed if it fails. */
-static struct connection *create(
-	int fd, const struct endpoint *endpoint, const char *peer, struct failure *failure)
+/* The socket is closed if it fails. */
+static enum io_result create(struct connection **out, int fd, const struct endpoint *endpoint,
+	const char *peer, struct failure *failure)
 {
-	struct connection *connection = calloc(1, sizeof(*connection));
+	struct connection *connection = *out = calloc(1, sizeof(*connection));
 
 	if (connection)
 		*connection = (struct connection){
 			.fd = fd, .peer = peer, .is_local = endpoint->port == 0};
 	if (connection && create_reader(connection))
-		return connection;
+		return IO_OK;
 	free(connection);
 	close(fd);
 	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return NULL;
-}
-
-static enum io_result hand_out(
-	struct connection **out, struct connection *connection, enum io_result result)
-{
-	if (result == IO_OK)
-		*out = connection;
-	else
-		connection_close(connection);
-	return result;
+	return IO_FAILED;
 }
 
 enum io_result connection_open(struct connection **out, const struct server *server,
 	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
 	struct deadline deadline, struct failure *failure)
 {
-	struct connection *connection;
 	int fd;
 	enum io_result result = socket_open(&fd, endpoint, peer, lookup, deadline, failure);
 
-	if (result != IO_OK)
+	if (result == IO_OK)
+		result = create(out, fd, endpoint, peer, failure);
+	if (result != IO_OK || !server->tls)
 		return result;
-	connection = create(fd, endpoint, peer, failure);
-	if (!connection)
-		return IO_FAILED;
-	if (server->tls)
-		result = tls_layer->open(
-			&connection->tls, fd, server, endpoint->host, peer, deadline, failure);
-	return hand_out(out, connection, result);
+	result = tls_layer->open(&(*out)->tls, fd, server, endpoint->host, peer, deadline, failure);
+	if (result != IO_OK)
+		connection_close(*out);
+	return result;
 }
 
 enum io_result connection_begin(struct connection **out, const struct server *server,
@@ -121,20 +109,19 @@ enum io_result connection_begin(struct connection **out, const struct server *se
 	struct failure *failure)
 {
 	const struct endpoint *endpoint = &server->endpoints[0];
-	struct connection *connection;
 	int fd;
 	enum io_result result = socket_begin(&fd, endpoint, peer, lookup, which, count, failure);
 
+	if (result == IO_OK)
+		result = create(out, fd, endpoint, peer, failure);
 	if (result != IO_OK)
 		return result;
-	connection = create(fd, endpoint, peer, failure);
-	if (!connection)
-		return IO_FAILED;
-	connection->connecting = true;
+	(*out)->connecting = true;
 	if (server->tls)
-		result = tls_layer->begin(
-			&connection->tls, fd, server, endpoint->host, peer, failure);
-	return hand_out(out, connection, result);
+		result = tls_layer->begin(&(*out)->tls, fd, server, endpoint->host, peer, failure);
+	if (result != IO_OK)
+		connection_close(*out);
+	return result;
 }
 
 void connection_close(struct connection *connection)
@@ -206,13 +193,13 @@ bool connection_append(struct connection *connection, size_t count, const char *
 	return true;
 }
 
-bool connection_append_words(struct connection *connection, size_t count, const char *const *words)
+bool connection_append_words(struct connection *connection, const char *const *words)
 {
-	size_t lengths[WORDS_MOST], found = 0;
+	size_t lengths[WORDS_MOST], count = 0;
 
-	for (; found < count && words[found]; found++)
-		lengths[found] = strlen(words[found]);
-	return connection_append(connection, found, words, lengths);
+	for (; count < WORDS_MOST && words[count]; count++)
+		lengths[count] = strlen(words[count]);
+	return connection_append(connection, count, words, lengths);
 }
 
 static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
@@ -253,16 +240,11 @@ enum io_result connection_flush(
 			break;
 		end = late ? DEADLINE_OVER : await(connection, &deadline, POLLOUT);
 		late = deadline_is_over(&deadline);
-		switch (end) {
-		case DEADLINE_OVER:
+		if (end == DEADLINE_OVER)
 			failure_set(failure, EXIT_UNREACHABLE, "%s takes no more bytes",
 				connection->peer);
-			return IO_TIMEOUT;
-		case DEADLINE_CANCELLED:
-			return IO_CANCELLED;
-		case DEADLINE_READY:
-			break;
-		}
+		if (end != DEADLINE_READY)
+			return end == DEADLINE_OVER ? IO_TIMEOUT : IO_CANCELLED;
 	}
 	connection->out_length = connection->out_sent = 0;
 	return IO_OK;
@@ -351,7 +333,6 @@ enum io_result connection_take(
 		result = read_bytes(connection, failure);
 		if (result == IO_OK)
 			result = parse(connection, reply, failure);
-		/* What TLS has taken from the socket already, poll(2) does not know of. */
 	} while (result == IO_AGAIN && connection->tls && tls_layer->is_ready(connection->tls));
 	return result;
 }
@@ -394,32 +375,29 @@ enum io_result connection_read(struct connection *connection, struct reply **rep
 	struct deadline deadline, struct failure *failure)
 {
 	enum io_result result = IO_OK;
+	enum deadline_end end;
 
 	while (result == IO_OK) {
 		result = parse(connection, reply, failure);
 		if (result != IO_AGAIN)
 			return result;
-		switch (await_bytes(connection, &deadline)) {
-		case DEADLINE_READY:
-			result = read_bytes(connection, failure);
-			break;
-		case DEADLINE_OVER:
+		end = await_bytes(connection, &deadline);
+		if (end == DEADLINE_OVER)
 			failure_set(
 				failure, EXIT_UNREACHABLE, "%s does not answer", connection->peer);
-			return IO_TIMEOUT;
-		case DEADLINE_CANCELLED:
-			return IO_CANCELLED;
-		}
+		if (end != DEADLINE_READY)
+			return end == DEADLINE_OVER ? IO_TIMEOUT : IO_CANCELLED;
+		result = read_bytes(connection, failure);
 	}
 	return result;
 }
 
-enum io_result connection_call(struct connection *connection, struct reply **reply, size_t count,
+enum io_result connection_call(struct connection *connection, struct reply **reply,
 	const char *const *words, struct deadline deadline, struct failure *failure)
 {
 	enum io_result io;
 
-	if (!connection_append_words(connection, count, words)) {
+	if (!connection_append_words(connection, words)) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return IO_FAILED;
 	}

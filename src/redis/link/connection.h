@@ -38,8 +38,9 @@ void connection_close(struct connection *connection);
 bool connection_append(struct connection *connection, size_t count, const char *const *words,
 	const size_t *lengths);
 
-/* The same of plain words, which stop early at NULL; WORDS_MOST at most. */
-bool connection_append_words(struct connection *connection, size_t count, const char *const *words);
+/* The same of plain words: WORDS("GET", key). They end with a NULL, or are WORDS_MOST. */
+bool connection_append_words(struct connection *connection, const char *const *words);
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Sends what is in the buffer. A server that closed before it read all may have said why: so that
  * is left to connection_read, and IO_OK here. */
@@ -51,9 +52,9 @@ enum io_result connection_flush(
 enum io_result connection_read(struct connection *connection, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
 
-/* One plain command, of WORDS_MOST words at most, while nothing is under way; and its reply, which
- * may be an error. reply_free() with it after IO_OK. */
-enum io_result connection_call(struct connection *connection, struct reply **reply, size_t count,
+/* One plain command while nothing is under way, and its reply, which may be an error. reply_free()
+ * with it after IO_OK. */
+enum io_result connection_call(struct connection *connection, struct reply **reply,
 	const char *const *words, struct deadline deadline, struct failure *failure);
 
 /* The next reply if it has come already, else IO_AGAIN, which never waits. */

@@ -8,11 +8,9 @@ struct failure;
 enum error_reply_kind {
 	ERROR_REPLY_FINAL,
 	ERROR_REPLY_AGAIN,      /* it may pass: loading, failover, a script that hangs */
-	ERROR_REPLY_MOVED_AWAY, /* the same, but another server may answer at this address by then
-				 */
+	ERROR_REPLY_MOVED_AWAY, /* the same, or another server answers there by then */
 	ERROR_REPLY_REDIRECT,   /* another node of the Cluster: MOVED, ASK */
-	ERROR_REPLY_MOVING, /* it will pass: the Cluster is moving the lock's keys to another node
-			     */
+	ERROR_REPLY_MOVING,     /* it will pass: the Cluster is moving the lock's keys */
 	ERROR_REPLY_NO_SCRIPT,  /* EVALSHA: send it in full */
 	ERROR_REPLY_WRONG_TYPE, /* a key holds something else than a lock */
 	ERROR_REPLY_NO_RIGHT, /* a script may not run one of its commands: see error_reply_line() */

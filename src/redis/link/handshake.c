@@ -9,42 +9,38 @@
 #include "redis/link/error_reply.h"
 
 /* Puts a command into the buffer; one reply more is due then. */
-static bool append_words(struct handshake *handshake, struct connection *connection, size_t count,
-	const char *const *words)
+static bool append_words(
+	struct handshake *handshake, struct connection *connection, const char *const *words)
 {
 	handshake->due++;
-	return connection_append_words(connection, count, words);
+	return connection_append_words(connection, words);
 }
 
 bool handshake_begin(
 	struct handshake *handshake, struct connection *connection, const struct server *server)
 {
 	const char *password = server->password ? server->password : "";
-	const char *auth[] = {
-		"AUTH", server->user ? server->user : password, server->user ? password : NULL};
-	const char *role[] = {"ROLE"};
+	const char *const *auth =
+		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password);
 	char db[16];
-	const char *select[] = {"SELECT", db};
 	bool done = true;
 
 	handshake->due = 0;
 	handshake->refusal.code = EXIT_DONE;
 	if (server->user || server->password)
-		done = append_words(handshake, connection, 3, auth);
+		done = append_words(handshake, connection, auth);
 	if (server->db != 0) {
 		snprintf(db, sizeof(db), "%d", server->db);
-		done = done && append_words(handshake, connection, 2, select);
+		done = done && append_words(handshake, connection, WORDS("SELECT", db));
 	}
 	if (redis_form(server) == REDIS_SENTINEL)
-		done = done && append_words(handshake, connection, 1, role);
+		done = done && append_words(handshake, connection, WORDS("ROLE"));
 	return done;
 }
 
 bool handshake_append_asking(struct handshake *handshake, struct connection *connection)
 {
-	const char *asking[] = {"ASKING"};
-
-	return append_words(handshake, connection, 1, asking);
+	return append_words(handshake, connection, WORDS("ASKING"));
 }
 
 /* Only the first refusal is kept: the replies behind it follow from it. What cannot be now
@@ -66,20 +62,4 @@ void handshake_take(struct handshake *handshake, const struct server *server, co
 			name, role);
 	else if (error && !(is_role && strncmp(error, "NOPERM", 6) == 0))
 		error_reply_read(error, name, &handshake->refusal);
-}
-
-enum io_result handshake_read(struct handshake *handshake, struct connection *connection,
-	const struct server *server, const char *name, struct deadline deadline,
-	struct failure *failure)
-{
-	while (handshake->due > 0) {
-		struct reply *reply;
-		enum io_result result = connection_read(connection, &reply, deadline, failure);
-
-		if (result != IO_OK)
-			return result;
-		handshake_take(handshake, server, name, reply);
-		reply_free(reply);
-	}
-	return IO_OK;
 }

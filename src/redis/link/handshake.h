@@ -4,9 +4,7 @@
  */
 #pragma once
 
-#include "base/deadline.h"
 #include "base/failure.h"
-#include "net/io_result.h"
 
 struct connection;
 struct reply;
@@ -30,9 +28,3 @@ bool handshake_append_asking(struct handshake *handshake, struct connection *con
  * in messages. */
 void handshake_take(struct handshake *handshake, const struct server *server, const char *name,
 	const struct reply *reply);
-
-/* Reads the replies that are still to come. IO_OK says that they have come, and a refusal may be
- * among them. What else it returns is connection_read()'s, with its failure. */
-enum io_result handshake_read(struct handshake *handshake, struct connection *connection,
-	const struct server *server, const char *name, struct deadline deadline,
-	struct failure *failure);

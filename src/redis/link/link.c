@@ -5,15 +5,12 @@
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
-#include "redis/link/sentinel.h"
 #include "redis/script/script.h"
 
 #define NAMED_FOR   NANOS_PER_SEC        /* so long what the sentinels said is relied upon */
 #define NAMED_LIMIT (500 * NANOS_PER_MS) /* for them to say it again */
-#define GREET_LIMIT                                                                                \
-	(2 * NANOS_PER_SEC) /* for the sentinels and the master, before the next try               \
-			     */
-#define PAUSE_LEAST 50      /* ms between two tries */
+#define GREET_LIMIT (2 * NANOS_PER_SEC)  /* for sentinels and master, before the next try */
+#define PAUSE_LEAST 50                   /* ms between two tries */
 #define PAUSE_MORE  200
 
 const char *link_server_name(const struct link *link)
@@ -32,8 +29,8 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 {
 	enum io_result result;
 
-	if (link->dials > 0 && !link->heard)
-		route_doubt(&link->route);
+	if (link->dials > 0 && !link->heard) /* the URL's own is tried again */
+		link->route.home.host[0] = link->route.once.host[0] = '\0';
 	link->borrowed = link->route.once.host[0] != '\0';
 	result = route_connect(
 		&link->route, link->server, &link->connection, &link->lookup, deadline, failure);
@@ -48,14 +45,6 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 	return handshake_begin(&link->handshake, link->connection, link->server)
 		       ? IO_OK
 		       : fail_memory(failure);
-}
-
-void link_begin(struct link *link)
-{
-	struct failure unheard;
-
-	if (redis_form(link->server) == REDIS_SOCKET)
-		start(link, (struct deadline){.until = clock_now(), .cancel_fd = -1}, &unheard);
 }
 
 void link_drop(struct link *link)
@@ -96,16 +85,22 @@ static enum io_result end(struct link *link, enum io_result result)
 	return result;
 }
 
-/* Reads what is still to come of the handshake. */
+/* Reads what is still to come of the handshake. IO_OK: a refusal may be among it. */
 static enum io_result read_handshake(
 	struct link *link, struct deadline deadline, struct failure *failure)
 {
-	int due = link->handshake.due;
-	enum io_result result = handshake_read(&link->handshake, link->connection, link->server,
-		link_server_name(link), deadline, failure);
+	while (link->handshake.due > 0) {
+		struct reply *reply;
+		enum io_result result =
+			connection_read(link->connection, &reply, deadline, failure);
 
-	link->heard = link->heard || link->handshake.due < due;
-	return result;
+		if (result != IO_OK)
+			return result;
+		link->heard = true;
+		handshake_take(&link->handshake, link->server, link_server_name(link), reply);
+		reply_free(reply);
+	}
+	return IO_OK;
 }
 
 static enum io_result greet(struct link *link, struct deadline deadline, struct failure *failure)
@@ -301,8 +296,7 @@ static enum io_result receive(struct link *link, struct call *call, struct reply
 		result = handle_error(link, call, reply_error(*reply), &again, deadline, failure);
 		reply_free(*reply);
 	}
-	/* When only patience ran out, what is under way can still be ended behind it: lock_release.
-	 */
+	/* After IO_TIMEOUT what is under way can still be ended behind it: lock_release. */
 	if (result == IO_CLOSED)
 		link_drop(link);
 	return result;

@@ -36,10 +36,6 @@ struct link {
 /* The name of the server in messages. */
 const char *link_server_name(const struct link *link);
 
-/* Connects if that takes no waiting, over a unix socket: the server accepts while the caller
- * prepares its request. What goes wrong is left to the request to find. */
-void link_begin(struct link *link);
-
 /* Connects and greets, and waits for the server's consent. At once if that was done before. */
 enum io_result link_open(struct link *link, struct deadline deadline, struct failure *failure);
 

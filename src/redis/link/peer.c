@@ -14,7 +14,7 @@ void peer_open(struct peer *peer, const struct server *list, size_t which)
 
 	place_write(peer->name, sizeof(peer->name), endpoint->host, endpoint->port);
 	peer->server = *list;
-	peer->server.scheme = redis_scheme_of_one(list->tls, false);
+	peer->server.scheme = redis_scheme_of_one(list->tls);
 	peer->server.endpoints = &list->endpoints[which];
 	peer->server.endpoint_count = 1;
 	peer->server.text = peer->name;
@@ -38,11 +38,6 @@ void peer_drop(struct peer *peer)
 	if (peer->link.connection && peer->due_count > 0)
 		connection_drain(peer->link.connection);
 	peer_forget(peer);
-}
-
-void peer_close(struct peer *peer)
-{
-	link_close(&peer->link);
 }
 
 /* Sends what was put by, until the socket is full. */
@@ -99,7 +94,6 @@ bool peer_is_untouched(const struct peer *peer)
 	return !peer->link.connection || connection_is_untouched(peer->link.connection);
 }
 
-/* Behind a SELECT that fails, the lock would be taken in database 0. */
 bool peer_is_refused(const struct peer *peer)
 {
 	return peer->server.db != 0 && peer->link.connection &&
@@ -162,11 +156,11 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 	return sent(peer, what, call_append(call, peer->link.connection, in_full));
 }
 
-bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count)
+bool peer_command(struct peer *peer, struct peer_due what, const char *const *words)
 {
 	if (!takes_requests(peer))
 		return false;
-	return sent(peer, what, connection_append_words(peer->link.connection, count, words));
+	return sent(peer, what, connection_append_words(peer->link.connection, words));
 }
 
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
@@ -235,7 +229,7 @@ static void handle_events(struct peer *peer, short events)
 
 enum deadline_end peers_wait(struct peer *peers, size_t count, struct deadline *deadline)
 {
-	struct pollfd fds[PEERS_MOST + 1];
+	struct pollfd fds[QUORUM_MOST + 1];
 	bool over = deadline_is_over(deadline);
 	int ready;
 

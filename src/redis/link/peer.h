@@ -8,12 +8,10 @@
 #include "base/deadline.h"
 #include "net/server.h"
 #include "redis/link/link.h"
-#include "redis/link/place.h"
 
 struct reply;
 
-#define PEERS_MOST 64 /* that peers_wait looks at; no user makes a quorum of more servers */
-#define PEER_DUE   12 /* requests under way at once */
+#define PEER_DUE 12 /* requests under way at once */
 
 /* What a reply answers. */
 enum peer_kind {
@@ -42,9 +40,8 @@ struct peer {
 	struct failure failure; /* why there is no connection; code 0: nothing went wrong yet */
 };
 
-/* For the server number `which` of a list. */
+/* For the server number `which` of a list. link_close() with peer->link. */
 void peer_open(struct peer *peer, const struct server *list, size_t which);
-void peer_close(struct peer *peer);
 
 /* Begins to connect if there is no connection; goes on if the host was being looked up. */
 void peer_connect(struct peer *peer);
@@ -55,7 +52,8 @@ void peer_drop(struct peer *peer);
 /* Closes it and leaves what comes to another process that has it as well. */
 void peer_forget(struct peer *peer);
 
-/* The same, if another process has used the TLS session since the fork: nothing sent would arrive. */
+/* The same, if another process has used the TLS session since the fork: nothing sent would arrive.
+ */
 void peer_forget_stale(struct peer *peer);
 
 /* The greeting was refused, so nothing more is asked over this connection. */
@@ -80,8 +78,8 @@ bool peer_is_down(const struct peer *peer);
  * then, or has too much under way. */
 bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool in_full);
 
-/* A plain command of two or three words. */
-bool peer_command(struct peer *peer, struct peer_due what, const char *const *words, size_t count);
+/* A plain command, as of connection_append_words. */
+bool peer_command(struct peer *peer, struct peer_due what, const char *const *words);
 
 /* The next reply that has come by the last peers_wait, and what it answers; reply_free() with it.
  * False: there is none now, or the peer has just gone down. */

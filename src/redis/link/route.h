@@ -4,16 +4,34 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/deadline.h"
 #include "net/io_result.h"
-#include "redis/link/place.h"
 
 struct connection;
 struct failure;
+struct link;
 struct lookup;
 struct server;
+
+/* Where a server is: a host and a port. */
+#define PLACE_HOST 256
+#define PLACE_TEXT (PLACE_HOST + 32)
+
+struct place {
+	char host[PLACE_HOST]; /* a name or an address without brackets; "": none */
+	int port;
+};
+
+/* Reads HOST:PORT, an address of IPv6 without brackets too; the host may be empty. Pure. */
+bool place_read(struct place *place, const char *text);
+
+/* Writes HOST:PORT, with an address of IPv6 in brackets; what has no room is cut, as by
+ * snprintf(3), and the length returned as by that. Pure. */
+int place_write(char *text, size_t size, const char *host, int port);
 
 #define REDIRECTS_MOST 5 /* in a row */
 
@@ -39,9 +57,6 @@ enum io_result route_connect(struct route *route, const struct server *server,
 enum io_result route_redirect(struct route *route, const struct server *server, const char *text,
 	bool *once, struct failure *failure);
 
-/* The server spoken to last never said anything: another is to be tried before it. */
-void route_doubt(struct route *route);
-
 /* Whether that is the server spoken to last. */
 bool route_leads_to(const struct route *route, const struct place *place);
 
@@ -52,3 +67,19 @@ const char *route_name(const struct route *route, const struct server *server);
  * there is no such place. Pure. */
 bool route_place(const struct route *route, const struct server *server, const char *host,
 	int64_t port, struct place *place);
+
+/* sentinel.c: which server is the master of a service now.
+ * Asks one after the other, from *first on, which becomes the one that answered. One that is silent
+ * costs a quarter of a second; when all were, each gets twice as long, until patience ends. The
+ * URL's user and password are for the master; a sentinel gets them when it asks for some.
+ * IO_FAILED with EXIT_CONFIG: all answered, and none knows the service. IO_CLOSED: none can be
+ * reached that does.
+ */
+enum io_result sentinel_find(const struct server *server, size_t *first, struct place *master,
+	struct deadline deadline, struct failure *failure);
+
+/* cluster_masters.c: asks the server of an open session which masters its Cluster has, each once.
+ * None if it belongs to no Cluster. IO_FAILED also if it does, but does not tell this user. free()
+ * *places, even if there are none. */
+enum io_result cluster_masters_find(struct link *link, const char *prefix, struct place **places,
+	size_t *count, struct deadline deadline, struct failure *failure);

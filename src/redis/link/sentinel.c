@@ -1,4 +1,4 @@
-#include "redis/link/sentinel.h"
+#include "redis/link/route.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +8,9 @@
 #include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
-#include "redis/link/place.h"
 
 #define FIRST_SHARE (250 * NANOS_PER_MS) /* of the time, for one of them */
 
-/* One sentinel that is being asked. */
 struct sentinel {
 	const struct server *server;
 	char name[PLACE_TEXT];
@@ -22,17 +20,10 @@ struct sentinel {
 };
 
 static enum io_result request(
-	struct sentinel *sentinel, struct reply **reply, size_t count, const char *const *words)
+	struct sentinel *sentinel, struct reply **reply, const char *const *words)
 {
 	return connection_call(
-		sentinel->connection, reply, count, words, sentinel->deadline, sentinel->failure);
-}
-
-static enum io_result ask_for_master(struct sentinel *sentinel, struct reply **reply)
-{
-	const char *words[] = {"SENTINEL", "get-master-addr-by-name", sentinel->server->path};
-
-	return request(sentinel, reply, 3, words);
+		sentinel->connection, reply, words, sentinel->deadline, sentinel->failure);
 }
 
 static bool wants_password(const struct sentinel *sentinel, const struct reply *reply)
@@ -41,16 +32,6 @@ static bool wants_password(const struct sentinel *sentinel, const struct reply *
 
 	return error && strncmp(error, "NOAUTH", 6) == 0 &&
 	       (sentinel->server->user || sentinel->server->password);
-}
-
-static enum io_result authenticate(struct sentinel *sentinel, struct reply **reply)
-{
-	const struct server *server = sentinel->server;
-	const char *password = server->password ? server->password : "";
-	const char *auth[] = {
-		"AUTH", server->user ? server->user : password, server->user ? password : NULL};
-
-	return request(sentinel, reply, 3, auth);
 }
 
 /* The reply names the master; IO_AGAIN: this sentinel does not know the service. */
@@ -79,15 +60,20 @@ static enum io_result read_master(
 
 static enum io_result ask(struct sentinel *sentinel, struct place *master)
 {
+	const struct server *server = sentinel->server;
+	const char *password = server->password ? server->password : "";
+	const char *const *auth =
+		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password);
+	const char *const *master_of = WORDS("SENTINEL", "get-master-addr-by-name", server->path);
 	struct reply *reply = NULL;
-	enum io_result io = ask_for_master(sentinel, &reply);
+	enum io_result io = request(sentinel, &reply, master_of);
 
 	if (io == IO_OK && wants_password(sentinel, reply)) {
 		reply_free(reply);
-		io = authenticate(sentinel, &reply);
+		io = request(sentinel, &reply, auth);
 		if (io == IO_OK && !reply_error(reply)) {
 			reply_free(reply);
-			io = ask_for_master(sentinel, &reply);
+			io = request(sentinel, &reply, master_of);
 		}
 	}
 	if (io != IO_OK)

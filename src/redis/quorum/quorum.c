@@ -12,7 +12,7 @@
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"
 
-void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token)
+static void write_token(const struct quorum *quorum, unsigned attempt, char *token)
 {
 	char *at = stpcpy(stpcpy(token, quorum->request.self.host), ":");
 
@@ -31,16 +31,10 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 	if (request->token)
 		strlcpy(quorum->lock.token, request->token, sizeof(quorum->lock.token));
 	else
-		quorum_write_token(quorum, attempt, quorum->lock.token);
+		write_token(quorum, attempt, quorum->lock.token);
 	keys_free(&quorum->keys);
 	return keys_make(&quorum->keys, request->prefix, request->name, quorum->lock.token) ||
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
-}
-
-bool quorum_refuse_many(const struct server *server, struct failure *failure)
-{
-	return failure_set(failure, EXIT_USAGE, "more than %d servers in the server URL '%s'",
-		PEERS_MOST, server->text);
 }
 
 void quorum_leave(struct lock *lock)
@@ -70,7 +64,7 @@ static void quorum_close(struct lock *lock)
 	struct quorum *quorum = (struct quorum *)lock;
 
 	for (size_t i = 0; quorum->peers && i < quorum->count; i++)
-		peer_close(&quorum->peers[i]);
+		link_close(&quorum->peers[i].link);
 	if (quorum->watch >= 0)
 		close(quorum->watch);
 	if (quorum->mend >= 0)
@@ -103,7 +97,7 @@ static bool prepare(struct quorum *quorum, const struct server *server, struct f
 	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
 	while (getrandom(quorum->random, sizeof(quorum->random), 0) < 0 && errno == EINTR)
 		continue;
-	quorum_write_token(quorum, 0, quorum->waiter);
+	write_token(quorum, 0, quorum->waiter);
 	atomic_store(quorum->attempt, 1);
 	if (!keys_make(&quorum->waiter_keys, request->prefix, request->name, quorum->waiter))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
@@ -115,10 +109,6 @@ static struct lock *quorum_open(
 {
 	struct quorum *quorum;
 
-	if (server->endpoint_count > PEERS_MOST) {
-		quorum_refuse_many(server, failure);
-		return NULL;
-	}
 	quorum = calloc(1, sizeof(*quorum));
 	if (!quorum) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");

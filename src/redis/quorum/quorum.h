@@ -13,6 +13,7 @@
 #include "lock/service.h"
 #include "redis/keys.h"
 #include "redis/link/peer.h"
+#include "redis/redis_url.h"
 #include "redis/script/owner_record.h"
 #include "redis/single/single.h"
 
@@ -97,8 +98,6 @@ struct quorum {
 	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
 	uint64_t fence; /* 0: not granted, as far as is known */
 	struct around around;
-	nanos kept_at; /* when the servers were last asked to remember the lock for longer */
-	bool keeping;  /* this renewal does so */
 	nanos granted_at;
 	nanos settled_at;   /* when enough servers have settled, if we do not queue */
 	nanos look_at;      /* when asking again makes sense, by itself */
@@ -116,17 +115,11 @@ struct quorum {
 	struct vote *votes;          /* owned */
 };
 
-/* More servers than can be spoken to at once. False. */
-bool quorum_refuse_many(const struct server *server, struct failure *failure);
-
 /* Token and keys of the last attempt, whichever process began it. False: out of memory. */
 bool quorum_sync(struct quorum *quorum, struct failure *failure);
 
 /* Until when quorum_wait is to wait if there is no place in the queues. */
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
-
-/* The token of an attempt, by its number. */
-void quorum_write_token(const struct quorum *quorum, unsigned attempt, char *token);
 
 /* struct lock_service's: also before another attempt, after a child has used the connections. */
 void quorum_leave(struct lock *lock);
@@ -143,22 +136,6 @@ bool quorum_send(struct quorum *quorum, size_t which, enum peer_kind kind, bool 
 /* --- quorum_attempt.c --- */
 
 enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
-
-/* Another attempt, with no votes yet; its connections are begun. What is left of the last one is
- * taken back. */
-bool quorum_begin(struct quorum *quorum, struct failure *failure);
-
-/* Asks each server that was not asked yet and can be. */
-void quorum_send_out(struct quorum *quorum);
-
-/* Those that may still promise the lock. */
-size_t quorum_count_open(const struct quorum *quorum);
-
-/* Tells all that were asked to forget this attempt, and waits a moment for those that promised. */
-void quorum_step_back(struct quorum *quorum);
-
-/* --- quorum_grant.c --- */
-
 void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer);
 
@@ -166,6 +143,10 @@ void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer);
 
 /* Reads all replies that have come; records the servers that can no longer be reached. */
 void quorum_collect(struct quorum *quorum);
+
+/* Collects until it is true of no server, or time is up. */
+void quorum_collect_while(struct quorum *quorum,
+	bool (*is)(const struct vote *vote, const struct peer *peer), struct deadline deadline);
 
 /* --- quorum_tally.c --- */
 
@@ -197,7 +178,7 @@ void quorum_report_flaw(const struct quorum *quorum, struct lock_answer *answer)
 
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or
  * LOCK_LOST. LOCK_LOST: it has no holder, another attempt may get it. */
-enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
+void quorum_verdict(struct quorum *quorum, struct lock_answer *answer);
 
 /* LOCK_BUSY, with the holder, as far as the votes tell. */
 void quorum_busy(struct quorum *quorum, struct lock_answer *answer);

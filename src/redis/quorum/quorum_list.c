@@ -30,7 +30,6 @@ struct witness {
 	struct lock_list views;
 };
 
-/* A view, and which server told it. */
 struct entry {
 	const struct lock_view *view;
 	const struct witness *witness;
@@ -140,7 +139,7 @@ static const struct lock_view *find_holder(const struct entry *entries, size_t c
 static int64_t find_ttl(const struct listing *listing, const struct entry *entries, size_t count,
 	const struct lock_view *holder)
 {
-	int64_t moments[PEERS_MOST] = {0};
+	int64_t moments[QUORUM_MOST] = {0};
 	size_t found = 0;
 	size_t needed =
 		listing->majority > listing->silent ? listing->majority - listing->silent : 1;
@@ -357,10 +356,6 @@ static void *quorum_list_open(
 {
 	struct listing *listing;
 
-	if (server->endpoint_count > PEERS_MOST) {
-		quorum_refuse_many(server, failure);
-		return NULL;
-	}
 	listing = calloc(1, sizeof(*listing));
 	if (listing)
 		listing->witnesses = calloc(server->endpoint_count, sizeof(*listing->witnesses));

@@ -56,7 +56,6 @@ static size_t count_left(const struct quorum *quorum)
 	return count;
 }
 
-/* A majority decides. */
 static bool is_over(struct quorum *quorum, struct lock_answer *answer)
 {
 	size_t released = quorum_count_word(quorum, WORD_YES);
@@ -90,9 +89,7 @@ static void read_the_rest(struct quorum *quorum, nanos began)
 	struct deadline limit = {
 		.until = now + QUORUM_SHARE_TIMES * (now - began) + RELEASE_SHARE, .cancel_fd = -1};
 
-	while (quorum_count_if(quorum, is_prompt_pending) > 0 &&
-		peers_wait(quorum->peers, quorum->count, &limit) == DEADLINE_READY)
-		quorum_collect(quorum);
+	quorum_collect_while(quorum, is_prompt_pending, limit);
 	for (size_t i = 0; i < quorum->count; i++)
 		if (is_prompt_pending(&quorum->votes[i], &quorum->peers[i]))
 			quorum_send(quorum, i, PEER_RELEASE, true);
@@ -109,9 +106,7 @@ static bool is_leave_kept_back(const struct vote *vote, const struct peer *peer)
  * until its lease ends. */
 static void send_the_rest(struct quorum *quorum, struct deadline deadline)
 {
-	while (quorum_count_if(quorum, is_leave_kept_back) > 0 &&
-		peers_wait(quorum->peers, quorum->count, &deadline) == DEADLINE_READY)
-		quorum_collect(quorum);
+	quorum_collect_while(quorum, is_leave_kept_back, deadline);
 }
 
 /* Nothing of this attempt is left, but where a server is silent: there it is on its way. */
@@ -120,7 +115,7 @@ static void forget(struct quorum *quorum)
 	quorum->asked = quorum->enrolled = quorum->child = quorum->lost = false;
 	quorum->spent = true;
 	quorum->fence = 0;
-	quorum->granted_at = quorum->kept_at = 0;
+	quorum->granted_at = 0;
 	quorum->around.token[0] = '\0';
 	quorum_drop_all(quorum);
 }

@@ -4,8 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define MEND_FIRST                                                                                 \
-	NANOS_PER_SEC /* until a server that is missing is tried again; then twice that */
+#define MEND_FIRST NANOS_PER_SEC /* until a missing server is tried again; then twice that */
 
 void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer)
 {
@@ -176,7 +175,6 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	quorum_unwatch(quorum);
 	quorum_catch_up(quorum);
 	quorum->repeats = QUORUM_REPEAT(PEER_RENEW);
-	quorum->keeping = single_is_to_be_kept(&quorum->kept_at);
 	for (size_t i = 0; i < quorum->count; i++)
 		quorum->votes[i].word = WORD_NONE;
 	/* What the last wait has brought counts though time is up. */

@@ -299,3 +299,11 @@ void quorum_collect(struct quorum *quorum)
 		}
 	}
 }
+
+void quorum_collect_while(struct quorum *quorum,
+	bool (*is)(const struct vote *vote, const struct peer *peer), struct deadline deadline)
+{
+	while (quorum_count_if(quorum, is) > 0 &&
+		peers_wait(quorum->peers, quorum->count, &deadline) == DEADLINE_READY)
+		quorum_collect(quorum);
+}

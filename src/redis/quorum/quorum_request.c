@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include "redis/script/script.h"
 
-#define LEASE_MS     2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
 #define TENTATIVE_MS 5000 /* how long a promise lives that is not confirmed */
 
 static void write_acquire(struct quorum *quorum, const struct vote *vote, struct call *call)
@@ -15,7 +14,7 @@ static void write_acquire(struct quorum *quorum, const struct vote *vote, struct
 	call_begin(call, &script_acquire, &quorum->keys, quorum->lock.token);
 	call_add(call, quorum->mode);
 	call_add_number(call, request->ttl_ms);
-	call_add_number(call, request->queues ? LEASE_MS : 0);
+	call_add_number(call, request->queues ? WAIT_LEASE_MS : 0);
 	call_add_number(call, quorum->ticket);
 	call_add_number(call, 0);
 	call_add_number(call, 0);
@@ -60,7 +59,7 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	/* Once the holder around us has ended, the lock is shown as ours. */
 	call_add(call, inside && !around->ended ? around->who : quorum->who);
 	call_add_number(call, (int64_t)quorum->count);
-	call_add_number(call, quorum->keeping);
+	call_add_number(call, 1);
 	if (!inside)
 		return;
 	call_add(call, around->token);

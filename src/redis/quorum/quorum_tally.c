@@ -48,7 +48,7 @@ size_t quorum_count_pending(const struct quorum *quorum)
 
 nanos quorum_proved_at(const struct quorum *quorum)
 {
-	nanos moments[PEERS_MOST] = {0};
+	nanos moments[QUORUM_MOST] = {0};
 
 	for (size_t i = 0; i < quorum->count; i++)
 		moments[i] = quorum->votes[i].proved_at;
@@ -189,7 +189,7 @@ static size_t find_holder(const struct quorum *quorum, bool claimed, size_t *tim
 /* When enough of those that are busy come free by expiry; -1: never by themselves. */
 static int64_t free_in_ms(const struct quorum *quorum)
 {
-	int64_t moments[PEERS_MOST];
+	int64_t moments[QUORUM_MOST];
 	size_t count = 0, missing;
 
 	for (size_t i = 0; i < quorum->count; i++) {
@@ -212,7 +212,7 @@ static int64_t free_in_ms(const struct quorum *quorum)
 static int64_t settling_ms(const struct quorum *quorum, int64_t *up_ms)
 {
 	size_t granted = quorum_count(quorum, VOTE_GRANTED), count = 0;
-	int64_t moments[PEERS_MOST];
+	int64_t moments[QUORUM_MOST];
 
 	for (size_t i = 0; i < quorum->count; i++) {
 		const struct vote *vote = &quorum->votes[i];
@@ -261,7 +261,7 @@ void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
 	answer->held_ms = vote->held_ms;
 }
 
-enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answer)
+void quorum_verdict(struct quorum *quorum, struct lock_answer *answer)
 {
 	size_t silent = quorum_count(quorum, VOTE_NONE) + quorum_count(quorum, VOTE_ASKED) +
 			quorum_count(quorum, VOTE_NO);
@@ -270,7 +270,7 @@ enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answe
 	answer->result = LOCK_FAILED;
 	if (quorum->count - silent < quorum->majority) {
 		quorum_explain(quorum, &answer->failure);
-		return answer->result;
+		return;
 	}
 	for (size_t i = 0; i < quorum->count; i++)
 		off += quorum->votes[i].kind == VOTE_BUSY && quorum->votes[i].holder[0] == '\0';
@@ -282,5 +282,4 @@ enum lock_result quorum_verdict(struct quorum *quorum, struct lock_answer *answe
 		quorum_busy(quorum, answer);
 	else
 		answer->result = LOCK_LOST;
-	return answer->result;
 }

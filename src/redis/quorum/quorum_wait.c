@@ -13,21 +13,17 @@
 
 #include "redis/link/connection.h"
 
-#define LISTEN_MS     20000 /* at most, until the next attempt */
-#define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
-#define FOREIGN_MS    1000  /* a foreign client does not tell when it releases its lock */
-#define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
-#define PAUSE_MS      10    /* at random, once woken: others may be */
+#define PAUSE_MS 10 /* at random, once woken: others may be */
 
-/* How long to listen, in ms. */
 static int64_t listen_ms(const struct quorum *quorum, struct deadline deadline)
 {
-	int64_t most = quorum->foreign ? FOREIGN_MS : LISTEN_MS + clock_jitter(LISTEN_MORE);
+	int64_t most =
+		quorum->foreign ? WAIT_FOREIGN_MS : WAIT_LISTEN_MS + clock_jitter(WAIT_LISTEN_MORE);
 	nanos until = quorum->look_at < deadline.until ? quorum->look_at : deadline.until;
 	int64_t left = until == NANOS_NEVER ? most : (until - clock_now()) / NANOS_PER_MS + 1;
 
-	if (left < FOREIGN_MS)
-		left = FOREIGN_MS;
+	if (left < WAIT_FOREIGN_MS)
+		left = WAIT_FOREIGN_MS;
 	return left < most ? left : most;
 }
 
@@ -37,13 +33,14 @@ static bool send_listening(struct quorum *quorum, size_t which, int64_t ms)
 {
 	struct peer *peer = &quorum->peers[which];
 	char timeout[32], lease[32];
-	const char *expire[] = {"PEXPIRE", quorum->waiter_keys.who, lease};
-	const char *pop[] = {"BLPOP", quorum->waiter_keys.wake, timeout};
+	const struct keys *keys = &quorum->waiter_keys;
 
-	snprintf(lease, sizeof(lease), "%" PRId64, ms + LEASE_MORE_MS);
+	snprintf(lease, sizeof(lease), "%" PRId64, ms + WAIT_LEASE_MS);
 	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
-	return peer_command(peer, (struct peer_due){PEER_LEASE, 0}, expire, 3) &&
-	       peer_command(peer, (struct peer_due){PEER_MESSAGE, 0}, pop, 3);
+	return peer_command(peer, (struct peer_due){PEER_LEASE, 0},
+		       WORDS("PEXPIRE", keys->who, lease)) &&
+	       peer_command(peer, (struct peer_due){PEER_MESSAGE, 0},
+		       WORDS("BLPOP", keys->wake, timeout));
 }
 
 /* "look N": in so many ms; any other is meant for now. -1: there is none, or one that makes no
@@ -56,7 +53,7 @@ static int64_t read_message(const struct reply *reply)
 	if (!message)
 		return -1;
 	ms = strncmp(message, "look ", 5) == 0 ? strtoll(message + 5, NULL, 10) : 0;
-	return ms >= 0 && ms <= LISTEN_MS ? ms : -1;
+	return ms >= 0 && ms <= WAIT_LISTEN_MS ? ms : -1;
 }
 
 static bool is_sensible(enum peer_kind kind, const struct reply *reply)
@@ -103,7 +100,6 @@ static size_t listen_to_all(struct quorum *quorum, int64_t ms)
 	return count;
 }
 
-/* Behind a BLPOP every other request would wait until that ends. */
 void quorum_stop_listening(struct quorum *quorum)
 {
 	if (quorum->listening)

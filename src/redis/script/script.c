@@ -89,14 +89,12 @@ void call_wait(struct call *call, int replicas, int64_t ms)
 static bool append_wait(const struct call *call, struct connection *connection)
 {
 	char replicas[24], ms[24];
-	const char *words[] = {"WAIT", replicas, ms};
-	size_t lengths[] = {4, 0, 0};
 
 	if (call->replicas == 0)
 		return true;
-	lengths[1] = (size_t)(number_write(replicas, call->replicas) - replicas);
-	lengths[2] = (size_t)(number_write(ms, call->replicas_ms) - ms);
-	return connection_append(connection, 3, words, lengths);
+	number_write(replicas, call->replicas);
+	number_write(ms, call->replicas_ms);
+	return connection_append_words(connection, WORDS("WAIT", replicas, ms));
 }
 
 bool call_append(struct call *call, struct connection *connection, bool in_full)

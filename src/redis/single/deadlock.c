@@ -1,4 +1,12 @@
-#include "redis/single/deadlock.h"
+/*
+ * Whether a wait would never end. The waiter runs under a lock (struct lock_request.held). The
+ * holder of what it waits for waits for that lock in turn, if only by way of others. A waiter looks
+ * after a second. It publishes what it waits for, and walks from lock to holder, and from holder to
+ * the lock that this one waits for. The last waiter to join a circle asks the others twice for a
+ * proof that they live and still wait; then it leaves. So no waiter leaves because of a dead one,
+ * and only one leaves a circle.
+ */
+#include "redis/single/single.h"
 
 #include <bsd/string.h>
 #include <stdio.h>
@@ -6,7 +14,6 @@
 
 #include "redis/link/connection.h"
 #include "redis/script/script.h"
-#include "redis/single/single.h"
 
 #define FIRST     NANOS_PER_SEC        /* most waits are over by then */
 #define AGAIN     (20 * NANOS_PER_SEC) /* within a record's life: LIFE in circle.lua */
@@ -25,11 +32,6 @@ void deadlock_begin(struct single *single)
 		deadlock->look_at = NANOS_NEVER;
 	else if (deadlock->look_at == 0 || (deadlock->look_at == NANOS_NEVER && !deadlock->unable))
 		deadlock->look_at = clock_now() + FIRST;
-}
-
-void deadlock_record_proof(struct single *single, const char *text)
-{
-	strlcpy(single->waiting.deadlock.proof, text, DEADLOCK_PROOF);
 }
 
 nanos deadlock_due(const struct deadlock *deadlock)

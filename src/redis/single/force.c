@@ -8,7 +8,6 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-/* Each of those that held it, from its record. */
 static void report_holders(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {

@@ -8,7 +8,6 @@
 
 #include "lock/name.h"
 #include "redis/keys.h"
-#include "redis/link/cluster_masters.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"
@@ -31,6 +30,8 @@ struct listing {
 	const struct lock_query *query; /* borrowed */
 	struct deadline deadline;
 	nanos span; /* for each answer, as many as there may be */
+	void (*show)(const struct lock_view *view, void *context);
+	void *context;
 	struct failure *failure;
 	struct found *names; /* owned */
 	size_t name_count, name_size;
@@ -98,14 +99,13 @@ static bool handle_key(struct listing *listing, const char *key)
 	return keep_name(listing, name, length);
 }
 
-static bool request(
-	struct listing *listing, struct reply **reply, size_t count, const char *const *words)
+static bool request(struct listing *listing, struct reply **reply, const char *const *words)
 {
 	enum io_result io;
 
 	listing_wait_anew(listing);
-	io = connection_call(listing->link->connection, reply, count, words, listing->deadline,
-		listing->failure);
+	io = connection_call(
+		listing->link->connection, reply, words, listing->deadline, listing->failure);
 	if (!listing_done(listing, io))
 		return false;
 	if (!reply_error(*reply))
@@ -119,12 +119,12 @@ static bool request(
 static bool scan(struct listing *listing, const char *pattern)
 {
 	char cursor[24] = "0";
-	const char *words[] = {"SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT};
 	struct reply *reply;
 	bool good = true;
 
 	do {
-		if (!request(listing, &reply, 6, words))
+		if (!request(listing, &reply,
+			    WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)))
 			return false;
 		const char *next = reply_text(reply_at(reply, 0));
 		const struct reply *keys = reply_at(reply, 1);
@@ -277,8 +277,7 @@ static struct lock_counters read_counters(const struct reply *list)
 }
 
 static bool show_reply(struct listing *listing, const struct keys *keys, const char *name,
-	const struct reply *reply, void (*show)(const struct lock_view *view, void *context),
-	void *context)
+	const struct reply *reply)
 {
 	int64_t now_us = reply_within(reply_at(reply, 0), 0, REPLIES_US_MOST);
 	const char *kind = reply_text(reply_at(reply, 1));
@@ -304,7 +303,7 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 		view.holder_count = read_holders(holders, held, now_us);
 		view.waiter_count = read_waiters(waiters, queue, now_us);
 		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 || listing->query->idle_too)
-			show(&view, context);
+			listing->show(&view, listing->context);
 	}
 	free(holders);
 	free(waiters);
@@ -322,8 +321,7 @@ static bool handle_failure(const struct listing *listing, const char *name)
 	return true;
 }
 
-static bool show_lock(struct listing *listing, const char *name,
-	void (*show)(const struct lock_view *view, void *context), void *context)
+static bool show_lock(struct listing *listing, const char *name)
 {
 	struct keys keys;
 	struct reply *reply;
@@ -338,7 +336,7 @@ static bool show_lock(struct listing *listing, const char *name,
 	listing_wait_anew(listing);
 	io = link_call(listing->link, &call, &reply, listing->deadline, listing->failure);
 	if (io == IO_OK) {
-		good = show_reply(listing, &keys, name, reply, show, context);
+		good = show_reply(listing, &keys, name, reply);
 		reply_free(reply);
 	} else {
 		good = io == IO_FAILED && handle_failure(listing, name);
@@ -368,17 +366,14 @@ static void close_nodes(struct listing *listing)
 }
 
 /* Over the connection that there is, if there is one. */
-static bool look(struct listing *listing, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct deadline deadline, struct failure *failure)
+static bool look(struct listing *listing)
 {
 	bool good;
 
-	listing->deadline = deadline;
-	listing->span = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
-	listing->failure = failure;
 	listing->link = &listing->own;
 	close_nodes(listing);
-	good = listing_done(listing, link_open(listing->link, deadline, failure)) &&
+	good = listing_done(
+		       listing, link_open(listing->link, listing->deadline, listing->failure)) &&
 	       listing_find_names(listing);
 	for (size_t i = 0; good && i < listing->name_count; i++) {
 		const char *name = listing->names[i].name;
@@ -386,7 +381,7 @@ static bool look(struct listing *listing, void (*show)(const struct lock_view *v
 		listing->link = listing->names[i].link;
 		if (lock_query_wants(listing->query, name) &&
 			(i == 0 || strcmp(name, listing->names[i - 1].name) != 0))
-			good = show_lock(listing, name, show, context);
+			good = show_lock(listing, name);
 	}
 	free_names(listing);
 	return good;
@@ -409,12 +404,17 @@ static bool single_list_look(void *state, void (*show)(const struct lock_view *v
 	void *context, struct deadline deadline, struct failure *failure)
 {
 	struct listing *listing = state;
-	bool good = look(listing, show, context, deadline, failure);
 
+	listing->show = show;
+	listing->context = context;
+	listing->deadline = deadline;
+	listing->span = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
+	listing->failure = failure;
+	if (look(listing))
+		return true;
 	/* What is still to come would be taken for the answer to the next question. */
-	if (!good)
-		link_drop(&listing->own);
-	return good;
+	link_drop(&listing->own);
+	return false;
 }
 
 static void single_list_close(void *state)

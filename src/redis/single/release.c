@@ -154,7 +154,7 @@ static void forget(struct single *single)
 	single->loss_told = false;
 	single->fence = single->generation = single->ticket = 0;
 	single->since_us = 0;
-	single->granted_at = single->kept_at = 0;
+	single->granted_at = 0;
 	single->around.token[0] = '\0';
 	single->spent = true;
 }

@@ -55,7 +55,7 @@ static void begin_renewal(
 	/* Once the holder around us has ended, the lock is shown as ours. */
 	call_add(call, inside && !around->ended ? around->who : who);
 	call_add_number(call, 0);
-	call_add_number(call, single_is_to_be_kept(&single->kept_at));
+	call_add_number(call, 1);
 	if (inside)
 		add_around(single, call, who);
 }

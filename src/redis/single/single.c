@@ -4,8 +4,6 @@
 
 #include "lock/token.h"
 
-#define DAY (24 * 3600 * NANOS_PER_SEC)
-
 enum lock_result single_result(enum io_result io, struct deadline deadline)
 {
 	if (io == IO_OK)
@@ -57,18 +55,6 @@ int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at)
 int64_t single_settle(const struct lock_request *request)
 {
 	return request->settle_asked ? request->settle_ms : -request->settle_ms;
-}
-
-bool single_is_to_be_kept(nanos *kept_at)
-{
-	nanos now = clock_now();
-
-	if (*kept_at == 0)
-		*kept_at = now; /* the grant has said so */
-	if (now - *kept_at < DAY)
-		return false;
-	*kept_at = now;
-	return true;
 }
 
 bool single_by_token(const struct lock_request *request)

@@ -1,8 +1,4 @@
-/* A lock on one Redis server, as the files of this folder share it: take.c asks for it, wait.c
- * waits, renew.c extends it, release.c releases it and hands it off, force.c does so for any
- * holder, wait_replicas.c waits for replicas, deadlock.c finds waits that never end, list.c looks
- * at locks.
- */
+/* A lock on one Redis server, as the files of this folder share it. */
 #pragma once
 
 #include "base/clock.h"
@@ -17,6 +13,12 @@
 /* A server that was silent for so long in one try is gone, or the way to it. */
 #define SINGLE_TRY     (5 * NANOS_PER_SEC)
 #define DEADLOCK_PROOF 48
+
+/* Waiting, on a quorum too, in ms. */
+#define WAIT_LISTEN_MS   20000 /* at most, until the waiter looks, or tries again */
+#define WAIT_LISTEN_MORE 2000  /* at random on top, so that waiters do not come in step */
+#define WAIT_FOREIGN_MS  1000  /* a foreign client does not tell when it releases its lock */
+#define WAIT_LEASE_MS    2000  /* of a waiter that does not listen (LEASE in prelude.lua) */
 
 enum wait_stage {
 	WAIT_REST,    /* nothing is under way */
@@ -51,8 +53,7 @@ struct wait_state {
 	bool foreign;
 	char holder[LOCK_TOKEN_SIZE]; /* "": none that is known */
 	uint64_t seen; /* the counter of fences: less than that, and the server lost its memory */
-	nanos settled_at;  /* when the server has settled; only of use without a place in the queue
-			    */
+	nanos settled_at;  /* when the server has settled, if we do not queue */
 	nanos known_until; /* the holder's last known expiry */
 	nanos span;        /* the longest it was ever seen to have */
 	struct deadlock deadlock;
@@ -76,7 +77,6 @@ struct single {
 	bool loss_told; /* the server has counted it */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
 	struct around around;
-	nanos kept_at; /* when the server was last asked to remember the lock for longer */
 	int64_t since_us;
 	nanos granted_at;
 	uint64_t ticket; /* 0: none */
@@ -91,9 +91,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result);
 
 /* What acquire.lua takes for it. */
 int64_t single_settle(const struct lock_request *request);
-
-/* Whether the server is to be told, with a renewal, that it must not forget the lock. */
-bool single_is_to_be_kept(nanos *kept_at);
 
 /* How long the server is to keep the lock from now on, in ms. granted_at 0: it was not yet. */
 int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at);
@@ -139,10 +136,12 @@ enum lock_result wait_to_settle(nanos settled_at, struct deadline deadline);
 /* How long the last known holder may still come back, in ms, for the next request. */
 int64_t wait_hold_off(struct single *single);
 
-/* Adds to a request to acquire what request.replicas asks for. */
-void wait_replicas_ask(const struct single *single, struct call *call, struct deadline deadline);
+/* The wait begins. */
+void deadlock_begin(struct single *single);
 
-/* After the answer to it: waits for the replicas. A grant that too few of them have is released:
- * LOCK_UNREPLICATED. */
-void wait_replicas_handle(
-	struct single *single, struct deadline deadline, struct lock_answer *answer);
+/* When the next look is due; 0: at once. */
+nanos deadlock_due(const struct deadlock *deadlock);
+
+/* Looks; when the next look is due is in look_at. IO_OK, also if this server cannot tell;
+ * IO_CLOSED: the connection is gone; IO_FAILED with EXIT_DEADLOCK. */
+enum io_result deadlock_look(struct single *single, struct failure *failure);

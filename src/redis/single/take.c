@@ -1,13 +1,34 @@
+/* Asking for the lock. --wait-replicas: WAIT goes with the request, in one write, so it costs no
+ * round trip but the replicas' own. */
 #include "redis/single/single.h"
 
 #include <string.h>
 
+#include "base/number.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-#define LEASE_MS        2000 /* of a waiter that does not listen yet; as LEASE in prelude.lua */
+#define GIVE_BACK       (500 * NANOS_PER_MS)    /* limit, for what too few replicas have */
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
+
+/* The replicas' share of what time there is: so the answer comes before that is over. */
+static int64_t share_ms(const struct single *single, struct deadline deadline)
+{
+	int64_t left = (deadline.until - clock_now()) / NANOS_PER_MS;
+
+	left -= left / 4;
+	if (left > single->request.replicas_ms)
+		left = single->request.replicas_ms;
+	return left < 1 ? 1 : left;
+}
+
+static void ask_for_replicas(
+	const struct single *single, struct call *call, struct deadline deadline)
+{
+	if (single->request.replicas > 0)
+		call_wait(call, single->request.replicas, share_ms(single, deadline));
+}
 
 static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
 {
@@ -16,7 +37,7 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 	call_begin(call, &script_acquire, &single->keys, single->lock.token);
 	call_add(call, single->mode);
 	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
-	call_add_number(call, request->queues ? LEASE_MS : 0);
+	call_add_number(call, request->queues ? WAIT_LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);
 	call_add_number(call, wait_hold_off(single));
@@ -27,7 +48,7 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 	call_add(call, request->outer ? request->outer : "");
 	if (request->settle_ms > 0)
 		call_add_number(call, single_settle(request));
-	wait_replicas_ask(single, call, deadline);
+	ask_for_replicas(single, call, deadline);
 }
 
 /* Until a server has answered, the caller's patience is the only limit. */
@@ -106,6 +127,54 @@ bool single_is_busy(const struct lock *lock)
 	return connection_begins(single->link.connection, busy, sizeof(busy) - 1);
 }
 
+/* What too few replicas have is released at once, with time of its own. */
+static void give_back(
+	struct single *single, struct lock_answer *answer, enum io_result io, const char *had)
+{
+	bool gone;
+
+	single_release(&single->lock, NULL,
+		(struct deadline){.until = clock_now() + GIVE_BACK, .cancel_fd = -1}, answer);
+	gone = answer->result == LOCK_RELEASED || answer->result == LOCK_GONE;
+	answer->result = io == IO_CANCELLED ? LOCK_CANCELLED : LOCK_UNREPLICATED;
+	failure_set(&answer->failure, EXIT_UNREACHABLE,
+		"%s of the %d replicas of %s that --wait-replicas asks for had the lock in time; "
+		"it %s released",
+		had, single->request.replicas, link_server_name(&single->link),
+		gone ? "was" : "could not be");
+}
+
+/* After the answer. A grant that too few replicas have is released: LOCK_UNREPLICATED. */
+static void wait_for_replicas(
+	struct single *single, struct deadline deadline, struct lock_answer *answer)
+{
+	struct link *link = &single->link;
+	struct failure failure;
+	char had[24] = "too few"; /* unless the server says how many */
+	int64_t count = 0;
+	enum io_result io;
+
+	if (single->request.replicas == 0)
+		return;
+	/* If no request will use the connection again, the reply is not worth waiting for. */
+	if (answer->result != LOCK_GRANTED &&
+		!(answer->result == LOCK_BUSY && single->request.queues)) {
+		link_drop(link);
+		return;
+	}
+	io = link_confirm(link, &count, deadline, &failure);
+	if (answer->result == LOCK_BUSY && io != IO_OK) {
+		answer->result = single_result(io, deadline);
+		answer->failure = failure;
+	} else if (answer->result == LOCK_GRANTED && count < single->request.replicas) {
+		if (io == IO_OK)
+			number_write(had, count);
+		give_back(single, answer, io, had);
+		if (io == IO_FAILED) /* it has no replicas to ask, or does not let us */
+			answer->failure = failure;
+	}
+}
+
 void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
@@ -135,7 +204,7 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 		if (answer->result == LOCK_WITHIN)
 			around_learn(&single->around, answer, single->mode, reply);
 		reply_free(reply);
-		wait_replicas_handle(single, limit, answer);
+		wait_for_replicas(single, limit, answer);
 	} else if (answer->result != LOCK_CANCELLED) {
 		answer->result = single_result(io, deadline);
 	}
@@ -147,10 +216,8 @@ void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
 	struct link *link = &single->link;
-	bool clean = answer->result == LOCK_GRANTED ||
-		     answer->result ==
-			     LOCK_WITHIN /* the child goes on with it, up to lock_release_send */
-		     || answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
+	bool clean = answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN ||
+		     answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
 
 	learn(single, answer);
 	/* Behind these the child did not wait for the replicas. */

@@ -17,18 +17,13 @@
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
-#include "redis/single/deadlock.h"
 
-#define ROOM_EVERY    16    /* one look in so many is for room beside sharers, far behind; even */
-#define LISTEN_MS     20000 /* at most, between two looks */
-#define LISTEN_MORE   2000  /* at random on top, so that waiters do not come in step */
-#define FOREIGN_MS    1000  /* a foreign client does not tell when it releases its lock */
-#define RANK_MS       50    /* that each place gives those before it, once all is late */
-#define CLAIM_MS      1005  /* CLAIM in prelude.lua, and a bit */
-#define LEASE_MORE_MS 2000  /* beyond a BLPOP's end: LEASE in prelude.lua */
-#define LEASE_LEAST   5000  /* of a series of short BLPOPs, behind a foreign client */
-#define FOLLOW_EVERY  (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
-#define LATE          (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
+#define ROOM_EVERY   16   /* one look in so many is for room beside sharers, far behind; even */
+#define RANK_MS      50   /* that each place gives those before it, once all is late */
+#define CLAIM_MS     1005 /* CLAIM in prelude.lua, and a bit */
+#define LEASE_LEAST  5000 /* of a series of short BLPOPs, behind a foreign client */
+#define FOLLOW_EVERY (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
+#define LATE         (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 
 static nanos after_ms(int64_t ms)
 {
@@ -101,13 +96,9 @@ void wait_stop(struct single *single)
 	single->waiting.moved = false;
 }
 
-static bool append(struct single *single, size_t count, const char *first, const char *second,
-	const char *third)
+static bool append(struct single *single, const char *const *words)
 {
-	const char *words[] = {first, second, third};
-	size_t lengths[] = {strlen(first), strlen(second), third ? strlen(third) : 0};
-
-	return connection_append(single->link.connection, count, words, lengths);
+	return connection_append_words(single->link.connection, words);
 }
 
 static enum io_result flush(struct single *single, bool appended, enum wait_stage next,
@@ -122,17 +113,17 @@ static enum io_result flush(struct single *single, bool appended, enum wait_stag
 	return connection_flush(single->link.connection, deadline, failure);
 }
 
-/* How long to listen before the next look. */
 static int64_t listen_ms(const struct wait_state *waiting)
 {
 	int64_t left = ms_until(waiting->look_at);
 
 	if (waiting->told_ms >= 0)
-		return number_least(waiting->told_ms, LISTEN_MS);
+		return number_least(waiting->told_ms, WAIT_LISTEN_MS);
 	if (waiting->rank == 0)
-		return number_least(left, waiting->foreign ? FOREIGN_MS : LISTEN_MS);
+		return number_least(left, waiting->foreign ? WAIT_FOREIGN_MS : WAIT_LISTEN_MS);
 	/* The holder may be dead, and all that are ahead as well. */
-	return number_least(left + waiting->rank * RANK_MS, LISTEN_MS + clock_jitter(LISTEN_MORE));
+	return number_least(
+		left + waiting->rank * RANK_MS, WAIT_LISTEN_MS + clock_jitter(WAIT_LISTEN_MORE));
 }
 
 /* First behind a foreign client: looks every second, so as little as will do, until its lock was to
@@ -166,10 +157,10 @@ static enum io_result look(struct single *single, struct deadline deadline, stru
 	/* The holders concern only waiters that may be next. */
 	near = single->waiting.rank == 0 || single->waiting.for_room;
 	if (near)
-		done = append(single, 2, "GET", keys->lock, NULL);
+		done = append(single, WORDS("GET", keys->lock));
 	if (!single->waiting.brief)
-		done = done && append(single, 2, "PTTL", keys->lock, NULL) &&
-		       append(single, 3, "ZRANK", keys->queue, single->lock.token);
+		done = done && append(single, WORDS("PTTL", keys->lock)) &&
+		       append(single, WORDS("ZRANK", keys->queue, single->lock.token));
 	return flush(single, done, near ? WAIT_HOLDER : WAIT_EXPIRY, deadline, failure);
 }
 
@@ -183,7 +174,7 @@ static enum io_result listen(
 	int64_t ms = number_least(
 		number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
 		ms_until(deadline.until));
-	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + LEASE_MORE_MS;
+	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + WAIT_LEASE_MS;
 	char timeout[32], expiry[32];
 	bool done = true;
 
@@ -193,13 +184,13 @@ static enum io_result listen(
 	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
 	snprintf(expiry, sizeof(expiry), "%" PRId64, lease);
 	waiting->listen_until = after_ms(ms);
-	if (waiting->lease_until >= after_ms(ms + LEASE_MORE_MS)) {
-		done = append(single, 3, "BLPOP", single->keys.wake, timeout);
+	if (waiting->lease_until >= after_ms(ms + WAIT_LEASE_MS)) {
+		done = append(single, WORDS("BLPOP", single->keys.wake, timeout));
 		return flush(single, done, WAIT_MESSAGE, deadline, failure);
 	}
 	waiting->lease_until = after_ms(lease);
-	done = append(single, 3, "PEXPIRE", single->keys.who, expiry) &&
-	       append(single, 3, "BLPOP", single->keys.wake, timeout);
+	done = append(single, WORDS("PEXPIRE", single->keys.who, expiry)) &&
+	       append(single, WORDS("BLPOP", single->keys.wake, timeout));
 	return flush(single, done, WAIT_LEASE, deadline, failure);
 }
 
@@ -239,8 +230,7 @@ static enum io_result handle_expiry(struct single *single, const struct reply *r
 		waiting->moved = true;
 	else
 		record_expiry(waiting, left);
-	/* Permits: the key lives as long as the last of them, but the first to run out makes room.
-	 */
+	/* The key lives as long as the last permit, but the first to run out makes room. */
 	if (single->request.mode == LOCK_PERMITS && waiting->rank <= 1 && before > clock_now() &&
 		before < waiting->look_at)
 		waiting->look_at = before;
@@ -286,7 +276,7 @@ static enum io_result handle_message(struct single *single, const struct reply *
 		waiting->told_ms = strtoll(message + 5, NULL, 10);
 		waiting->looks = ROOM_EVERY - 1; /* the sender of that knows more */
 	} else if (strncmp(message, "prove ", 6) == 0)
-		deadlock_record_proof(single, message + 6);
+		strlcpy(waiting->deadlock.proof, message + 6, DEADLOCK_PROOF);
 	else
 		waiting->moved = true;
 	if (waiting->told_ms < -1)
