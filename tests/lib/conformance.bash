@@ -3,7 +3,6 @@
 table=$BATS_TEST_DIRNAME/../lib/service_table
 service=${BATS_TEST_FILENAME##*/conformance_}
 service=${service%.bats}
-service_shown() { echo "$DLOCK_SERVER"; } # as messages and reports name it
 load "../lib/service_$service"
 load ../lib/contenders
 

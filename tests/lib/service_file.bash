@@ -22,11 +22,13 @@ service_left() {
 service_reap() { :; }
 
 service_url() { echo "file://$locks"; }
+service_shown() { echo "$DLOCK_SERVER"; }
 service_nowhere() { echo "file://$PWD/nowhere"; }
 service_wrong() { printf '%s\n' file://host/locks file:locks file://locks; }
 
 service_kill() { :; }
 service_again() { :; }
+service_restart() { echo 6; }
 service_freeze() { :; }
 service_thaw() { :; }
 service_pids() { :; }

@@ -26,6 +26,7 @@ service_left() {
 service_reap() { :; }
 
 service_url() { echo "postgres://tester@/postgres?host=$database&dlock_advisory=hashtext"; }
+service_shown() { echo "$DLOCK_SERVER"; }
 service_nowhere() { echo postgres://127.0.0.1:1/nowhere; }
 service_wrong() {
 	printf '%s\n' 'postgres://h/db?nonsense=1' 'postgres://[::1/db' 'postgres://h/db?dlock_x=1' \
@@ -40,6 +41,7 @@ service_again() {
 	database_start
 	declare -g database_stopped=
 }
+service_restart() { echo 6; }
 service_freeze() {
 	kill -STOP $(database_pids)
 }

@@ -19,12 +19,14 @@ service_left() { keys_left | grep -v '}:once:' || true; }
 service_reap() { :; }
 
 service_url() { echo "redis://127.0.0.1:$(<"$SERVER/port")"; }
+service_shown() { echo "$DLOCK_SERVER"; } # as reports name it
 service_nowhere() { echo redis://127.0.0.1:1; } # no server is there
 service_wrong() { printf '%s\n' redis://h:0 redis://h:65536 redis://h/x redis://h?x=1 unix://; }
 
 # The server dies at once, and comes back, perhaps without its data; it says nothing, and goes on.
 service_kill() { server_end "$SERVER"; }
 service_again() { server_again "$SERVER"; }
+service_restart() { echo 6; } # seconds: a TTL that outlives one
 service_freeze() { server_stop; }
 service_thaw() { server_continue; }
 service_pids() { server_pid; }

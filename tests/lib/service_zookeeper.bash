@@ -5,7 +5,6 @@
 load ../lib/zookeeper
 
 service_word=ZooKeeper
-service_restart=20 # seconds, of which it needs some itself
 
 members=(one two three)
 members=("${members[@]:0:${SERVICE_MEMBERS:-1}}")
@@ -30,6 +29,7 @@ for name in zk.get_children("/locks") if zk.exists("/locks") else []:
 service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_left) ]]'; }
 
 service_url() { zookeeper_url "${members[@]}"; }
+service_shown() { echo "$DLOCK_SERVER"; }
 service_nowhere() { echo zookeeper://127.0.0.1:1; }
 service_wrong() {
 	printf '%s\n' zookeeper://h:0 zookeeper://h:65536 zookeeper://h//x zookeeper://h/a/../b zookeeper://h?x=1 \
@@ -43,6 +43,7 @@ service_kill() {
 	done
 }
 service_again() { zookeeper_again "${members[@]}"; }
+service_restart() { echo 20; }
 service_freeze() { service_pids | xargs kill -STOP; }
 service_thaw() { ! zookeeper_is_up one || service_pids | xargs kill -CONT; }
 service_pids() {

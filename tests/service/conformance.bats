@@ -349,7 +349,7 @@ load ../lib/conformance
 @test "server: killed and back within the TTL: the holder keeps its lock, the waiter its patience" {
 	has server || { lacks server; return; }
 	echo 'settle = 3s' >"$XDG_CONFIG_HOME/dlock.conf"
-	holder a x -t "$(ttl "${service_restart:-6}")"
+	holder a x -t "$(ttl "$(service_restart)")"
 	waiter b x
 	service_kill
 	service_again
