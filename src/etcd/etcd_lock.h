@@ -16,6 +16,7 @@
 #include "lock/service.h"
 
 #define ETCD_PLACE_TTL 3 /* s: of a place in the queue */
+#define ETCD_TRIES     8 /* of a transaction whose conditions others changed meanwhile */
 
 /* A watch on the own key, while the lock is held: a thread. */
 struct etcd_guard {
@@ -54,9 +55,9 @@ int64_t etcd_seconds(int64_t ms);
 /* A grant's lease: as long as the lock is to be kept, come what may. */
 int64_t etcd_seconds_first(const struct etcd_lock *e);
 
-/* The first lease of an attempt, by its token and the lock's range: so a process that knows these
- * knows the key. */
-int64_t etcd_lease_of(const char *token, const char *range);
+/* The longest TTL of those inside the contender created then, in whole seconds, and at least that:
+ * its place must last as long as any of them is sure of it. */
+int64_t etcd_seconds_of_all(const struct queue *queue, int64_t around, int64_t seconds);
 
 /* LOCK_GRANTED: a lease is there. With id 0 etcd chooses one. */
 enum lock_result etcd_grant(struct etcd_lock *e, int64_t *id, int64_t seconds,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/token.h"
 #include "net/server.h"
 
 #define TTL_LEAST 2000 /* ms: etcd makes more of less */
@@ -35,22 +34,6 @@ static bool read_url(struct server_reading *reading)
 	       server_keep(reading, reading->url.password, &server->password) &&
 	       server_read_hosts(reading, server->scheme->port, true) &&
 	       server_read_query(reading, read_parameter);
-}
-
-void etcd_begin(struct etcd_lock *e)
-{
-	queue_free(&e->seen);
-	e->own = (struct contender){0};
-	e->asked = e->joined = e->clear = e->alone = false;
-	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
-	e->spare = 0;
-	if (e->request.token)
-		strlcpy(e->lock.token, e->request.token, sizeof(e->lock.token));
-	else
-		token_make(&e->request.self, e->lock.token);
-	e->own.token = e->lock.token;
-	e->own.lease = etcd_lease_of(e->lock.token, e->from);
-	key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
 }
 
 static struct lock *open_lock(

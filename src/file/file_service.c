@@ -36,11 +36,6 @@ void file_step_aside(struct file_lock *f)
 	file_forget(f);
 }
 
-bool file_is_removed(const struct file_lock *f)
-{
-	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
-}
-
 void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *answer)
 {
 	nanos until = record_holds_until(&f->record, slot);

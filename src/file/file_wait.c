@@ -15,6 +15,11 @@
 #define POLL_EVERY (100 * NANOS_PER_MS) /* no thread is to be had */
 #define LEAVE_IT   (50 * NANOS_PER_MS)  /* to the one ahead of us, to go first */
 
+bool file_is_removed(const struct file_lock *f)
+{
+	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
+}
+
 /* Of the thread that is to hear of the folder. */
 static _Thread_local int told = -1;
 
