@@ -396,7 +396,8 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 
 	answer->result = LOCK_GRANTED;
 	if (!is_by_token(z) && (holds || z->asked))
-		answer->result = zookeeper_attach(z, z->request.ttl_ms, deadline, &answer->failure);
+		answer->result = zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
+			deadline, &answer->failure);
 	if (answer->result == LOCK_LOST && !holds)
 		answer->result = LOCK_GONE; /* our node went with the session */
 	if (answer->result != LOCK_GRANTED)

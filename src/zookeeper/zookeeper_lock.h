@@ -11,6 +11,8 @@
 #include "lock/service.h"
 #include "zookeeper/zookeeper_queue.h"
 
+#define ZOOKEEPER_WAIT_TTL 6000 /* ms: of a waiter's session, unless the servers want more */
+
 enum zookeeper_state { ZOOKEEPER_NONE, ZOOKEEPER_WAITING, ZOOKEEPER_HOLDING, ZOOKEEPER_INSIDE };
 
 struct zookeeper_lock {

@@ -8,8 +8,7 @@
 #include "net/server.h"
 #include "zookeeper/zookeeper_lock.h"
 
-#define WAIT_TTL   6000 /* ms: of a waiter's session, unless the servers want more */
-#define FRESH_PART 4    /* of the TTL: a session attached longer ago is attached anew */
+#define FRESH_PART 4 /* of the TTL: a session attached longer ago is attached anew */
 #define AGAIN      (300 * NANOS_PER_MS)
 
 static int64_t whole_ttl(const struct zookeeper_lock *z)
@@ -394,9 +393,9 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 
 	answer->asked_at = clock_now();
 	answer->rank = -1;
-	answer->result =
-		zookeeper_attach(z, z->state == ZOOKEEPER_WAITING ? WAIT_TTL : whole_ttl(z),
-			deadline, &answer->failure);
+	answer->result = zookeeper_attach(z,
+		z->state == ZOOKEEPER_WAITING ? ZOOKEEPER_WAIT_TTL : whole_ttl(z), deadline,
+		&answer->failure);
 	if (answer->result == LOCK_LOST)
 		lose_place(z, answer);
 	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))
@@ -463,8 +462,8 @@ enum lock_result zookeeper_wait(
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	enum lock_result result = LOCK_GRANTED;
 
-	if (!z->session.handle || z->session.ttl_ms > WAIT_TTL)
-		result = session_attach(&z->session, WAIT_TTL, deadline, failure);
+	if (!z->session.handle || z->session.ttl_ms > ZOOKEEPER_WAIT_TTL)
+		result = session_attach(&z->session, ZOOKEEPER_WAIT_TTL, deadline, failure);
 	if (result == LOCK_GRANTED)
 		result = watch(z, deadline, failure);
 	if (result == LOCK_BUSY)

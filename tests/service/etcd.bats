@@ -127,14 +127,14 @@ stubborn() {
 	local late
 	for late in 0 2000; do
 		rm -f ./*.go spans
-		holder a x -t 4s
+		holder a x -t 8s
 		((late > 0)) || waiter b x
 		kill -KILL "$a_keeper" "$a_pid" "$a_command"
 		stays "$late" is_gone "$a_command"
 		((late == 0)) || waiter b x
 		ends b
 		assert_equal "$status" 0
-		after a b 6000
+		after a b 10000
 		finish a
 	done
 }
