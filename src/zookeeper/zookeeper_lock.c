@@ -7,7 +7,8 @@
 
 #include "lock/token.h"
 
-#define TRIES 8 /* of a change that others keep from happening by theirs */
+#define TRIES 8                    /* of a change that others keep from happening by theirs */
+#define AGAIN (100 * NANOS_PER_MS) /* a release, if its connection breaks */
 
 /* --- What there is --------------------------------------------------------------------------- */
 
@@ -388,18 +389,30 @@ static enum lock_result withdraw(
 	return result == LOCK_GRANTED ? LOCK_RELEASED : result;
 }
 
+/* The servers close a connection of which the session has come back by another: it may be ours. */
+static bool is_to_be_tried_again(const struct lock_answer *answer, struct deadline deadline)
+{
+	return answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
+	       deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline);
+}
+
 void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	bool holds = z->state == ZOOKEEPER_HOLDING || z->state == ZOOKEEPER_INSIDE;
 
-	answer->result = LOCK_GRANTED;
-	if (!is_by_token(z) && (holds || z->asked))
-		answer->result = zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
-			deadline, &answer->failure);
-	if (answer->result == LOCK_LOST && !holds)
-		answer->result = LOCK_GONE; /* our node went with the session */
+	do {
+		answer->result = LOCK_GRANTED;
+		if (!is_by_token(z) && (holds || z->asked))
+			answer->result =
+				zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
+					deadline, &answer->failure);
+		if (answer->result == LOCK_LOST && !holds)
+			answer->result = LOCK_GONE; /* our node went with the session */
+		if (answer->result == LOCK_GRANTED && !is_by_token(z) && !holds)
+			answer->result = withdraw(z, deadline, answer);
+	} while (is_to_be_tried_again(answer, deadline));
 	if (answer->result != LOCK_GRANTED)
 		;
 	else if (is_by_token(z))
@@ -407,10 +420,8 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 	else if (z->state == ZOOKEEPER_HOLDING)
 		answer->result = release_holder(
 			z, release_terms ? release_terms->keep_ms : 0, deadline, answer);
-	else if (z->state == ZOOKEEPER_INSIDE)
-		answer->result = release_inside(z, deadline, answer);
 	else
-		answer->result = withdraw(z, deadline, answer);
+		answer->result = release_inside(z, deadline, answer);
 	if (answer->result == LOCK_RELEASED || answer->result == LOCK_LOST ||
 		answer->result == LOCK_GONE) {
 		if (z->kept)

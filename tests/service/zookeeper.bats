@@ -215,6 +215,31 @@ pid_of() {
 	after h w
 }
 
+@test "the connection breaks as a waiter leaves: it tries again, and leaves no node for its session to end" {
+	local port
+	port=$(zookeeper_free_port)
+	passes() {
+		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(zookeeper_port one)" "$PWD/none" "$PWD/counts"
+	}
+	passes
+	wait_until eval '(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null'
+	holder h x
+	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
+	waiter w x
+	kill -STOP "$w_pid"
+	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
+	wait_until refute eval '(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null'
+	kill -TERM "$w_pid"
+	kill -CONT "$w_pid"
+	passes
+	finish w
+	assert_equal "$status" 143
+	DLOCK_SERVER=$(zookeeper_url one)
+	wait_until -t 3 waits x 0 # its session lasts for 6 s
+	ends h
+	assert_equal "$status" 0
+}
+
 # --- The node ---
 
 @test "the answer to a create is lost: the node is found again, and no second one is left" {

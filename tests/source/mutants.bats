@@ -158,7 +158,7 @@ all_caught() {
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
 	all_caught zookeeper-reads-as-proof zookeeper-fence-of-place zookeeper-socket-inherited
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
-	all_caught zookeeper-attach-patient zookeeper-blind zookeeper-clamped zookeeper-waits-long
+	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long
 }
 
 @test "every mutant is in one of these tests" {
