@@ -235,6 +235,13 @@ bool server_read_query(
 	return !server->key || server->cert || server_fault(reading, "a key= without cert=");
 }
 
+static void wipe(char *text)
+{
+	if (text != NULL)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
 void server_free(struct server *server)
 {
 	if (server == NULL)
@@ -242,11 +249,9 @@ void server_free(struct server *server)
 	for (size_t i = 0; i < server->endpoint_count; i++)
 		free(server->endpoints[i].host);
 	free(server->endpoints);
-	if (server->password != NULL)
-		explicit_bzero(server->password, strlen(server->password));
-	free(server->password);
+	wipe(server->password);
+	wipe(server->path);
 	free(server->user);
-	free(server->path);
 	free(server->setting);
 	free(server->remark);
 	free(server->cacert);

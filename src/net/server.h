@@ -28,19 +28,19 @@ struct server {
 	struct endpoint *endpoints; /* owned; one, or as many as the list names */
 	size_t endpoint_count;
 	char *path;                      /* owned; what the service reads from the path: a folder, a
-					    name; NULL: nothing */
+					    name; the URL, for libpq; NULL: nothing */
 	char *user;                      /* owned; NULL: the default user */
 	char *password;                  /* owned; NULL: none */
 	int db;                          /* of the databases behind one address */
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;
 	char *setting; /* owned; what else the service reads from the query; NULL: nothing */
-	char *remark; /* owned; what is unwise about it, for a warning; NULL: nothing */
-	char *text;   /* owned; the URL as messages may show it: without the password, and what TLS
-			 has behind a '?' */
+	char *remark;  /* owned; what is unwise about it, for a warning; NULL: nothing */
+	char *text;    /* owned; the URL as messages may show it: without the password, and what TLS
+			  has behind a '?' */
 };
 
-/* Wipes the password as well (explicit_bzero). NULL: nothing. */
+/* Wipes the password and the path as well (explicit_bzero). NULL: nothing. */
 void server_free(struct server *server);
 
 /* Overwrites the password in a URL in place with 'x's, and those in its query (password=,

@@ -7,7 +7,6 @@
 #include "lock/trial.h"
 #include "net/server.h"
 #include "postgres/postgres_lock.h"
-#include "postgres/sql_text.h"
 
 #define PATIENCE (5 * NANOS_PER_SEC)
 
@@ -28,16 +27,6 @@ static const char statement[] =
 	"FROM dlock.lock l, dlock.owners(l.name) o WHERE starts_with(l.name, $2) "
 	"ORDER BY l.name, o.kind, o.place";
 
-static const char *cell(const PGresult *result, int row, const char *column)
-{
-	return PQgetvalue(result, row, PQfnumber(result, column));
-}
-
-static int64_t number(const PGresult *result, int row, const char *column)
-{
-	return strtoll(cell(result, row, column), NULL, 10);
-}
-
 static enum lock_mode mode_of(const char *letter)
 {
 	return *letter == 's' ? LOCK_SHARED : *letter == 'p' ? LOCK_PERMITS : LOCK_EXCLUSIVE;
@@ -45,25 +34,29 @@ static enum lock_mode mode_of(const char *letter)
 
 static struct lock_view_owner read_owner(const PGresult *result, int row)
 {
-	struct lock_view_owner owner = {.mode = mode_of(cell(result, row, "mode")),
-		.priority = (int)number(result, row, "priority"),
-		.ms = number(result, row, "ms"),
-		.ttl_ms = number(result, row, "ttl_ms"),
-		.since_us = number(result, row, "since"),
-		.detached = *cell(result, row, "detached") == 't'};
+	struct lock_view_owner owner = {.mode = mode_of(text_at(result, row, "mode")),
+		.priority = (int)number_at(result, row, "priority"),
+		.ms = number_at(result, row, "ms"),
+		.ttl_ms = number_at(result, row, "ttl_ms"),
+		.since_us = number_at(result, row, "since"),
+		.detached = flag_at(result, row, "detached")};
 
-	owner_read(&owner.owner, cell(result, row, "owner"));
+	owner_read(&owner.owner, text_at(result, row, "owner"));
 	return owner;
 }
 
-static struct lock_view read_lock(const PGresult *result, int row)
+static struct lock_view read_lock(const PGresult *result, int row, size_t prefix)
 {
-	return (struct lock_view){.key = cell(result, row, "name"),
-		.fence = (uint64_t)number(result, row, "fence"),
+	const char *key = text_at(result, row, "name");
+
+	return (struct lock_view){.name = key + prefix,
+		.key = key,
+		.fence = (uint64_t)number_at(result, row, "fence"),
 		.ttl_ms = -1,
-		.counters = {number(result, row, "granted"), number(result, row, "contended"),
-			number(result, row, "timeouts"), number(result, row, "lost"),
-			number(result, row, "waited_us"), number(result, row, "held_us")}};
+		.foreign = flag_at(result, row, "is_foreign"),
+		.counters = {number_at(result, row, "granted"), number_at(result, row, "contended"),
+			number_at(result, row, "timeouts"), number_at(result, row, "lost"),
+			number_at(result, row, "waited_us"), number_at(result, row, "held_us")}};
 }
 
 /* Shows the lock that begins at this row; returns where the next one begins. owners has room for
@@ -72,61 +65,47 @@ static int show_lock(const struct listing *l, const PGresult *result, int row,
 	struct lock_view_owner *owners, void (*show)(const struct lock_view *view, void *context),
 	void *context)
 {
-	struct lock_view view = read_lock(result, row);
-	size_t count = 0;
-	int next = row;
+	struct lock_view view = read_lock(result, row, strlen(l->query.prefix));
 
-	for (; next < PQntuples(result) && strcmp(cell(result, next, "name"), view.key) == 0;
-		next++) {
-		const char *kind = cell(result, next, "kind");
-
-		if (*kind == 'l')
-			continue;
-		owners[count] = read_owner(result, next);
-		view.holder_count += *kind == 'h';
-		view.waiter_count += *kind == 'w';
-		if (*kind == 'h') {
-			view.mode = owners[count].mode;
-			view.ttl_ms = owners[count].ttl_ms;
-		}
-		count++;
-	}
-	view.name = view.key + strlen(l->query.prefix);
 	view.holders = owners;
-	view.waiters = owners + view.holder_count;
-	view.foreign = view.holder_count == 0 && *cell(result, row, "is_foreign") == 't';
+	for (; row < PQntuples(result) && strcmp(text_at(result, row, "name"), view.key) == 0;
+		row++) {
+		char kind = *text_at(result, row, "kind");
+
+		if (kind != 'l')
+			*owners++ = read_owner(result, row);
+		view.holder_count += kind == 'h';
+		view.waiter_count += kind == 'w';
+	}
+	view.waiters = view.holders + view.holder_count;
+	if (view.holder_count > 0) {
+		view.mode = view.waiters[-1].mode;
+		view.ttl_ms = view.waiters[-1].ttl_ms;
+		view.foreign = false;
+	}
 	if (lock_query_wants(&l->query, view.name) &&
-		(view.foreign || count > 0 || l->query.idle_too))
+		(view.foreign || view.holder_count + view.waiter_count > 0 || l->query.idle_too))
 		show(&view, context);
-	return next;
+	return row;
 }
 
 static bool list_look(void *state, void (*show)(const struct lock_view *view, void *context),
 	void *context, struct deadline deadline, struct failure *failure)
 {
 	struct listing *l = state;
-	const char *parameters[] = {l->session.server->setting, l->query.prefix};
 	struct lock_view_owner *owners;
-	PGresult *result = NULL;
+	PGresult *result;
 
-	switch (session_call(&l->session, statement, 2, parameters, &result, deadline, failure)) {
-	case LOCK_GRANTED:
-		break;
-	case LOCK_TIMEOUT:
-		failure_set(
-			failure, EXIT_UNREACHABLE, "no answer from %s", l->session.server->text);
+	if (session_call(&l->session, statement,
+		    ARGUMENTS(l->session.server->setting, l->query.prefix), &result, deadline,
+		    failure) != LOCK_GRANTED)
 		return false;
-	default:
-		return false;
-	}
 	owners = calloc((size_t)PQntuples(result) + 1, sizeof(*owners));
-	if (!owners)
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
 	for (int row = 0; owners && row < PQntuples(result);)
 		row = show_lock(l, result, row, owners, show, context);
 	PQclear(result);
 	free(owners);
-	return owners != NULL;
+	return owners || failure_set(failure, EXIT_SYSTEM, "out of memory");
 }
 
 static void *list_open(
@@ -157,50 +136,45 @@ const struct lock_list_ops postgres_list_ops = {list_open, list_look, list_close
 /* Leaves nothing of the trial's lock. */
 static void remove_trial(struct session *session, const char *prefix, const char *name)
 {
-	const char *parameters[] = {prefix, name};
 	struct failure unheard;
-	PGresult *result = NULL;
+	PGresult *result;
 
 	session_call(session,
 		"WITH gone AS (DELETE FROM dlock.lock WHERE name = $1 || $2 RETURNING 1) "
 		"SELECT count(*) FROM gone",
-		2, parameters, &result, deadline_alone(clock_now() + PATIENCE), &unheard);
+		ARGUMENTS(prefix, name), &result, deadline_alone(clock_now() + PATIENCE), &unheard);
 	PQclear(result);
 }
 
-static struct lock_finding look_at_server(
-	struct session *session, char text[static 200], struct failure *failure)
+static void look_at_server(struct session *session, struct lock_finding *finding,
+	char text[static 200], struct failure *failure)
 {
-	struct lock_finding finding = {.server = session->server->text, .subject = "server"};
-	PGresult *result = NULL;
-	enum lock_result got = session_call(session,
-		"SELECT current_setting('server_version'), current_setting('fsync'), "
-		"current_setting('synchronous_standby_names'), count(*) FROM dlock.lock",
-		0, NULL, &result, deadline_alone(clock_now() + PATIENCE), failure);
+	PGresult *result;
 
-	if (got != LOCK_GRANTED) {
-		if (got != LOCK_FAILED)
-			failure_set(failure, EXIT_UNREACHABLE, "no answer");
-		finding.verdict = LOCK_UNFIT;
-		finding.code = failure->code;
-		finding.found = failure->text;
+	if (session_call(session,
+		    "SELECT current_setting('server_version') AS version, "
+		    "current_setting('fsync') = 'on' AS is_safe, count(*) FROM dlock.lock",
+		    0, NULL, &result, deadline_alone(clock_now() + PATIENCE),
+		    failure) != LOCK_GRANTED) {
+		finding->verdict = LOCK_UNFIT;
+		finding->code = failure->code;
+		finding->found = failure->text;
 		if (failure->code == EXIT_REFUSED)
-			finding.advice =
+			finding->advice =
 				"an administrator: GRANT CREATE ON DATABASE ... TO ..., or run "
 				"dlock once; then GRANT USAGE ON SCHEMA dlock, and ALL ON ALL "
 				"TABLES and SEQUENCES IN SCHEMA dlock";
-		return finding;
+		return;
 	}
-	snprintf(text, 200, "PostgreSQL %.40s", PQgetvalue(result, 0, 0));
-	finding.found = text;
-	if (strcmp(PQgetvalue(result, 0, 1), "on") != 0) {
-		finding.verdict = LOCK_DOUBTFUL;
-		finding.code = EXIT_BUSY;
-		finding.found = "fsync is off: a crash may lose grants";
-		finding.advice = "fsync = on";
+	snprintf(text, 200, "PostgreSQL %.40s", text_at(result, 0, "version"));
+	finding->found = text;
+	if (!flag_at(result, 0, "is_safe")) {
+		finding->verdict = LOCK_DOUBTFUL;
+		finding->code = EXIT_BUSY;
+		finding->found = "fsync is off: a crash may lose grants";
+		finding->advice = "fsync = on";
 	}
 	PQclear(result);
-	return finding;
 }
 
 bool postgres_check(const struct server *server, const struct lock_request *request,
@@ -209,8 +183,9 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 {
 	struct session session = {.server = server};
 	char text[200], name[TRIAL_NAME];
-	struct lock_finding finding = look_at_server(&session, text, failure);
+	struct lock_finding finding = {.server = server->text, .subject = "server"};
 
+	look_at_server(&session, &finding, text, failure);
 	take(&finding, context);
 	if (finding.verdict != LOCK_UNFIT) {
 		trial_report(server, request, trial_name(name), take, context);

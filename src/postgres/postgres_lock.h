@@ -4,27 +4,18 @@
 #include "lock/service.h"
 #include "postgres/session.h"
 
-#define KEY_SIZE     641 /* a prefix, a name, and the NUL */
-#define NUMBER_SIZE  24
-#define OWNER_SIZE   (OWNER_TEXT + 16)
-#define ADVISORY_ANY 24
-
 struct postgres_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
 	struct lock_request request;
 	struct session session;
-	char key[KEY_SIZE];
-	char owner[OWNER_SIZE]; /* the record */
-	int64_t ticket;         /* 0: not asked yet */
-	int64_t number;         /* of the session, as the server counts them; 0: none */
-	uint64_t fence;         /* of the grant; 0: none */
-	bool asked;             /* something may be left in the server */
-	nanos look_at;          /* when asking again makes sense, by itself */
+	char key[641]; /* a prefix, and a name */
+	char owner[OWNER_TEXT + 16];
+	int64_t ticket; /* 0: not asked yet */
+	int64_t number; /* of the session, as the server counts them; 0: none */
+	uint64_t fence; /* of the grant; 0: none */
+	bool asked;     /* something may be left in the server */
+	nanos look_at;  /* when asking again makes sense, by itself */
 };
-
-/* The advisory lock that dlock_advisory= asks for, as a parameter; NULL: none. */
-const char *postgres_advisory(
-	const struct server *server, const char *name, char expression[static 64]);
 
 /* struct lock_service's. */
 void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

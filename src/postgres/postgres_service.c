@@ -9,109 +9,55 @@
 #include "net/server.h"
 #include "postgres/postgres_lock.h"
 
-#define OUR_PREFIX "dlock_"
+#define ADVISORY "dlock_advisory="
 
 /* --- The URL -------------------------------------------------------------------------------------
  */
 
-/* dlock_advisory=hashtext or a number. */
-static bool read_setting(const struct server_reading *reading, const char *parameter)
+/* dlock_advisory=hashtext or a number is ours; all else is libpq's. */
+static bool take_advisory(const struct server_reading *reading, char *url)
 {
-	const char *value = strchr(parameter, '=');
-	char *end;
+	char *at = strstr(url, ADVISORY), *value, *end;
 
-	if (!value || strncmp(parameter, "dlock_advisory=", 15) != 0)
-		return server_fault(reading, "an unknown parameter dlock_...");
-	value++;
+	if (!at || (at[-1] != '?' && at[-1] != '&'))
+		return true;
+	value = strndup(at + strlen(ADVISORY), strcspn(at + strlen(ADVISORY), "&"));
+	if (!value)
+		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	reading->server->setting = value;
 	strtoll(value, &end, 10);
 	if (*value == '\0' || (*end != '\0' && strcmp(value, "hashtext") != 0))
 		return server_fault(reading, "dlock_advisory= with neither a number nor hashtext");
-	free(reading->server->setting);
-	reading->server->setting = strdup(value);
-	return reading->server->setting ||
-	       failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	end = at + strlen(ADVISORY) + strlen(value);
+	if (*end == '\0')
+		at[-1] = '\0';
+	else
+		memmove(at, end + 1, strlen(end));
+	return true;
 }
 
-/* Takes what is ours off the query; the rest is libpq's. */
-static bool take_settings(const struct server_reading *reading, char *url)
+/* libpq reads it again as it connects; what it takes is known now, and the password. */
+static bool keep_url(const struct server_reading *reading, const char *url)
 {
-	char *query = strchr(url, '?');
-	char *copy = query ? strdup(query + 1) : NULL, *rest = copy, *parameter;
-	bool good = !query || copy || failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	PQconninfoOption *options = PQconninfoParse(url, NULL);
 
-	if (!copy)
-		return good;
-	*query = '\0';
-	while (good && (parameter = strsep(&rest, "&")) != NULL) {
-		if (strncmp(parameter, OUR_PREFIX, strlen(OUR_PREFIX)) == 0) {
-			good = read_setting(reading, parameter);
-			continue;
-		}
-		strcat(url, strchr(url, '?') ? "&" : "?"); /* no longer than it was */
-		strcat(url, parameter);
-	}
-	explicit_bzero(copy, strlen(copy));
-	free(copy);
-	return good;
-}
-
-/* What libpq has read, but for the password, as it reads that back: key='value' ... */
-static char *write_conninfo(const PQconninfoOption *options)
-{
-	size_t size = 1, used = 0;
-	char *text;
-
-	for (const PQconninfoOption *o = options; o->keyword; o++)
-		size += o->val ? strlen(o->keyword) + 2 * strlen(o->val) + 5 : 0;
-	text = calloc(1, size);
-	for (const PQconninfoOption *o = options; text && o->keyword; o++) {
-		if (!o->val || strcmp(o->keyword, "password") == 0)
-			continue;
-		used += (size_t)snprintf(text + used, size - used, "%s='", o->keyword);
-		for (const char *c = o->val; *c; c++) {
-			if (*c == '\'' || *c == '\\')
-				text[used++] = '\\';
-			text[used++] = *c;
-		}
-		used = strlcat(text, "' ", size);
-	}
-	return text;
-}
-
-static bool keep_options(const struct server_reading *reading, const PQconninfoOption *options)
-{
-	struct server *server = reading->server;
-
-	for (const PQconninfoOption *o = options; o->keyword; o++)
+	for (const PQconninfoOption *o = options; o && o->keyword; o++)
 		if (o->val && strcmp(o->keyword, "password") == 0)
-			server->password = strdup(o->val);
-	server->path = write_conninfo(options);
-	return server->path || failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+			reading->server->password = strdup(o->val);
+	PQconninfoFree(options);
+	return options || server_fault(reading, "what libpq does not take");
 }
 
 static bool read_url(struct server_reading *reading)
 {
-	char *url = strdup(reading->text), *problem = NULL;
-	PQconninfoOption *options = NULL;
-	bool good;
+	struct server *server = reading->server;
 
-	reading->server->text = strdup(reading->text);
-	if (!url || !reading->server->text) {
-		free(url);
+	server->text = strdup(reading->text);
+	server->path = strdup(reading->text);
+	if (!server->text || !server->path)
 		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
-	}
-	server_scrub(reading->server->text);
-	good = take_settings(reading, url);
-	if (good) {
-		options = PQconninfoParse(url, &problem);
-		good = options ? keep_options(reading, options)
-			       : server_fault(reading, "what libpq does not take");
-	}
-	PQconninfoFree(options);
-	PQfreemem(problem);
-	explicit_bzero(url, strlen(url));
-	free(url);
-	return good;
+	server_scrub(server->text);
+	return take_advisory(reading, server->path) && keep_url(reading, server->path);
 }
 
 /* --- The lock ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 #include "postgres/session.h"
 
-#include <ctype.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,45 +10,62 @@
 #include "net/server.h"
 #include "postgres/sql_text.h"
 
-/* --- Failures ------------------------------------------------------------------------------------
- */
+/* --- What is sent and read -------------------------------------------------------------------- */
 
-/* The first line of what libpq says. */
-static int first_line(const char *text)
+const char *write_number(char text[static NUMBER_SIZE], int64_t number)
 {
-	return (int)strcspn(text, "\n");
+	snprintf(text, NUMBER_SIZE, "%" PRId64, number);
+	return text;
+}
+
+const char *text_at(const PGresult *result, int row, const char *column)
+{
+	return PQgetvalue(result, row, PQfnumber(result, column));
+}
+
+int64_t number_at(const PGresult *result, int row, const char *column)
+{
+	return strtoll(text_at(result, row, column), NULL, 10);
+}
+
+bool flag_at(const PGresult *result, int row, const char *column)
+{
+	return *text_at(result, row, column) == 't';
+}
+
+/* --- Failures --------------------------------------------------------------------------------- */
+
+static enum exit_code code_of(const char *state, const char *text)
+{
+	static const struct {
+		const char *state; /* how it begins */
+		enum exit_code code;
+	} codes[] = {{"28", EXIT_REFUSED}, {"42501", EXIT_REFUSED}, {"25006", EXIT_REFUSED},
+		{"3D000", EXIT_CONFIG}, {"57P", EXIT_UNREACHABLE}, {"53", EXIT_UNREACHABLE},
+		{"08", EXIT_UNREACHABLE}, {"55P03", EXIT_UNREACHABLE}};
+
+	if (strstr(text, "no password supplied") || strstr(text, "certificate"))
+		return EXIT_REFUSED;
+	if (strstr(text, "invalid port number"))
+		return EXIT_CONFIG;
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (strncmp(state, codes[i].state, strlen(codes[i].state)) == 0)
+			return codes[i].code;
+	return *state ? EXIT_PROTOCOL : EXIT_UNREACHABLE;
 }
 
 /* With verbosity SQLSTATE stands behind the severity: "FATAL:  28P01: password ...". "": none. */
 static void find_state(const char *text, char state[static 6])
 {
-	const char *colon = text;
+	char after = '\0';
 
-	state[0] = '\0';
-	while ((colon = strstr(colon, ":  ")) != NULL) {
-		colon += 3;
-		if (strspn(colon, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && colon[5] == ':') {
-			memcpy(state, colon, 5);
-			state[5] = '\0';
+	for (const char *at = text; (at = strstr(at, ":  ")) != NULL; at += 3)
+		if (sscanf(at, ":  %5[0-9A-Z]%c", state, &after) == 2 && after == ':')
 			return;
-		}
-	}
+	state[0] = '\0';
 }
 
-static enum exit_code code_of(const char *state, const char *text)
-{
-	if (strncmp(state, "28", 2) == 0 || strcmp(state, "42501") == 0 ||
-		strcmp(state, "25006") == 0 || strstr(text, "no password supplied") ||
-		strstr(text, "certificate"))
-		return EXIT_REFUSED;
-	if (strcmp(state, "3D000") == 0 || strstr(text, "invalid port number"))
-		return EXIT_CONFIG;
-	if (state[0] == '\0' || strncmp(state, "57P", 3) == 0 || strncmp(state, "53", 2) == 0 ||
-		strncmp(state, "08", 2) == 0 || strcmp(state, "55P03") == 0)
-		return EXIT_UNREACHABLE;
-	return EXIT_PROTOCOL;
-}
-
+/* No connection came about. The first line of what libpq says. */
 static enum lock_result fail_connecting(struct session *session, struct failure *failure)
 {
 	const char *text = PQerrorMessage(session->connection);
@@ -59,38 +76,46 @@ static enum lock_result fail_connecting(struct session *session, struct failure 
 	code = code_of(state, text);
 	failure_set(failure, code, "%s %s: %.*s",
 		code == EXIT_UNREACHABLE ? "cannot reach" : "cannot use", session->server->text,
-		first_line(text), text);
+		(int)strcspn(text, "\n"), text);
 	session_close(session);
 	return LOCK_FAILED;
 }
 
-/* A statement failed, or the connection broke in it. */
 static enum lock_result fail_statement(
 	struct session *session, const PGresult *result, struct failure *failure)
 {
-	const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-	const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
 
-	if (!primary)
-		primary = PQerrorMessage(session->connection);
-	failure_set(failure, code_of(state ? state : "", primary), "%s: %.*s",
-		session->server->text, first_line(primary), primary);
+	if (!text)
+		text = PQerrorMessage(session->connection);
+	failure_set(failure, code_of(state ? state : "", text), "%s: %.*s", session->server->text,
+		(int)strcspn(text, "\n"), text);
 	return LOCK_FAILED;
 }
 
-/* --- Connecting ----------------------------------------------------------------------------------
- */
+static enum lock_result break_off(struct session *session, struct failure *failure)
+{
+	fail_statement(session, NULL, failure);
+	failure->code = EXIT_UNREACHABLE;
+	session_close(session);
+	return LOCK_FAILED;
+}
+
+static enum lock_result give_up(
+	struct session *session, enum deadline_end end, struct failure *failure)
+{
+	failure_set(failure, EXIT_UNREACHABLE, "no answer from %s", session->server->text);
+	session_leave(session);
+	return end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
+}
+
+/* --- Connecting ------------------------------------------------------------------------------- */
 
 static void hear_nothing(void *context, const char *message)
 {
 	(void)context;
 	(void)message;
-}
-
-static enum lock_result give_up(struct session *session, enum deadline_end end)
-{
-	session_leave(session);
-	return end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
 }
 
 static PGconn *begin(const struct server *server)
@@ -110,192 +135,127 @@ static enum lock_result connect_to(
 
 	session->set_up = false;
 	session->connection = begin(session->server);
-	if (!session->connection) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return LOCK_FAILED;
-	}
 	PQsetErrorVerbosity(session->connection, PQERRORS_VERBOSE);
 	PQsetNoticeProcessor(session->connection, hear_nothing, NULL);
-	if (PQstatus(session->connection) == CONNECTION_BAD)
-		return fail_connecting(session, failure);
 	while (next != PGRES_POLLING_OK) {
-		enum deadline_end end = deadline_wait(deadline, PQsocket(session->connection),
-			next == PGRES_POLLING_READING ? POLLIN : POLLOUT);
+		enum deadline_end end;
 
-		if (end != DEADLINE_READY) {
-			failure_set(failure, EXIT_UNREACHABLE, "no answer from %s",
-				session->server->text);
-			return give_up(session, end);
-		}
-		next = PQconnectPoll(session->connection);
-		if (next == PGRES_POLLING_FAILED)
+		if (PQstatus(session->connection) == CONNECTION_BAD)
 			return fail_connecting(session, failure);
+		end = deadline_wait(deadline, PQsocket(session->connection),
+			next == PGRES_POLLING_READING ? POLLIN : POLLOUT);
+		if (end != DEADLINE_READY)
+			return give_up(session, end, failure);
+		next = PQconnectPoll(session->connection);
 	}
-	if (PQsetnonblocking(session->connection, 1) != 0 ||
-		!PQenterPipelineMode(session->connection))
-		return fail_connecting(session, failure);
+	PQsetnonblocking(session->connection, 1);
+	PQenterPipelineMode(session->connection);
 	return LOCK_GRANTED;
 }
 
-/* --- Statements ----------------------------------------------------------------------------------
- */
+/* --- Statements ------------------------------------------------------------------------------- */
 
-/* Whatever the role's defaults are: no statement is cut off, no idle session ended, a waiter on a
- * dead host leaves the queue after 11 s, and each statement sees what is there. */
-static bool send_settings(PGconn *connection)
+static bool send(PGconn *connection, const char *statement, int count, const char *const *arguments)
 {
-	static const char text[] =
-		"SELECT set_config('statement_timeout', '0', false), "
-		"set_config('lock_timeout', '5s', false), "
-		"set_config('idle_in_transaction_session_timeout', '0', false), "
-		"set_config('idle_session_timeout', '0', false), "
-		"set_config('synchronous_commit', CASE current_setting('synchronous_commit') "
-		"WHEN 'off' THEN 'on' WHEN 'local' THEN 'on' "
-		"ELSE current_setting('synchronous_commit') END, false), "
-		"set_config('default_transaction_isolation', 'read committed', false), "
-		"set_config('default_transaction_read_only', 'off', false), "
-		"set_config('search_path', 'pg_catalog, pg_temp', false), "
-		"set_config('tcp_keepalives_idle', '5', false), "
-		"set_config('tcp_keepalives_interval', '2', false), "
-		"set_config('tcp_keepalives_count', '3', false), "
-		"set_config('tcp_user_timeout', '11s', false), pg_backend_pid()";
-
-	return PQsendQueryParams(connection, text, 0, NULL, NULL, NULL, NULL, 0) &&
+	return PQsendQueryParams(connection, statement, count, NULL, arguments, NULL, NULL, 0) &&
 	       PQpipelineSync(connection);
 }
 
-static bool send_statement(
-	PGconn *connection, const char *statement, int count, const char *const *parameters)
-{
-	return PQsendQueryParams(connection, statement, count, NULL, parameters, NULL, NULL, 0) &&
-	       PQpipelineSync(connection);
-}
-
-/* Until libpq has a result: LOCK_GRANTED. */
-static enum lock_result await_result(struct session *session, struct deadline *deadline)
+/* Until libpq has a result. */
+static enum lock_result await_result(
+	struct session *session, struct deadline *deadline, struct failure *failure)
 {
 	PGconn *connection = session->connection;
+	int unsent;
 
-	for (;;) {
-		int unsent = PQflush(connection);
-		enum deadline_end end;
-
-		if (unsent == 0 && !PQisBusy(connection))
-			return LOCK_GRANTED;
-		if (unsent < 0)
-			return LOCK_FAILED;
-		end = deadline_wait(deadline, PQsocket(connection),
+	while ((unsent = PQflush(connection)) > 0 || (unsent == 0 && PQisBusy(connection))) {
+		enum deadline_end end = deadline_wait(deadline, PQsocket(connection),
 			(short)(unsent ? POLLIN | POLLOUT : POLLIN));
+
 		if (end != DEADLINE_READY)
-			return give_up(session, end);
+			return give_up(session, end, failure);
 		if (!PQconsumeInput(connection))
-			return LOCK_FAILED;
+			return break_off(session, failure);
 	}
+	return unsent < 0 ? break_off(session, failure) : LOCK_GRANTED;
 }
 
-/* Reads to the end of one statement. *result: its rows, or its error; NULL: the connection broke.
- */
-static enum lock_result read_result(
-	struct session *session, PGresult **result, struct deadline *deadline)
+/* Reads to the end of one statement. *result: its rows, or its error. */
+static enum lock_result read_result(struct session *session, PGresult **result,
+	struct deadline *deadline, struct failure *failure)
 {
-	*result = NULL;
-	for (int nothing = 0; nothing < 4;) {
-		enum lock_result got = await_result(session, deadline);
-		PGresult *one;
+	enum lock_result got;
 
-		if (got != LOCK_GRANTED) {
-			PQclear(*result);
-			*result = NULL;
-			return got;
-		}
-		one = PQgetResult(session->connection);
-		if (!one) {
-			nothing++;
-			continue;
-		}
-		nothing = 0;
+	*result = NULL;
+	while ((got = await_result(session, deadline, failure)) == LOCK_GRANTED) {
+		PGresult *one = PQgetResult(session->connection);
+
 		if (PQresultStatus(one) == PGRES_PIPELINE_SYNC) {
 			PQclear(one);
 			return LOCK_GRANTED;
 		}
-		PQclear(*result);
-		*result = one;
+		if (one) {
+			PQclear(*result);
+			*result = one;
+		}
+		if (PQstatus(session->connection) != CONNECTION_OK) {
+			got = break_off(session, failure);
+			break;
+		}
 	}
-	return LOCK_FAILED;
+	PQclear(*result);
+	*result = NULL;
+	return got;
 }
 
 /* A session of a pooler is now one of the server's and then another. */
-static bool is_own_session(struct session *session, const PGresult *result, struct failure *failure)
-{
-	if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-		fail_statement(session, result, failure);
-		return false;
-	}
-	if (strtol(PQgetvalue(result, 0, PQnfields(result) - 1), NULL, 10) ==
-		PQbackendPID(session->connection))
-		return true;
-	return failure_set(failure, EXIT_CONFIG,
-		"%s is a pooler: sessions behind it are not ours alone; give dlock the server "
-		"itself",
-		session->server->text);
-}
-
-static enum lock_result broke(struct session *session, struct failure *failure)
-{
-	fail_statement(session, NULL, failure);
-	failure->code = EXIT_UNREACHABLE;
-	session_close(session);
-	return LOCK_FAILED;
-}
-
 static enum lock_result read_settings(
 	struct session *session, struct deadline *deadline, struct failure *failure)
 {
 	PGresult *result;
-	enum lock_result got = read_result(session, &result, deadline);
-	bool own;
+	enum lock_result got = read_result(session, &result, deadline, failure);
 
-	if (got == LOCK_FAILED)
-		return broke(session, failure);
 	if (got != LOCK_GRANTED)
 		return got;
-	own = is_own_session(session, result, failure);
+	if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+		fail_statement(session, result, failure);
+	} else if (number_at(result, 0, "pid") != PQbackendPID(session->connection)) {
+		failure_set(failure, EXIT_CONFIG,
+			"%s is a pooler: sessions behind it are not ours alone; give dlock the "
+			"server itself",
+			session->server->text);
+	} else {
+		session->set_up = true;
+	}
 	PQclear(result);
-	session->set_up = own;
-	if (!own)
-		session_close(session);
-	return own ? LOCK_GRANTED : LOCK_FAILED;
+	if (session->set_up)
+		return LOCK_GRANTED;
+	session_close(session);
+	return LOCK_FAILED;
 }
 
 /* One try. Settings and statement go in one packet. */
 static enum lock_result execute(struct session *session, const char *statement, int count,
-	const char *const *parameters, PGresult **result, struct deadline *deadline,
+	const char *const *arguments, PGresult **result, struct deadline *deadline,
 	struct failure *failure)
 {
-	PGconn *connection = session->connection;
 	enum lock_result got = LOCK_GRANTED;
 
-	*result = NULL;
 	session->sent_at = clock_now();
-	if ((!session->set_up && !send_settings(connection)) ||
-		!send_statement(connection, statement, count, parameters))
-		return broke(session, failure);
+	if ((!session->set_up && !send(session->connection, sql_settings, 0, NULL)) ||
+		!send(session->connection, statement, count, arguments))
+		return break_off(session, failure);
 	if (!session->set_up)
 		got = read_settings(session, deadline, failure);
-	if (got == LOCK_GRANTED) {
-		got = read_result(session, result, deadline);
-		if (got == LOCK_FAILED || (got == LOCK_GRANTED && !*result))
-			return broke(session, failure);
-	}
-	return got;
+	return got == LOCK_GRANTED ? read_result(session, result, deadline, failure) : got;
 }
 
+/* Schema, function, or table. */
 static bool is_missing(const PGresult *result)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-	return state && (strcmp(state, "3F000") == 0 || strcmp(state, "42883") == 0 ||
-				strcmp(state, "42P01") == 0);
+	return state && strstr("3F000 42883 42P01", state);
 }
 
 /* The schema is one statement to the server: all of it, or nothing. Several clients may find it
@@ -303,26 +263,22 @@ static bool is_missing(const PGresult *result)
 static enum lock_result install(
 	struct session *session, struct deadline *deadline, struct failure *failure)
 {
-	PGresult *result;
+	PGresult *result = NULL;
 	enum lock_result got = execute(session, sql_install, 0, NULL, &result, deadline, failure);
-	bool done;
 
-	if (got != LOCK_GRANTED)
-		return got;
-	done = PQresultStatus(result) == PGRES_COMMAND_OK;
-	if (!done) {
-		fail_statement(session, result, failure);
+	if (got == LOCK_GRANTED && PQresultStatus(result) != PGRES_COMMAND_OK) {
+		got = fail_statement(session, result, failure);
 		if (failure->code == EXIT_REFUSED)
 			failure_set(failure, EXIT_REFUSED,
 				"%s; an administrator must run once what `dlock check` prints",
 				failure->text);
 	}
 	PQclear(result);
-	return done ? LOCK_GRANTED : LOCK_FAILED;
+	return got;
 }
 
 enum lock_result session_call(struct session *session, const char *statement, int count,
-	const char *const *parameters, PGresult **result, struct deadline deadline,
+	const char *const *arguments, PGresult **result, struct deadline deadline,
 	struct failure *failure)
 {
 	enum lock_result got = LOCK_GRANTED;
@@ -331,14 +287,14 @@ enum lock_result session_call(struct session *session, const char *statement, in
 	if (!session->connection)
 		got = connect_to(session, &deadline, failure);
 	if (got == LOCK_GRANTED)
-		got = execute(session, statement, count, parameters, result, &deadline, failure);
+		got = execute(session, statement, count, arguments, result, &deadline, failure);
 	if (got == LOCK_GRANTED && is_missing(*result)) {
 		PQclear(*result);
 		*result = NULL;
 		got = install(session, &deadline, failure);
 		if (got == LOCK_GRANTED)
 			got = execute(
-				session, statement, count, parameters, result, &deadline, failure);
+				session, statement, count, arguments, result, &deadline, failure);
 	}
 	if (got != LOCK_GRANTED || PQresultStatus(*result) == PGRES_TUPLES_OK)
 		return got;
@@ -348,8 +304,7 @@ enum lock_result session_call(struct session *session, const char *statement, in
 	return got;
 }
 
-/* --- Notifications, and the end ------------------------------------------------------------------
- */
+/* --- Notifications, and the end --------------------------------------------------------------- */
 
 enum lock_result session_listen(
 	struct session *session, struct deadline deadline, PGnotify **notification)

@@ -12,8 +12,6 @@
 #include "base/failure.h"
 #include "lock/lock.h"
 
-#define SESSION_PARAMETERS 20 /* of a statement, at most */
-
 struct server;
 
 /* Begins as zeros but for server. */
@@ -24,17 +22,37 @@ struct session {
 	nanos sent_at;               /* before the last statement left */
 };
 
-/* Executes a statement with text parameters (NULL: null); connects first if that is needed, and
- * makes schema and functions if they are missing. LOCK_GRANTED: *result is the caller's, PQclear()
- * it. LOCK_TIMEOUT and LOCK_CANCELLED: the connection is closed, and the statement may yet be
- * executed. LOCK_FAILED: failure; nothing was changed, unless the connection broke
- * (EXIT_UNREACHABLE). */
+/* What a statement calls $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL:
+ * null.
+ */
+#define ARGUMENTS(...)                                                                             \
+	(int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *const[])       \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+#define NUMBER_SIZE    24
+#define NUMBER(number) write_number((char[NUMBER_SIZE]){0}, number)
+#define FLAG(flag)     ((flag) ? "t" : "f")
+
+/* Returns text. */
+const char *write_number(char text[static NUMBER_SIZE], int64_t number);
+
+/* Executes a statement; connects first if that is needed, and makes schema and functions if they
+ * are missing. LOCK_GRANTED: *result is the caller's, PQclear() it. LOCK_TIMEOUT (failure names the
+ * server) and LOCK_CANCELLED: the connection is closed, and the statement may yet be executed.
+ * LOCK_FAILED: failure; nothing was changed, unless the connection broke (EXIT_UNREACHABLE). But
+ * for LOCK_GRANTED *result is NULL. */
 enum lock_result session_call(struct session *session, const char *statement, int count,
-	const char *const *parameters, PGresult **result, struct deadline deadline,
+	const char *const *arguments, PGresult **result, struct deadline deadline,
 	struct failure *failure);
 
-/* Waits for a notification on any channel that the session listens to. LOCK_GRANTED: *payload is
- * the caller's, PQfreemem() it; NULL: the connection broke. LOCK_TIMEOUT, LOCK_CANCELLED. */
+/* A field of a row by its column's name. A text is borrowed from the result. */
+const char *text_at(const PGresult *result, int row, const char *column);
+int64_t number_at(const PGresult *result, int row, const char *column);
+bool flag_at(const PGresult *result, int row, const char *column);
+
+/* Waits for a notification on any channel that the session listens to. LOCK_GRANTED: *notification
+ * is the caller's, PQfreemem() it; NULL: the connection broke. LOCK_TIMEOUT, LOCK_CANCELLED. */
 enum lock_result session_listen(
 	struct session *session, struct deadline deadline, PGnotify **notification);
 

@@ -265,3 +265,61 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	after a b 700
 	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" t
 }
+
+# How often the functions of the schema were called: track_functions is on for our role.
+calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE schemaname = 'dlock'"; }
+
+@test "a lock that nobody has is taken and given back without the functions; else they decide" {
+	try dlock x true
+	expect 0
+	query 'ALTER ROLE tester SET track_functions = pl'
+	query 'SELECT pg_stat_reset()'
+	try dlock x echo ran
+	expect 0 ran
+	wait_until eval '[[ -z $(query "$ours") ]]'
+	assert_equal "$(calls)" 0
+	holder a x
+	try dlock -n x touch ran
+	assert_equal "$status" 1
+	ends a
+	expect 0
+	wait_until eval '[[ -z $(query "$ours") ]]'
+	assert_between "$(calls)" 1 100
+	query 'ALTER ROLE tester RESET track_functions'
+}
+
+@test "one of two readers leaves: a writer that asks for the first time is refused" {
+	holder a x -s
+	holder b x -s
+	ends a
+	expect 0
+	try dlock -n x touch ran
+	assert_equal "$status" 1
+	refute_file ran
+	ends b
+	expect 0
+	try dlock -n x echo ran
+	expect 0 ran
+}
+
+@test "the same with what --at-least keeps, with a detached lock, and with one inside another" {
+	try dlock --at-least 60s x true
+	expect 0
+	try dlock acquire -t 60 y
+	assert_equal "$status" 0
+	local token=${out%% *} one
+	try dlock z dlock z dlock z true
+	expect 0
+	for one in x y; do
+		try dlock -n $one touch ran
+		assert_equal "$status" 1
+	done
+	refute_file ran
+	try dlock -n z echo ran
+	expect 0 ran
+	try dlock release y "$token"
+	expect 0
+	try dlock -n y echo ran
+	expect 0 ran
+	query "SELECT dlock.force_1('lock:x')" >/dev/null
+}

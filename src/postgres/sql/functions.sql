@@ -40,7 +40,7 @@ CREATE OR REPLACE FUNCTION dlock.tell(session int, message text) RETURNS void LA
   SELECT pg_notify('dlock_' || session, message)
 $$;
 
--- Locks the row of a lock; makes it first if it is missing.
+-- Locks the row of a lock; makes it first if it is missing. Others than its holder may have come then.
 CREATE OR REPLACE FUNCTION dlock.enter(key text) RETURNS dlock.lock LANGUAGE plpgsql AS $$
 DECLARE
   found_ dlock.lock;
@@ -48,6 +48,9 @@ BEGIN
   LOOP
     SELECT * INTO found_ FROM dlock.lock WHERE name = key FOR UPDATE;
     IF found_.name IS NOT NULL THEN
+      IF found_.alone IS NOT NULL THEN
+        UPDATE dlock.lock SET alone = NULL WHERE name = key;
+      END IF;
       RETURN found_;
     END IF;
     INSERT INTO dlock.lock (name) VALUES (key) ON CONFLICT DO NOTHING;
@@ -113,22 +116,25 @@ CREATE OR REPLACE FUNCTION dlock.circle(key text, want text, mine text[]) RETURN
 $$;
 
 -- Takes the lock, claims what was handed over, or queues for it. asked: the request, with the fields of
--- dlock.waiter and dlock.holder. place: its ticket from an earlier answer; 0: none. outer: the owner tokens
--- under which it runs. result: granted, busy, already, within, deadlock, circle, or ended.
+-- dlock.waiter and dlock.holder. place: its ticket from an earlier answer; 0: none. outer_tokens: the owner
+-- tokens under which it runs, with blanks between them. held: a line for each lock that it runs under; the
+-- first word is the owner token. ms: since when it is held, or was done. result: granted, busy, already, within, deadlock, circle, or ended.
 CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, want text, most int, ttl bigint, place bigint,
-  points int, who text, cooldown_ms bigint, once_id text, outers text[], under text[], queues boolean,
+  points int, who text, cooldown_ms bigint, once_id text, outer_tokens text, held text, queues boolean,
   own_session int, detach boolean, for_hold boolean, advisory bigint,
-  OUT result text, OUT now bigint, OUT fence bigint, OUT ticket bigint, OUT session int, OUT rank int,
-  OUT left_us bigint, OUT holder text, OUT owner text, OUT since bigint, OUT whole boolean,
-  OUT covered boolean, OUT is_foreign boolean)
+  OUT result text, OUT fence bigint, OUT ticket bigint, OUT session int, OUT rank int, OUT left_us bigint,
+  OUT holder text, OUT owner text, OUT ms bigint, OUT whole boolean, OUT covered boolean, OUT is_foreign boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   l dlock.lock := dlock.enter(key);
   h dlock.holder;
   mine dlock.holder;
+  now bigint := dlock.now_us();
+  done bigint;
+  outers text[] := string_to_array(outer_tokens, ' ');
+  under text[] := ARRAY(SELECT split_part(line, ' ', 1) FROM string_to_table(held, E'\n') AS line WHERE line <> '');
 BEGIN
-  now := dlock.now_us();
   session := own_session;
   is_foreign := false;
   IF me = ANY (l.ended) THEN
@@ -136,15 +142,16 @@ BEGIN
     RETURN;
   END IF;
 
-  SELECT coalesce(max(at), 0) INTO since FROM (
+  SELECT max(at) INTO done FROM (
     SELECT l.success WHERE abs(now - l.success) < cooldown_ms * 1000
     UNION ALL
-    SELECT at FROM dlock.once o WHERE o.name = key AND o.id = once_id AND o.expires > now) AS done(at);
-  IF since > 0 THEN
+    SELECT at FROM dlock.once o WHERE o.name = key AND o.id = once_id AND o.expires > now) AS successes(at);
+  IF done > 0 THEN
     DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
     DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me;
     PERFORM dlock.hand_on(key, '');
     result := 'already';
+    ms := (now - done) / 1000;
     RETURN;
   END IF;
 
@@ -205,7 +212,7 @@ BEGIN
     INSERT INTO dlock.holder VALUES (key, me, want, who, now, now + ttl * 1000, ttl, fence, NULL, 'held', detach);
     UPDATE dlock.lock u SET fence = acquire_1.fence, granted = u.granted + 1,
       ticket = greatest(u.ticket, acquire_1.ticket),
-      waited_us = u.waited_us + CASE WHEN place = 0 THEN 0 ELSE greatest(0, acquire_1.now - place) END
+      waited_us = u.waited_us + CASE WHEN place = 0 THEN 0 ELSE greatest(0, now - place) END
       WHERE u.name = key;
     result := 'granted';
     RETURN;
@@ -233,7 +240,7 @@ BEGIN
       result := 'circle';
     END IF;
   END IF;
-  SELECT o.token, o.owner, o.since INTO holder, owner, since FROM dlock.holder o
+  SELECT o.token, o.owner, (now - o.since) / 1000 INTO holder, owner, ms FROM dlock.holder o
     WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
   SELECT CASE WHEN want = 'p' THEN min(o.expires) ELSE max(o.expires) END - now INTO left_us
     FROM dlock.holder o WHERE o.name = key AND o.expires > now;
@@ -244,13 +251,14 @@ END $$;
 -- Extends a lease; ttl 0: by as much as it was acquired for. by_token: only that of a detached lock. result:
 -- extended, again (it had expired, and none has come since), or denied.
 CREATE OR REPLACE FUNCTION dlock.renew_1(key text, me text, ttl bigint, by_token boolean, advisory bigint,
-  OUT result text, OUT now bigint, OUT ttl_ms bigint, OUT fence bigint)
+  OUT result text, OUT ttl_ms bigint, OUT fence bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   h dlock.holder;
+  now bigint;
 BEGIN
-  PERFORM dlock.enter(key);
+  PERFORM FROM dlock.lock WHERE name = key FOR UPDATE;
   now := dlock.now_us();
   SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.token = me AND o.state = 'held'
     AND (o.detached AND o.expires > now OR NOT by_token);
@@ -315,13 +323,18 @@ BEGIN
       ON CONFLICT (name, id) DO UPDATE SET at = excluded.at, expires = excluded.expires;
   END IF;
   PERFORM dlock.hand_on(key, '');
+  UPDATE dlock.lock u SET alone = '' WHERE u.name = key AND NOT EXISTS (SELECT FROM dlock.holder o WHERE o.name = key)
+    AND NOT EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key);
 END $$;
 
 -- Breaks the lock of any holder; a row for each that it had.
-CREATE OR REPLACE FUNCTION dlock.force_1(key text) RETURNS SETOF dlock.holder LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION dlock.force_1(key text) RETURNS TABLE (token text, owner text, ms bigint, left_ms bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
 BEGIN
   PERFORM dlock.enter(key);
-  RETURN QUERY SELECT * FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
+  RETURN QUERY SELECT o.token, o.owner, (dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000
+    FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
     AND o.state <> 'handed' ORDER BY o.around NULLS FIRST, o.since;
   UPDATE dlock.lock u SET ended = (ARRAY(SELECT token FROM dlock.holder o WHERE o.name = key) || u.ended)[1:20]
     WHERE u.name = key;

@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
   name text PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
   ticket bigint NOT NULL DEFAULT 0,
+  alone text,                          -- '': it has no holder and no waiter; a token: only that holder; null: unknown
   success bigint,                      -- when COMMAND last ended well
   ended text[] NOT NULL DEFAULT '{}',  -- owner tokens that were released or broken last
   granted bigint NOT NULL DEFAULT 0,
