@@ -52,7 +52,7 @@ static bool may_take(const struct lock_part *parts, size_t count)
 			(i > 0 && (single->ticket != 0 || single->waiting.seen != 0)))
 			return false;
 	}
-	return count > 1;
+	return true;
 }
 
 /* Which of them is to ask for a success: its number from 1; 0: none. */
@@ -154,26 +154,19 @@ static size_t take(struct lock_part *parts, size_t count, struct call *call, boo
 	return answered;
 }
 
-size_t single_take_several(
-	struct lock_part *parts, size_t count, bool *sent, struct deadline deadline)
+/* MOST of them at the most. */
+static size_t take_some(struct lock_part *parts, size_t count, bool *sent, struct deadline deadline)
 {
+	size_t room = COMMON + PER_LOCK * count, answered = 0;
+	const char **words = malloc(room * sizeof(*words));
+	size_t *lengths = malloc(room * sizeof(*lengths));
 	struct call call;
-	const char **words;
-	size_t *lengths;
-	size_t room, answered = 0;
 
-	if (count > MOST)
-		count = MOST;
-	if (!may_take(parts, count) || !gather(parts, count))
-		return 0;
 	for (size_t i = 0; i < count; i++) {
 		memset(parts[i].answer, 0, sizeof(*parts[i].answer));
 		parts[i].asked = single_of(&parts[i])->asked = true;
 		single_of(&parts[i])->handed.count = 0;
 	}
-	room = COMMON + PER_LOCK * count;
-	words = malloc(room * sizeof(*words));
-	lengths = malloc(room * sizeof(*lengths));
 	if (words && lengths) {
 		call_begin_large(&call, &script_several, words, lengths);
 		answered = take(parts, count, &call, sent, deadline);
@@ -181,6 +174,29 @@ size_t single_take_several(
 	free(words);
 	free(lengths);
 	return answered;
+}
+
+static bool is_had(const struct lock_part *part)
+{
+	return part->answer->result == LOCK_GRANTED || part->answer->result == LOCK_WITHIN;
+}
+
+size_t single_take_several(
+	struct lock_part *parts, size_t count, bool *sent, struct deadline deadline)
+{
+	size_t done = 0, some, answered;
+
+	if (count < 2 || !may_take(parts, count) || !gather(parts, count))
+		return 0;
+	do {
+		some = count - done < MOST ? count - done : MOST;
+		if (done > 0)
+			link_lend(
+				&single_of(&parts[done])->link, &single_of(&parts[done - 1])->link);
+		answered = take_some(parts + done, some, sent, deadline);
+		done += answered;
+	} while (answered == some && done < count && is_had(&parts[done - 1]));
+	return done;
 }
 
 /* --- Renewing and releasing ------------------------------------------------------------------- */
