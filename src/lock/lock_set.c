@@ -244,8 +244,8 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 		member->asked = member->within = false;
 	}
 	record_token(set);
-	set->fresh = true;
 	set->sent = false;
+	set->fresh = true;
 	return true;
 }
 
