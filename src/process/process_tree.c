@@ -14,6 +14,7 @@
 #define DESCENDANTS_MOST 32768 /* in one sweep; what lies beyond is met by the next */
 
 #define STRANGERS_MOST 256
+#define SWEEPS_MOST    5 /* until a sweep finds no more */
 
 struct descendant {
 	pid_t pid, parent;
@@ -64,24 +65,37 @@ struct sweep {
 	const struct process_tree *tree; /* its strangers are left out; NULL: none are */
 	pid_t parent;                    /* of those that are added now */
 	size_t count;                    /* in `found` */
+	bool again;                      /* some may be there already */
 };
+
+/* By now it may have another parent. */
+static bool is_found(const struct sweep *sweep, pid_t pid)
+{
+	for (size_t i = 0; sweep->again && i < sweep->count; i++)
+		if (found[i].pid == pid) {
+			found[i].parent = sweep->parent;
+			return true;
+		}
+	return false;
+}
 
 static void add(void *context, pid_t pid)
 {
 	struct sweep *sweep = context;
 
-	if (sweep->count < DESCENDANTS_MOST && !is_stranger(sweep->tree, pid))
+	if (sweep->count < DESCENDANTS_MOST && !is_stranger(sweep->tree, pid) &&
+		!is_found(sweep, pid))
 		found[sweep->count++] = (struct descendant){pid, sweep->parent};
 }
 
 /* Our own children. All are the first thread's: it forks COMMAND, and the kernel gives orphans to
  * the first thread that lives (find_alive_thread() in kernel/exit.c). */
-static size_t add_own_children(const struct process_tree *tree)
+static size_t add_own_children(const struct process_tree *tree, size_t count)
 {
-	struct sweep sweep = {.tree = tree, .parent = getpid()};
+	struct sweep sweep = {.tree = tree, .parent = getpid(), .count = count, .again = count > 0};
 
 	if (!tree_prepare())
-		return 0;
+		return count;
 	lseek(own_list, 0, SEEK_SET);
 	process_each_listed(own_list, add, &sweep);
 	return sweep.count;
@@ -91,23 +105,41 @@ static size_t add_own_children(const struct process_tree *tree)
 static bool has_own_children(const struct process_tree *tree)
 {
 	errno = 0;
-	return add_own_children(tree) > 0 || errno != 0;
+	return add_own_children(tree, 0) > 0 || errno != 0;
 }
 
 /* Appends the children of a process. */
-static size_t add_children(pid_t parent, size_t count)
+static size_t add_children(pid_t parent, size_t count, bool again)
 {
-	struct sweep sweep = {.parent = parent, .count = count};
+	struct sweep sweep = {.parent = parent, .count = count, .again = again};
 
 	process_each_child(parent, add, &sweep);
 	return sweep.count;
 }
 
-/* Below the first `count`, breadth first: parents before children. */
-static size_t add_descendants(size_t count)
+/* Below those from `from` to `count`, breadth first: parents before children. */
+static size_t add_descendants(size_t from, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		count = add_children(found[i].pid, count);
+	for (size_t i = from; i < count; i++)
+		count = add_children(found[i].pid, count, from > 0);
+	return count;
+}
+
+/* All below the root. A sweep goes down the tree, and misses the child of a process that ends
+ * meanwhile: it moves up to the root, and was in neither list when that was read. So the root's is
+ * read again as long as there are more; but a tree of which each process forks another and ends has
+ * more for ever. SIGKILL comes in rounds anyway. */
+static size_t find_all(const struct process_tree *tree, pid_t root, int sig)
+{
+	int sweeps = sig == SIGKILL ? 1 : SWEEPS_MOST;
+	size_t count = 0, before;
+
+	do {
+		before = count;
+		count = root == getpid() ? add_own_children(tree, count)
+					 : add_children(root, count, count > 0);
+		count = add_descendants(before, count);
+	} while (--sweeps > 0 && count > before);
 	return count;
 }
 
@@ -153,11 +185,11 @@ void tree_record_strangers(struct process_tree *tree, pid_t but)
 	struct process process;
 
 	tree->stranger_count = 0; /* or they would be left out here */
-	count = add_own_children(tree);
+	count = add_own_children(tree, 0);
 	for (size_t i = 0; i < count; i++)
 		if (found[i].pid != but)
 			found[own++] = found[i];
-	count = add_descendants(own);
+	count = add_descendants(0, own);
 	for (size_t i = 0; i < count && tree->stranger_count < STRANGERS_MOST; i++)
 		if (process_read(found[i].pid, &process))
 			strangers[tree->stranger_count++] =
@@ -213,17 +245,17 @@ static void signal_own(const struct process_tree *tree, int sig)
 {
 	if (tree->command > 0 && !tree->over)
 		insist(kill(tree->command, sig), tree->command, -1, sig);
-	signal_found(add_descendants(add_own_children(tree)), getpid(), tree->command, sig);
+	signal_found(find_all(tree, getpid(), sig), getpid(), tree->command, sig);
 }
 
 void tree_signal_below(pid_t root, int sig)
 {
-	signal_found(add_descendants(add_children(root, 0)), root, 0, sig);
+	signal_found(find_all(NULL, root, sig), root, 0, sig);
 }
 
 static size_t list_own(const struct process_tree *tree, pid_t *pids, size_t most)
 {
-	size_t count = add_descendants(add_own_children(tree));
+	size_t count = find_all(tree, getpid(), SIGKILL);
 
 	if (count > most)
 		count = most;

@@ -109,7 +109,7 @@ all_caught() {
 
 @test "what it needs of its surroundings: log, stderr, /proc, descriptors, threads, guardians, strangers" {
 	all_caught log-waits stderr-waits proc-unseen no-room lingers-alone
-	all_caught keeper-believed thread-or-nothing strangers-killed takeover-forgets-why
+	all_caught keeper-believed thread-or-nothing strangers-killed takeover-forgets-why stop-asked-in-passing
 }
 
 @test "who is who: sandboxes alike, the bell of any sandbox; release without end" {

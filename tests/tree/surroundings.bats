@@ -12,7 +12,7 @@ load ../lib/log_socket
 setup_file() {
 	file_begin
 	local one
-	for one in stop_at_kill second_writer; do
+	for one in stop_at_kill second_writer late_look; do
 		cc -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o "$BATS_FILE_TMPDIR/$one.so" \
 			"$BATS_TEST_DIRNAME/../programs/$one.c"
 	done
@@ -540,4 +540,49 @@ was_lost() {
 	cli SET lock:x thief PX 60000 >/dev/null
 	was_lost
 	assert_equal "$(cli GETDEL lock:x)" thief
+}
+
+# ---- COMMAND ends while its tree is looked at -----------------------------------------------------
+
+# Each process of the tree says that it was asked to stop, and ends. COMMAND has gone when its children are
+# looked for, and has not when its parent's are.
+begin_asked() { # NAME [OPTION]...
+	local name=$1
+	shift
+	cat >asked <<-'END'
+		#!/bin/bash
+		trap 'echo "$1" >>told; exit' TERM
+		echo >"$1.there"
+		while :; do sleep 0.05; done
+	END
+	chmod +x asked
+	start "$name" env PATH="$LOADING:$PATH" LD_PRELOAD="$BATS_FILE_TMPDIR/late_look.so" \
+		dlock -t "$((100 * TEST_PATIENCE))" "$@" x env -u LD_PRELOAD \
+		bash -c 'for i in 1 2 3 4; do ./asked "$i" & done; trap "exec sleep 0.02" TERM; wait'
+	local i
+	for i in 1 2 3 4; do
+		wait_until is_file $i.there
+	done
+}
+
+all_were_asked_once() {
+	wait_until eval '(($(wc -l <told) >= 4))'
+	assert_equal "$(sort told | tr '\n' ' ')" "1 2 3 4 "
+}
+
+@test "COMMAND ends as its children are looked for: each of them is asked to stop, and once" {
+	: >told
+	begin_asked a --max-run "$((2 * TEST_PATIENCE))s"
+	all_were_asked_once
+	finish a
+	assert_equal "$status" 124
+}
+
+@test "the same with the keeper stopped" {
+	: >told
+	begin_asked a --max-run "$((2 * TEST_PATIENCE))s"
+	kill -STOP "$(pgrep -P "$a_pid")"
+	all_were_asked_once
+	finish a
+	assert_equal "$status" 124
 }
