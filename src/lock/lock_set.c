@@ -1,5 +1,9 @@
 /*
- * All but the last are taken in the process that asks; only the request for the last may be
+ * A service that can take several at once (lock_batch) is asked for them all, and answers, in the
+ * process that asks. lock_answer repeats that answer, in a child if there is one. So both know what
+ * is held.
+ *
+ * Else all but the last are taken in the process that asks; only the request for the last may be
  * answered in a child (lock_answer), and with it the child gets what is held. If one before the
  * last is not to be had, its answer is put by, and lock_answer repeats it.
  */
@@ -15,6 +19,7 @@
 
 #include "lock/service.h"
 #include "lock/token.h"
+#include "net/server.h"
 
 #define SET_HELD    16384                /* what does not fit is left out */
 #define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for releasing all when one was lost meanwhile */
@@ -41,8 +46,12 @@ struct lock_set {
 	bool lost;    /* one was, or an attempt was ended: all are to be released, and taken anew */
 	bool fresh;   /* no other process has the tokens yet */
 	bool put_by;  /* members[next].answer is the answer to lock_ask */
-	int watch;    /* owned; -1: none, see set_watch_fd */
-	char *fences; /* owned */
+	bool sent;    /* a request for several has left, since open_members */
+	bool one_by_one;             /* the service's batch is of no use here */
+	struct lock_part *parts;     /* owned; for a batch */
+	struct lock_answer *renewed; /* owned; for one of renewals */
+	int watch;                   /* owned; -1: none, see set_watch_fd */
+	char *fences;                /* owned */
 	const struct server *server; /* borrowed */
 	struct lock_request request; /* for them all; its strings are borrowed */
 	const char *outer_held;      /* borrowed: the caller's request.held */
@@ -102,35 +111,73 @@ static enum lock_result worse(enum lock_result a, enum lock_result b)
 	return a;
 }
 
+static const struct lock_batch *batch_of(const struct lock_set *set)
+{
+	return set->one_by_one ? NULL : set->server->service->batch;
+}
+
+/* The parts to be released, the last lock first. The success is that of NAME. */
+static size_t list_releases(struct lock_set *set, const struct release_terms *release_terms,
+	const struct release_terms *others)
+{
+	size_t count = 0;
+
+	for (size_t i = set->count; i-- > 0;) {
+		struct member *member = &set->members[i];
+
+		if (member->asked)
+			set->parts[count++] = (struct lock_part){.lock = member->lock,
+				.answer = &member->answer,
+				.release_terms = i == set->named ? release_terms : others};
+	}
+	return count;
+}
+
 /* The lock taken last is released first, so that no waiter for several is woken for nothing. */
 static enum lock_result give_back(struct lock_set *set, const struct release_terms *release_terms,
 	struct deadline deadline, struct failure *failure)
 {
+	struct release_terms others = release_terms ? *release_terms : (struct release_terms){0};
 	enum lock_result result = LOCK_RELEASED;
+	size_t count;
 
-	for (size_t i = set->count; i-- > 0;) {
-		struct member *member = &set->members[i];
-		struct release_terms own =
-			release_terms ? *release_terms : (struct release_terms){0};
+	others.success = false;
+	count = list_releases(set, release_terms, release_terms ? &others : NULL);
+	if (batch_of(set))
+		batch_of(set)->release(set->parts, count, deadline);
+	for (size_t i = 0; i < count; i++) {
+		struct lock_part *part = &set->parts[i];
 
-		if (!member->asked)
-			continue;
-		/* The success is that of NAME. */
-		if (release_terms && i != set->named)
-			own.success = false;
-		lock_release(member->lock, release_terms ? &own : NULL, deadline, &member->answer);
-		if (member->answer.result == LOCK_FAILED)
-			*failure = member->answer.failure;
-		result = worse(result, member->answer.result);
+		if (!part->done)
+			lock_release(part->lock, part->release_terms, deadline, part->answer);
+		if (part->answer->result == LOCK_FAILED)
+			*failure = part->answer->failure;
+		result = worse(result, part->answer->result);
 	}
 	set->next = 0;
 	return result;
 }
 
-static enum lock_result renew_member(
-	struct member *member, struct deadline deadline, struct lock_answer *answer)
+/* What can be renewed of the first `count` in less time than one after the other; the rest is for
+ * renew_member. */
+static void renew_batch(struct lock_set *set, size_t count, struct deadline deadline)
 {
-	lock_renew(member->lock, deadline, answer);
+	for (size_t i = 0; i < count; i++)
+		set->parts[i] = (struct lock_part){
+			.lock = set->members[i].lock, .answer = &set->renewed[i]};
+	if (batch_of(set))
+		batch_of(set)->renew(set->parts, count, deadline);
+}
+
+static enum lock_result renew_member(
+	struct lock_set *set, size_t which, struct deadline deadline, struct lock_answer *answer)
+{
+	struct member *member = &set->members[which];
+
+	if (set->parts[which].done)
+		*answer = set->renewed[which];
+	else
+		lock_renew(member->lock, deadline, answer);
 	if (answer->result == LOCK_GRANTED || answer->result == LOCK_SET_AGAIN)
 		member->asked_at = answer->asked_at;
 	return answer->result;
@@ -144,8 +191,9 @@ static void set_refresh(struct lock_set *set, struct deadline deadline)
 	if (clock_now() < set_refresh_due(set))
 		return;
 	set->retry_at = clock_now() + RETRY_PAUSE;
+	renew_batch(set, set->next, deadline);
 	for (size_t i = 0; i < set->next && !set->lost; i++)
-		set->lost = renew_member(&set->members[i], deadline, &answer) == LOCK_LOST;
+		set->lost = renew_member(set, i, deadline, &answer) == LOCK_LOST;
 }
 
 /* Whether the server has said of each that nothing of ours is left. */
@@ -196,6 +244,7 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 		member->asked = member->within = false;
 	}
 	record_token(set);
+	set->sent = false;
 	set->fresh = true;
 	return true;
 }
@@ -224,8 +273,9 @@ static void set_renew(struct lock *lock, struct deadline deadline, struct lock_a
 	enum lock_result result = LOCK_GRANTED;
 	struct failure failure = {0};
 
+	renew_batch(set, set->count, deadline);
 	for (size_t i = 0; i < set->count && result != LOCK_LOST && result != LOCK_CANCELLED; i++) {
-		result = worse(result, renew_member(&set->members[i], deadline, answer));
+		result = worse(result, renew_member(set, i, deadline, answer));
 		if (answer->result == LOCK_FAILED)
 			failure = answer->failure;
 	}
@@ -235,12 +285,24 @@ static void set_renew(struct lock *lock, struct deadline deadline, struct lock_a
 	answer->fence = set->members[set->named].fence;
 }
 
+static void set_leave(struct lock *lock)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	for (size_t i = 0; i < set->count; i++)
+		lock_leave(set->members[i].lock);
+}
+
 static void set_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 	const struct member *named = &set->members[set->named];
 
+	/* A child may have used the connections, and has not said for what. */
+	if (set->put_by && set->sent)
+		set_leave(lock);
+	set->put_by = false;
 	answer->result = give_back(set, release_terms, deadline, &answer->failure);
 	answer->inside_count = named->answer.inside_count;
 	memcpy(answer->inside, named->answer.inside, sizeof(answer->inside));
@@ -311,12 +373,71 @@ static enum lock_result put_by(struct lock_set *set, struct failure *failure)
 {
 	struct lock_answer *answer = &set->members[set->next].answer;
 
-	if (set->next == 0 && answer->result != LOCK_BUSY) {
+	if (set->next == 0 && !set->sent && answer->result != LOCK_BUSY) {
 		*failure = answer->failure;
 		return answer->result;
 	}
 	set->put_by = true;
 	return LOCK_GRANTED;
+}
+
+static bool is_had(enum lock_result result)
+{
+	return result == LOCK_GRANTED || result == LOCK_WITHIN;
+}
+
+/* The next ones, as many as one request is for. How many were answered. */
+static size_t take_batch(struct lock_set *set, struct deadline deadline)
+{
+	size_t count = set->count - set->next, answered;
+
+	if (!batch_of(set) || count < 2)
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		struct member *member = &set->members[set->next + i];
+
+		set->parts[i] = (struct lock_part){
+			.lock = member->lock, .answer = &member->answer, .asked = member->asked};
+	}
+	answered = batch_of(set)->take(set->parts, count, &set->sent, deadline);
+	for (size_t i = 0; i < count; i++)
+		set->members[set->next + i].asked = set->parts[i].asked;
+	set->one_by_one = answered == 0;
+	return answered;
+}
+
+/* Of the last, and of the first that is not to be had, the answer stays to be told by lock_answer.
+ */
+static bool record_batch(struct lock_set *set, size_t answered)
+{
+	for (; answered > 0; answered--) {
+		struct member *member = &set->members[set->next];
+
+		if (!is_had(member->answer.result) || set->next + 1 == set->count)
+			return true;
+		member_record_grant(member);
+		set->next++;
+	}
+	return false;
+}
+
+/* False: the rest is to be asked for one by one. Else members[next].answer is the answer. */
+static bool ask_batch(struct lock_set *set, struct deadline deadline)
+{
+	struct member *member;
+	size_t answered;
+
+	do {
+		answered = take_batch(set, deadline);
+		if (answered == 0)
+			return false;
+	} while (!record_batch(set, answered));
+	member = &set->members[set->next];
+	/* It was read before it was known what the wait is under. */
+	record_held(set);
+	if (member->answer.result == LOCK_BUSY)
+		lock_adopt_answer(member->lock, &member->answer);
+	return true;
 }
 
 static enum lock_result set_ask(
@@ -329,6 +450,11 @@ static enum lock_result set_ask(
 	set_refresh(set, deadline);
 	if (set->lost)
 		return set_begin_anew(set, deadline, failure);
+	if (ask_batch(set, deadline)) {
+		if (set->members[set->next].answer.result == LOCK_LOST)
+			return set_begin_anew(set, deadline, failure);
+		return put_by(set, failure);
+	}
 	for (; set->next + 1 < set->count; set->next++) {
 		struct member *member = &set->members[set->next];
 
@@ -370,9 +496,10 @@ static void set_answer(struct lock *lock, struct deadline deadline, struct lock_
 
 	if (!set->put_by)
 		lock_answer(member->lock, deadline, &member->answer);
+	set->put_by = false;
 	*answer = member->answer;
 	answer->name = member->name;
-	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN)
+	if (!is_had(answer->result))
 		return;
 	member_record_grant(member);
 	complete(set, answer);
@@ -385,7 +512,13 @@ static void set_adopt_answer(struct lock *lock, const struct lock_answer *answer
 
 	if (set->put_by) {
 		set->put_by = false;
-		return;
+		if (!is_had(set->members[set->next].answer.result))
+			return;
+		if (is_had(answer->result)) {
+			member_record_grant(last);
+			set->next = set->count;
+			return;
+		}
 	}
 	if (answer->result == LOCK_TIMEOUT) {
 		/* Granted too late, perhaps, and released with all the others. */
@@ -422,14 +555,6 @@ static enum lock_result set_wait(
 		if (set->lost)
 			return LOCK_GRANTED;
 	}
-}
-
-static void set_leave(struct lock *lock)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-
-	for (size_t i = 0; i < set->count; i++)
-		lock_leave(set->members[i].lock);
 }
 
 static void set_share(struct lock *lock)
@@ -470,14 +595,23 @@ static void open_watch(struct lock_set *set)
 	}
 }
 
-/* All go to one server: if it goes, they drop together. Without a TTL, which nothing renews, each
- * is told by itself that it was ended. */
+static int first_watch_fd(const struct lock_set *set)
+{
+	int fd = -1;
+
+	for (size_t i = 0; i < set->count && fd < 0; i++)
+		fd = lock_watch_fd(set->members[i].lock);
+	return fd;
+}
+
+/* Of the first that has one. All go to one server: if it goes, they drop together. Without a TTL,
+ * which nothing renews, each is told by itself that it was ended. */
 static int set_watch_fd(const struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 
 	if (set->members[0].answer.ttl_ms != LOCK_NO_TTL)
-		return lock_watch_fd(set->members[0].lock);
+		return first_watch_fd(set);
 	if (set->watch < 0)
 		open_watch(set);
 	return set->watch;
@@ -508,6 +642,8 @@ static void set_close(struct lock *lock)
 	if (set->watch >= 0)
 		close(set->watch);
 	free(set->fences);
+	free(set->parts);
+	free(set->renewed);
 	free(set);
 }
 
@@ -581,7 +717,12 @@ struct lock *lock_set_open(const struct server *server, const struct lock_reques
 	for (size_t i = 0; i < also_count; i++)
 		set->members[i + 1].name = also[i];
 	sort_names(set);
-	if (lock_service_can(server, request, LOCK_CAN_JOIN, failure) && open_members(set, failure))
+	set->parts = calloc(set->count, sizeof(*set->parts));
+	set->renewed = calloc(set->count, sizeof(*set->renewed));
+	if (!set->parts || !set->renewed)
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	else if (lock_service_can(server, request, LOCK_CAN_JOIN, failure) &&
+		 open_members(set, failure))
 		return &set->lock;
 	set_close(&set->lock);
 	return NULL;

@@ -72,6 +72,26 @@ struct lock_list_ops {
 	void (*close)(void *state);
 };
 
+/* One of several locks of one token, and what is to come of it. */
+struct lock_part {
+	struct lock *lock;
+	struct lock_answer *answer;
+	const struct release_terms *release_terms; /* as lock_release gets it */
+	bool asked;                                /* take: something may be left in the server */
+	bool done; /* renew, release: the answer is there; else it is left to the caller to do it
+		    * by itself, even if it was tried */
+};
+
+/* Several locks that have one token, in less time than one after the other. */
+struct lock_batch {
+	/* In this order, up to the first that is not to be had. How many have an answer; the last
+	 * of these may be a failure. Those behind are not asked, unless `asked` says so. 0: they
+	 * are to be asked one by one, even if they are asked already. *sent: a request has left. */
+	size_t (*take)(struct lock_part *parts, size_t count, bool *sent, struct deadline deadline);
+	void (*renew)(struct lock_part *parts, size_t count, struct deadline deadline);
+	void (*release)(struct lock_part *parts, size_t count, struct deadline deadline);
+};
+
 /* Of several locks as one (lock_set.h), the only one that has this table. */
 struct lock_several {
 	void (*share)(struct lock *lock);
@@ -123,6 +143,7 @@ struct lock_service {
 			    * all locks. Then lock_wait finds the circles of waits */
 	const struct lock_overlap *overlap; /* NULL: none */
 	const struct lock_several *several; /* NULL: it is one lock */
+	const struct lock_batch *batch;     /* NULL: several are taken one by one */
 };
 
 /* Looking for circles of waits. */

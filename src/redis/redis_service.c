@@ -68,6 +68,12 @@ static const struct lock_overlap redis_overlap = {
 	.verify = single_verify,
 };
 
+static const struct lock_batch redis_batch = {
+	.take = single_take_several,
+	.renew = single_renew_several,
+	.release = single_release_several,
+};
+
 const struct lock_service redis_service = {
 	.name = "Redis",
 	.schemes = redis_schemes,
@@ -87,4 +93,5 @@ const struct lock_service redis_service = {
 	.check = redis_check,
 	.list = &single_list_ops,
 	.overlap = &redis_overlap,
+	.batch = &redis_batch,
 };

@@ -456,3 +456,168 @@ has_no_keeper() { [[ $(pgrep -P "$1" | wc -l) == 1 ]]; } # FRONT with a guardian
 	finish two
 	let_go one
 }
+
+# ---- In how many round trips -------------------------------------------------------------------------
+
+# What was said through the proxy, on one connection or another.
+turns() {
+	wait_until over
+	paste -sd ' ' turns
+}
+
+over() { [[ $(grep -c connect turns) == $(grep -c end turns) ]]; }
+
+# many COUNT: the options for that many locks beside NAME, in `also`.
+many() {
+	local i
+	also=()
+	for ((i = 1; i <= $1; i++)); do
+		also+=(--also "$(printf 'n%03d' "$i")")
+	done
+}
+
+@test "100 free ones: connect, one round trip to take all, one to give all back, over one connection" {
+	local also
+	many 99
+	dlock "${also[@]}" x true
+	proxy "$SERVER/socket"
+	try dlock -S "unix://$PWD/proxy.socket" "${also[@]}" x sh -c 'set -- $DLOCK_FENCES; echo $#'
+	expect 0 100
+	assert_equal "$(turns)" 'connect > < > < end'
+	none_held x n001 n050 n099
+}
+
+@test "each busy one adds its wait and one round trip more; those behind it are left alone till then" {
+	local also
+	many 40
+	dlock "${also[@]}" x true
+	cli FLUSHALL >/dev/null
+	begin_holder one n010
+	begin_holder two n030
+	try dlock -n "${also[@]}" x true
+	expect_failure 1 'busy: n010 is held by'
+	assert_equal "$(cli --raw KEYS '*n01[1-9]*' | wc -w)" 0 'keys of those behind'
+	proxy "$SERVER/socket"
+	start set dlock -S "unix://$PWD/proxy.socket" "${also[@]}" x sh -c 'set -- $DLOCK_FENCES; echo $#'
+	wait_until queued n010 1
+	all_held n00{1..9}
+	assert_equal "$(cli --raw KEYS '*n01[1-9]*' | wc -w)" 0 'keys of those behind'
+	let_go one
+	wait_until queued n030 1
+	all_held n0{10..29}
+	assert_equal "$(cli --raw KEYS '*n03[1-9]*' | wc -w)" 0 'keys of those behind'
+	let_go two
+	finish set
+	expect 0 41
+	assert_equal "$(turns)" 'connect > < > < > < > < > < > < end'
+}
+
+@test "a server that has forgotten the scripts costs one round trip more for each of the two" {
+	local also
+	many 40
+	proxy "$SERVER/socket"
+	cli SCRIPT FLUSH >/dev/null
+	try dlock -S "unix://$PWD/proxy.socket" "${also[@]}" x true
+	expect 0
+	assert_equal "$(turns)" 'connect > < > < > < > < end'
+}
+
+renewed() { (($(grep -c '<' turns) >= $1)); } # TURNS
+
+@test "all are renewed in one round trip, over the one connection" {
+	local also name
+	many 40
+	proxy "$SERVER/socket"
+	start set dlock -S "unix://$PWD/proxy.socket" -t "$((3 * TEST_PATIENCE))" "${also[@]}" x sh -c \
+		'echo run; until [ -e go ]; do sleep 0.02; done'
+	wait_until file_has set.out run
+	for name in x n001 n040; do
+		cli PEXPIRE "lock:$name" "$((2900 * TEST_PATIENCE))" >/dev/null
+	done
+	local before
+	before=$(grep -c '<' turns)
+	wait_until renewed $((before + 2))
+	all_held x n001 n020 n040
+	: >go
+	finish set
+	assert_equal "$status$err" 0
+	turns >/dev/null
+	assert_equal "$(grep -c connect turns)" 1
+}
+
+# commands COUNT: how many a set of so many costs the server, those inside the scripts included.
+commands() {
+	local also
+	many $(($1 - 1))
+	dlock "${also[@]}" x true
+	cli CONFIG RESETSTAT >/dev/null
+	dlock "${also[@]}" x true
+	cli INFO commandstats | sed -n 's/^cmdstat_.*:calls=\([0-9]*\),.*/\1/p' | paste -sd+ | bc
+}
+
+@test "what it costs the server grows with their number, no faster" {
+	local few many
+	few=$(commands 20)
+	many=$(commands 200)
+	assert_between "$many" $((few * 8)) $((few * 11)) "commands for 200; $few for 20"
+}
+
+@test "more than one script takes: 300 in three round trips, and back in three" {
+	local also
+	many 299
+	dlock "${also[@]}" x true
+	proxy "$SERVER/socket"
+	try dlock -S "unix://$PWD/proxy.socket" "${also[@]}" x sh -c 'set -- $DLOCK_FENCES; echo $#'
+	expect 0 300
+	assert_equal "$(turns)" 'connect > < > < > < > < > < > < end'
+	none_held x n001 n128 n129 n256 n257 n299
+}
+
+@test "the answer does not come in time: nothing is left" {
+	dlock --also a --also b c true
+	hole far
+	echo down=0 >far.rules
+	start set dlock -S "unix://$PWD/far.socket" -w $((2 * TEST_PATIENCE)) --also a --also b c touch ran
+	wait_until all_held a b c
+	finish set
+	refute_match "$status" '^0$'
+	wait_until nothing_left a b c
+	refute_file ran
+}
+
+@test "the answer is lost with the connection: what was granted is found, all go on with one token" {
+	dlock --also a --also b c true
+	hole far
+	echo down=0 >far.rules
+	cli FLUSHALL >/dev/null
+	start set dlock -S "unix://$PWD/far.socket" --also a --also b c sh -c 'echo run; until [ -e go ]; do sleep 0.02; done'
+	wait_until all_held a b c
+	local token
+	token=$(cli GET lock:a)
+	rm far.rules
+	cli CLIENT KILL TYPE normal SKIPME yes >/dev/null
+	wait_until file_has set.out run
+	assert_equal "$(cli MGET lock:a lock:b lock:c | sort -u)" "$token"
+	: >go
+	finish set
+	assert_equal "$status$err" 0
+	none_held a b c
+}
+
+@test "a key of another type among them: 76, and nothing is left" {
+	cli RPUSH lock:b foreign >/dev/null
+	try dlock --also a --also b c touch ran
+	expect_failure 76 "the key 'lock:b' holds other data than a lock"
+	none_held a c
+	refute_file ran
+	cli DEL lock:b >/dev/null
+}
+
+@test "--cooldown asks for the success of NAME, not of the others" {
+	dlock b true
+	try dlock --cooldown 1h --also b a echo ran
+	expect 0 ran
+	try dlock --cooldown 1h --also b a echo ran
+	expect 0
+	none_held a b
+}

@@ -120,6 +120,11 @@ all_caught() {
 	all_caught also-unguarded also-guards-old-tokens also-doubly-guarded
 }
 
+@test "several locks at once: past a busy one, under nothing, by any success, over many connections, unheard" {
+	all_caught also-past-a-busy-one also-waits-under-nothing also-any-success
+	all_caught also-a-connection-each also-unheard-forgotten
+}
+
 @test "a server that has just started gives its lock, or is busy for -n" {
 	all_caught settle-in-words-only settle-not-for-n
 }

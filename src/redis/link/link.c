@@ -161,11 +161,10 @@ static enum io_result send_call(struct link *link, struct call *call, bool in_fu
 	return connection_flush(link->connection, deadline, failure);
 }
 
-enum io_result link_send(
-	struct link *link, struct call *call, struct deadline deadline, struct failure *failure)
+/* A connection on which nothing is under way, but perhaps the greeting. */
+static enum io_result make_ready(
+	struct link *link, struct deadline deadline, struct failure *failure)
 {
-	enum io_result result = IO_OK;
-
 	if (link->connection &&
 		(link->waiting || link->owes || link->borrowed || !link_is_current(link, deadline)))
 		link_drop(link);
@@ -173,9 +172,15 @@ enum io_result link_send(
 	/* Behind a SELECT that fails, the lock would be taken in database 0; behind a ROLE, perhaps
 	 * in a replica that can be written to. */
 	if (link->server->db != 0 || redis_form(link->server) == REDIS_SENTINEL)
-		result = link_open(link, deadline, failure);
-	else if (!link->connection)
-		result = start(link, deadline, failure);
+		return link_open(link, deadline, failure);
+	return link->connection ? IO_OK : start(link, deadline, failure);
+}
+
+enum io_result link_send(
+	struct link *link, struct call *call, struct deadline deadline, struct failure *failure)
+{
+	enum io_result result = make_ready(link, deadline, failure);
+
 	if (result == IO_OK)
 		result = send_call(link, call, false, deadline, failure);
 	return end(link, result);
@@ -373,4 +378,89 @@ enum io_result link_call(struct link *link, struct call *call, struct reply **re
 			return result;
 		link_drop(link);
 	}
+}
+
+static enum io_result send_several(struct link *link, const struct link_calls *calls, bool in_full,
+	struct deadline deadline, struct failure *failure)
+{
+	struct call call;
+
+	/* After ASKING it is for one request only. */
+	if (link->borrowed)
+		return IO_AGAIN;
+	for (size_t i = 0; i < calls->count; i++) {
+		calls->begin(calls->context, i, &call);
+		if (!call_append(&call, link->connection, in_full && i == 0))
+			return fail_memory(failure);
+	}
+	link->waiting = true;
+	link->sent_at = clock_now();
+	return connection_flush(link->connection, deadline, failure);
+}
+
+/* *unknown: the server does not know the script. */
+static enum io_result read_several(struct link *link, const struct link_calls *calls, bool *unknown,
+	struct deadline deadline, struct failure *failure)
+{
+	enum io_result result = read_handshake(link, deadline, failure);
+
+	if (result == IO_OK && link->handshake.refusal.code != EXIT_DONE) {
+		*failure = link->handshake.refusal;
+		return IO_FAILED;
+	}
+	*unknown = false;
+	for (size_t i = 0; i < calls->count && result == IO_OK; i++) {
+		struct reply *reply;
+
+		result = connection_read(link->connection, &reply, deadline, failure);
+		if (result != IO_OK)
+			break;
+		link->heard = true;
+		if (!reply_error(reply))
+			calls->read(calls->context, i, reply);
+		else if (error_reply_read(reply_error(reply), link_server_name(link), failure) ==
+			 ERROR_REPLY_NO_SCRIPT)
+			*unknown = true;
+		reply_free(reply);
+	}
+	link->waiting = false;
+	return result;
+}
+
+enum io_result link_call_several(struct link *link, const struct link_calls *calls,
+	struct deadline deadline, struct failure *failure)
+{
+	bool used = link->connection && !link->waiting;
+	bool unknown = false;
+	enum io_result result;
+
+	for (;;) {
+		bool in_full = unknown;
+
+		result = make_ready(link, deadline, failure);
+		if (result == IO_OK)
+			result = send_several(link, calls, in_full, deadline, failure);
+		if (result == IO_OK)
+			result = read_several(link, calls, &unknown, deadline, failure);
+		end(link, result);
+		if (result == IO_CLOSED && used)
+			used = false;
+		else if (result != IO_OK || !unknown || in_full)
+			return result;
+	}
+}
+
+bool link_lend(struct link *to, struct link *from)
+{
+	const char *key = to->key;
+
+	if (to->connection || !from->connection || from->waiting || from->owes || from->borrowed ||
+		from->handshake.due > 0 || connection_is_stale(from->connection))
+		return false;
+	resolve_abandon(to->lookup);
+	*to = *from;
+	to->key = key;
+	from->connection = NULL;
+	from->lookup = NULL;
+	return true;
 }

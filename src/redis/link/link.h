@@ -13,8 +13,10 @@
 #include "redis/link/route.h"
 
 struct call;
+struct reply;
 
-/* Stays where it is while it is open: a connection borrows its server's name from it. */
+/* Stays where it is while it is open, or lent by link_lend: a connection borrows its server's name
+ * from it. */
 struct link {
 	const struct server *server;
 	const char *key; /* what to name in messages when another type is in its place; borrowed */
@@ -74,3 +76,21 @@ enum io_result link_handle_error(struct link *link, const char *text, struct fai
 /* Both. A connection from before that turns out to be broken is replaced, once. */
 enum io_result link_call(struct link *link, struct call *call, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
+
+/* Several calls of one script in one write. begin makes each of them, of strings that live until
+ * the next; read gets the reply to it, unless that is an error. */
+struct link_calls {
+	size_t count;
+	void (*begin)(void *context, size_t which, struct call *call);
+	void (*read)(void *context, size_t which, const struct reply *reply);
+	void *context;
+};
+
+/* Sends them and reads their replies, in their order. One try, as link_call's: it is for the caller
+ * to call again, each by itself, what read was not called for. */
+enum io_result link_call_several(struct link *link, const struct link_calls *calls,
+	struct deadline deadline, struct failure *failure);
+
+/* `to` gets the connection of `from`, which must live as long. False: it has one already, or there
+ * is none, or something is under way on it. */
+bool link_lend(struct link *to, struct link *from);

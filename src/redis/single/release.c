@@ -20,7 +20,7 @@ static int64_t proof_ends(const struct single *single, const struct release_term
 	return single->since_us + (release_terms->valid_until - single->granted_at) / NANOS_PER_US;
 }
 
-static void begin_release(
+void single_begin_release(
 	struct single *single, struct call *call, const struct release_terms *release_terms)
 {
 	const struct lock_request *request = &single->request;
@@ -49,8 +49,7 @@ static void begin_release(
 	call_add(call, inside ? around : request->outer ? request->outer : "");
 }
 
-/* False: it is no answer to a release. */
-static bool read_release(
+bool single_read_release(
 	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
 	static const struct {
@@ -108,7 +107,7 @@ static enum io_result release_behind(struct single *single, struct call *call,
 		io = connection_read(link->connection, &reply, limit, &answer->failure);
 		if (io != IO_OK)
 			break;
-		found = read_release(single, reply, answer);
+		found = single_read_release(single, reply, answer);
 		/* What is under way there will not be granted there. */
 		if (!found && is_redirect(reply_error(reply)))
 			io = link_handle_error(link, reply_error(reply), &answer->failure);
@@ -130,7 +129,7 @@ static enum io_result release_once(struct single *single, const struct release_t
 	struct call call;
 	enum io_result io;
 
-	begin_release(single, &call, release_terms);
+	single_begin_release(single, &call, release_terms);
 	wait_stop(single);
 	/* Behind a WAIT it would wait as well; on a connection of its own it may overtake the
 	 * request, which then finds that its token has ended. */
@@ -139,7 +138,7 @@ static enum io_result release_once(struct single *single, const struct release_t
 	io = link_call(link, &call, &reply, deadline, &answer->failure);
 	if (io != IO_OK)
 		return io;
-	if (!read_release(single, reply, answer)) {
+	if (!single_read_release(single, reply, answer)) {
 		error_reply_nonsense(&answer->failure, link_server_name(link));
 		io = IO_FAILED;
 	}
@@ -147,8 +146,7 @@ static enum io_result release_once(struct single *single, const struct release_t
 	return io;
 }
 
-/* Nothing of this attempt is left in the server. */
-static void forget(struct single *single)
+void single_forget(struct single *single)
 {
 	single->asked = false;
 	single->loss_told = false;
@@ -170,7 +168,7 @@ bool single_release_send(
 	if (!link->connection || link->waiting || link->dials != single->asked_on ||
 		link->server->tls)
 		return false;
-	begin_release(single, &call, release_terms);
+	single_begin_release(single, &call, release_terms);
 	/* It may have gone over another connection in the end. */
 	return link_send(link, &call, deadline, &unheard) == IO_OK &&
 	       link->dials == single->asked_on;
@@ -188,15 +186,15 @@ void single_release_finish(struct lock *lock, const struct release_terms *releas
 
 	memset(answer, 0, sizeof(*answer));
 	single->handed.count = 0;
-	begin_release(single, &call, release_terms);
+	single_begin_release(single, &call, release_terms);
 	link->waiting = true;
 	if (link->connection &&
 		link_receive(link, &call, &reply, deadline, &answer->failure) == IO_OK) {
-		heard = read_release(single, reply, answer);
+		heard = single_read_release(single, reply, answer);
 		reply_free(reply);
 	}
 	if (heard)
-		forget(single);
+		single_forget(single);
 	else
 		single_release(lock, release_terms, deadline, answer);
 }
@@ -216,7 +214,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	for (;;) {
 		io = release_once(single, release_terms ? release_terms : &plain, deadline, answer);
 		if (io == IO_OK) {
-			forget(single);
+			single_forget(single);
 			return;
 		}
 		answer->result = io == IO_TIMEOUT ? LOCK_TIMEOUT : single_result(io, deadline);

@@ -34,8 +34,7 @@ static void add_around(struct single *single, struct call *call, const char *own
 	call_add(call, own);
 }
 
-/* `who`: room for the record that goes with it. */
-static void begin_renewal(
+void single_begin_renewal(
 	struct single *single, struct call *call, char who[static OWNER_RECORD_SIZE])
 {
 	const struct around *around = &single->around;
@@ -90,6 +89,22 @@ static bool is_exclusive(const struct single *single)
 					       : single->request.mode == LOCK_EXCLUSIVE;
 }
 
+static void conclude(struct single *single, const struct link *link, struct lock_answer *answer)
+{
+	answer->asked_at = link->sent_at;
+	answer->fence = single->fence;
+	if (answer->result == LOCK_LOST)
+		single->loss_told = true;
+}
+
+void single_read_renewal(struct single *single, const struct link *link, const struct reply *reply,
+	struct lock_answer *answer)
+{
+	answer->result = read_renewal(single, reply, answer);
+	single->around.ended |= reply_integer(reply_at(reply, 1)) == 1;
+	conclude(single, link, answer);
+}
+
 void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
@@ -98,11 +113,10 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	struct call call;
 	enum io_result io;
 
-	begin_renewal(single, &call, who);
+	single_begin_renewal(single, &call, who);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io == IO_OK) {
-		answer->result = read_renewal(single, reply, answer);
-		single->around.ended |= reply_integer(reply_at(reply, 1)) == 1;
+		single_read_renewal(single, &single->link, reply, answer);
 		reply_free(reply);
 	} else {
 		if (io == IO_AGAIN && single->link.moving && is_exclusive(single) &&
@@ -111,9 +125,6 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 		answer->result = single_result(io, deadline);
 		if (io != IO_OK)
 			return;
+		conclude(single, &single->link, answer);
 	}
-	answer->asked_at = single->link.sent_at;
-	answer->fence = single->fence;
-	if (answer->result == LOCK_LOST)
-		single->loss_told = true;
 }

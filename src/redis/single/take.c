@@ -30,11 +30,10 @@ static void ask_for_replicas(
 		call_wait(call, single->request.replicas, share_ms(single, deadline));
 }
 
-static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
+void single_add_wish(struct single *single, struct call *call, const struct single *asking)
 {
 	const struct lock_request *request = &single->request;
 
-	call_begin(call, &script_acquire, &single->keys, single->lock.token);
 	call_add(call, single->mode);
 	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, request->queues ? WAIT_LEASE_MS : 0);
@@ -43,16 +42,23 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 	call_add_number(call, wait_hold_off(single));
 	call_add_number(call, (int64_t)single->waiting.seen);
 	call_add(call, single->text);
-	call_add_number(call, request->cooldown_ms);
-	call_add(call, single->once);
+	call_add_number(call, asking->request.cooldown_ms);
+	call_add(call, asking->once);
 	call_add(call, request->outer ? request->outer : "");
+}
+
+static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
+{
+	const struct lock_request *request = &single->request;
+
+	call_begin(call, &script_acquire, &single->keys, single->lock.token);
+	single_add_wish(single, call, single);
 	if (request->settle_ms > 0)
 		call_add_number(call, single_settle(request));
 	ask_for_replicas(single, call, deadline);
 }
 
-/* Until a server has answered, the caller's patience is the only limit. */
-static struct deadline one_try(const struct single *single, struct deadline deadline)
+struct deadline single_try(const struct single *single, struct deadline deadline)
 {
 	nanos most = SINGLE_TRY + single->request.replicas_ms * NANOS_PER_MS;
 
@@ -62,7 +68,7 @@ static struct deadline one_try(const struct single *single, struct deadline dead
 enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct single *single = (struct single *)lock;
-	struct deadline limit = one_try(single, deadline);
+	struct deadline limit = single_try(single, deadline);
 	struct call call;
 	enum io_result io;
 
@@ -117,6 +123,15 @@ static void learn(struct single *single, const struct lock_answer *answer)
 	default:
 		break;
 	}
+}
+
+void single_read_take(struct single *single, const struct link *link, const struct reply *reply,
+	struct lock_answer *answer)
+{
+	replies_read_take(link, reply, answer, &single->handed);
+	learn(single, answer);
+	if (answer->result == LOCK_WITHIN)
+		around_learn(&single->around, answer, single->mode, reply);
 }
 
 bool single_is_busy(const struct lock *lock)
@@ -178,7 +193,7 @@ static void wait_for_replicas(
 void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
-	struct deadline limit = one_try(single, deadline);
+	struct deadline limit = single_try(single, deadline);
 	struct link *link = &single->link;
 	struct reply *reply = NULL;
 	struct call call;
@@ -199,10 +214,7 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 			answer->failure = before;
 	}
 	if (io == IO_OK) {
-		replies_read_take(link, reply, answer, &single->handed);
-		learn(single, answer);
-		if (answer->result == LOCK_WITHIN)
-			around_learn(&single->around, answer, single->mode, reply);
+		single_read_take(single, link, reply, answer);
 		reply_free(reply);
 		wait_for_replicas(single, limit, answer);
 	} else if (answer->result != LOCK_CANCELLED) {

@@ -8,7 +8,7 @@
 # One that says "Stands before OTHER.lua and ANOTHER.lua" becomes script_NAME_OTHER and
 # script_NAME_ANOTHER: the prelude, itself, and the other.
 #
-# A line "--+ FILE.lua" stands for that file.
+# A line "--+ FILE.lua" stands for that file. A script that has such a line for the prelude gets no other.
 #
 # embed.sh -t FILE.lua... prints what is sent: these files, one after the other.
 set -eu
@@ -16,8 +16,17 @@ set -eu
 # A comment has a line of its own: "--" inside a string stays.
 strip() {
 	awk -v folder="$(dirname "$1")" '
-		sub(/^--[+] /, "") { file = folder "/" $0; while ((getline < file) > 0) print; close(file); next }
-		{ print }' "$@" | sed -e 's/^[[:blank:]]*//' -e '/^--/d' -e '/^$/d'
+		function put(line, file) {
+			if (!sub(/^--[+] /, "", line)) {
+				print line
+				return
+			}
+			file = folder "/" line
+			while ((getline line < file) > 0)
+				put(line)
+			close(file)
+		}
+		{ put($0) }' "$@" | sed -e 's/^[[:blank:]]*//' -e '/^--/d' -e '/^$/d'
 }
 
 if [ "$1" = -t ]; then
@@ -43,6 +52,10 @@ shift
 printf '/* Made by embed.sh. */\n#include "redis/script/script.h"\n'
 for script; do
 	own=$(basename "$script" .lua)
+	if grep -q '^--+ prelude.lua$' "$script"; then
+		embed "$own" "$script"
+		continue
+	fi
 	others=$(sed -n 's/^-- Stands before \(.*\)\.lua and \(.*\)\.lua.*/\1 \2/p' "$script")
 	if [ -z "$others" ]; then
 		embed "$own" "$prelude" "$script"
