@@ -392,6 +392,35 @@ fenced() {
 	assert_equal "$(psql -qAtc 'SELECT count(*) FROM work, fence WHERE work.token <= fence.token')" 2
 }
 
+@test "migrate: two at once, each file once and in order; what failed is tried again; a stale token is refused" {
+	database_begin
+	cp "$EXAMPLES/fence.sql" "$EXAMPLES/migrate" .
+	mkdir migrations
+	echo 'CREATE TABLE done (n int); INSERT INTO done VALUES (1);' >migrations/01.sql
+	echo 'INSERT INTO done VALUES (2); SELECT pg_sleep(0.3);' >migrations/02.sql
+	printf '%s\n' '-- no transaction' 'CREATE INDEX CONCURRENTLY IF NOT EXISTS i ON done (n);' >migrations/03.sql
+	echo 'INSERT INTO done VALUES (4); SELECT 1/0;' >migrations/04.sql
+	export DATABASE_URL="postgres://tester@/postgres?host=$database"
+	shown migrate 1
+	start a sh -eu shown
+	try sh -eu shown
+	assert_equal "$status" 3
+	finish a
+	assert_equal "$status" 3
+	assert_equal "$(psql -qAtc 'SELECT n FROM done ORDER BY ctid' | paste -sd' ')" '1 2'
+	assert_equal "$(psql -qAtc 'SELECT name FROM migration ORDER BY at' | paste -sd' ')" '01.sql 02.sql 03.sql'
+	sed -i 's/ SELECT.*//' migrations/04.sql
+	try sh -eu shown
+	expect 0 'migrate: 04.sql'
+	try sh -eu shown
+	expect 0 ''
+	echo 'INSERT INTO done VALUES (5);' >migrations/05.sql
+	try env DLOCK_FENCE=1 ./migrate migrations
+	assert_equal "$status" 3
+	assert_match "$err" 'the fencing token 1 is stale'
+	assert_equal "$(psql -qAtc 'SELECT n FROM done ORDER BY ctid' | paste -sd' ')" '1 2 4'
+}
+
 @test "PostgreSQL: between the statement and the commit others wait, then each gets its due" {
 	database_begin
 	cp "$EXAMPLES/fence.sql" .
