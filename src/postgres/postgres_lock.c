@@ -26,14 +26,14 @@ static bool has_result(
 	return got == LOCK_GRANTED;
 }
 
-/* The same of a statement that gives no row where another has to decide. */
+/* The same of a short statement: where it gives no row, or is refused, another has to decide. */
 static bool has_row(const struct postgres_lock *p, enum lock_result got, PGresult **result,
 	struct lock_answer *answer)
 {
-	if (!has_result(p, got, answer))
-		return false;
-	if (PQntuples(*result) > 0)
+	if (has_result(p, got, answer) && PQntuples(*result) > 0)
 		return true;
+	if (got == LOCK_FAILED && p->session.connection)
+		answer->result = LOCK_GRANTED;
 	PQclear(*result);
 	*result = NULL;
 	return false;
@@ -115,12 +115,13 @@ static bool take_free(struct postgres_lock *p, PGresult **result, struct deadlin
 	const struct lock_request *r = &p->request;
 
 	if (r->mode != LOCK_EXCLUSIVE || r->once || r->cooldown_ms > 0 || (r->outer && *r->outer) ||
-		p->session.server->setting || p->ticket != 0)
+		p->session.server->setting || p->ticket != 0 ||
+		!has_result(p, session_connect(&p->session, deadline, &answer->failure), answer))
 		return false;
 	return has_row(p,
 		session_call(&p->session, sql_take,
 			ARGUMENTS(p->key, p->lock.token, p->owner, NUMBER(lease_ms(r)),
-				FLAG(r->detached)),
+				FLAG(r->detached), NUMBER(PQbackendPID(p->session.connection))),
 			result, deadline, &answer->failure),
 		result, answer);
 }

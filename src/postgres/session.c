@@ -128,12 +128,14 @@ static PGconn *begin(const struct server *server)
 	return PQconnectStartParams(names, values, 1);
 }
 
-static enum lock_result connect_to(
-	struct session *session, struct deadline *deadline, struct failure *failure)
+enum lock_result session_connect(
+	struct session *session, struct deadline deadline, struct failure *failure)
 {
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
 
-	session->set_up = false;
+	if (session->connection)
+		return LOCK_GRANTED;
+	session->set_up = session->owes = false;
 	session->connection = begin(session->server);
 	PQsetErrorVerbosity(session->connection, PQERRORS_VERBOSE);
 	PQsetNoticeProcessor(session->connection, hear_nothing, NULL);
@@ -142,7 +144,7 @@ static enum lock_result connect_to(
 
 		if (PQstatus(session->connection) == CONNECTION_BAD)
 			return fail_connecting(session, failure);
-		end = deadline_wait(deadline, PQsocket(session->connection),
+		end = deadline_wait(&deadline, PQsocket(session->connection),
 			next == PGRES_POLLING_READING ? POLLIN : POLLOUT);
 		if (end != DEADLINE_READY)
 			return give_up(session, end, failure);
@@ -239,14 +241,19 @@ static enum lock_result execute(struct session *session, const char *statement, 
 	const char *const *arguments, PGresult **result, struct deadline *deadline,
 	struct failure *failure)
 {
+	PGconn *connection = session->connection;
+	bool goes_first = !session->set_up && !session->owes && statement == sql_take;
+	bool known = session->set_up || session->owes || goes_first;
 	enum lock_result got = LOCK_GRANTED;
 
 	session->sent_at = clock_now();
-	if ((!session->set_up && !send(session->connection, sql_settings, 0, NULL)) ||
-		!send(session->connection, statement, count, arguments))
+	if ((!known && !send(connection, sql_settings, 0, NULL)) ||
+		!send(connection, statement, count, arguments) ||
+		(goes_first && !send(connection, sql_settings, 0, NULL)))
 		return break_off(session, failure);
-	if (!session->set_up)
+	if (!session->set_up && !goes_first)
 		got = read_settings(session, deadline, failure);
+	session->owes = goes_first;
 	return got == LOCK_GRANTED ? read_result(session, result, deadline, failure) : got;
 }
 
@@ -281,11 +288,9 @@ enum lock_result session_call(struct session *session, const char *statement, in
 	const char *const *arguments, PGresult **result, struct deadline deadline,
 	struct failure *failure)
 {
-	enum lock_result got = LOCK_GRANTED;
+	enum lock_result got = session_connect(session, deadline, failure);
 
 	*result = NULL;
-	if (!session->connection)
-		got = connect_to(session, &deadline, failure);
 	if (got == LOCK_GRANTED)
 		got = execute(session, statement, count, arguments, result, &deadline, failure);
 	if (got == LOCK_GRANTED && is_missing(*result)) {
@@ -335,7 +340,7 @@ void session_close(struct session *session)
 /* What PQfinish has to say goes nowhere. */
 void session_leave(struct session *session)
 {
-	int fd = session_fd(session);
+	int fd = session->connection ? PQsocket(session->connection) : -1;
 	int nowhere = fd < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	if (nowhere >= 0) {
@@ -348,5 +353,5 @@ void session_leave(struct session *session)
 
 int session_fd(const struct session *session)
 {
-	return session->connection ? PQsocket(session->connection) : -1;
+	return session->connection && !session->owes ? PQsocket(session->connection) : -1;
 }

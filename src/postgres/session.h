@@ -19,7 +19,9 @@ struct session {
 	const struct server *server; /* borrowed */
 	PGconn *connection;          /* owned; NULL: none */
 	bool set_up;                 /* the session's settings were made */
-	nanos sent_at;               /* before the last statement left */
+	bool owes;     /* they were sent behind its first statement, and their answer is
+			* still to be read */
+	nanos sent_at; /* before the last statement left */
 };
 
 /* What a statement calls $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL:
@@ -37,11 +39,16 @@ struct session {
 /* Returns text. */
 const char *write_number(char text[static NUMBER_SIZE], int64_t number);
 
+/* Connects, if there is no connection. */
+enum lock_result session_connect(
+	struct session *session, struct deadline deadline, struct failure *failure);
+
 /* Executes a statement; connects first if that is needed, and makes schema and functions if they
  * are missing. LOCK_GRANTED: *result is the caller's, PQclear() it. LOCK_TIMEOUT (failure names the
  * server) and LOCK_CANCELLED: the connection is closed, and the statement may yet be executed.
- * LOCK_FAILED: failure; nothing was changed, unless the connection broke (EXIT_UNREACHABLE). But
- * for LOCK_GRANTED *result is NULL. */
+ * LOCK_FAILED: failure; nothing was changed, unless the connection broke: there is none then. But
+ * for LOCK_GRANTED *result is NULL. The settings go before the first statement, and are awaited;
+ * but sql_take, which minds them itself, goes first. */
 enum lock_result session_call(struct session *session, const char *statement, int count,
 	const char *const *arguments, PGresult **result, struct deadline deadline,
 	struct failure *failure);
@@ -62,5 +69,5 @@ void session_close(struct session *session);
 /* Another process uses it from now on: closes this side's descriptor, without a word. */
 void session_leave(struct session *session);
 
-/* For poll(2); -1: there is none. */
+/* For poll(2), readable if the session may have ended; -1: there is none, or more is to come. */
 int session_fd(const struct session *session);

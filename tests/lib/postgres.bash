@@ -11,11 +11,14 @@ database_begin() {
 	database_start
 }
 
+# Words before a command that is to run as the server does.
+database_words() {
+	echo env -u TEST_MARK "$([[ $(id -u) != 0 ]] || echo setpriv --reuid nobody --regid nogroup --clear-groups)"
+}
+
 database_as() {
-	if [[ $(id -u) == 0 ]]; then
-		exec env -u TEST_MARK setpriv --reuid nobody --regid nogroup --clear-groups "$@"
-	fi
-	exec env -u TEST_MARK "$@"
+	# shellcheck disable=SC2046 # words
+	exec $(database_words) "$@"
 }
 
 database_start() { # [OPTION]...

@@ -47,6 +47,8 @@ service_pids() {
 	done
 }
 
+service_harms() { :; }
+
 # The holder's key is overwritten, and stays without a lease.
 service_steal() {
 	local key

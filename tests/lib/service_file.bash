@@ -33,6 +33,8 @@ service_freeze() { :; }
 service_thaw() { :; }
 service_pids() { :; }
 
+service_harms() { :; }
+
 service_steal() { :; }
 
 # As a line of cron has it: flock(1), until it is told to end.

@@ -62,6 +62,14 @@ database_pids() {
 # Its processes come and go with the sessions: none is stopped alone.
 service_pids() { :; }
 
+service_harms() {
+	local one="SELECT pid FROM pg_stat_activity WHERE application_name = 'dlock' ORDER BY random() LIMIT 1"
+	local ask="psql -X -qAt -h $database -U tester -d postgres -c"
+	echo "end a session=$ask \"SELECT pg_terminate_backend(pid) FROM ($one) AS one\""
+	echo "kill a session's process=kill -KILL \$($ask \"$one\")"
+	echo "restart the server=cd $database && $(database_words) $programs/pg_ctl restart -s -m fast -D data -l log"
+}
+
 service_steal() {
 	psql -qAt -o /dev/null <<-END
 		BEGIN;

@@ -48,6 +48,8 @@ service_pids() {
 	done
 }
 
+service_harms() { :; }
+
 service_steal() {
 	local i
 	for i in 1 2 3 4 5; do

@@ -35,5 +35,8 @@ service_pids() { server_pid; }
 service_steal() { cli SET "lock:$1" thief PX 60000 >/dev/null; }
 
 # Another client, without dlock: takes the lock NAME and has it until it drops it; false: it is not free.
+# What else the soak does to the service: lines WHAT=COMMAND, each for a shell.
+service_harms() { :; }
+
 service_foreign_take() { [[ $(cli SET "lock:$1" foreign NX PX 60000) == OK ]]; }
 service_foreign_drop() { cli DEL "lock:$1" >/dev/null; }

@@ -53,6 +53,8 @@ service_pids() {
 	done
 }
 
+service_harms() { :; }
+
 # The holder's node is removed, and another client's takes its place, with its number.
 service_steal() {
 	zk one "

@@ -445,6 +445,25 @@ PROGRAM
 	expect 0 ran
 }
 
+# How many scripts all nodes have run.
+scripts_run() {
+	local one
+	for one in a b c; do
+		node $one INFO commandstats | sed -n 's/^cmdstat_eval\(sha\)\?:calls=\([0-9]*\),.*/\2/p'
+	done | paste -sd+ | bc
+}
+
+@test "locks on one node by one hash tag: --also takes them by one script" {
+	dlock --also '{t}a' --also '{t}b' '{t}c' true
+	local one
+	for one in a b c; do
+		node $one CONFIG RESETSTAT >/dev/null
+	done
+	try dlock --also '{t}a' --also '{t}b' '{t}c' sh -c 'set -- $DLOCK_FENCES; echo $#'
+	expect 0 3
+	assert_equal "$(scripts_run)" 4 'scripts: one that takes them, and three releases'
+}
+
 @test "a node dies in mid-hold and in mid-wait: its replica is found by way of the others" {
 	local name
 	name=$(name_on c)
@@ -478,23 +497,4 @@ all_are_ok() {
 	for one; do
 		node "$one" CLUSTER INFO | grep -q cluster_state:ok || return 1
 	done
-}
-
-# How many scripts all nodes have run.
-scripts_run() {
-	local one
-	for one in a b c; do
-		node $one INFO commandstats | sed -n 's/^cmdstat_eval\(sha\)\?:calls=\([0-9]*\),.*/\2/p'
-	done | paste -sd+ | bc
-}
-
-@test "locks on one node by one hash tag: --also takes them by one script" {
-	dlock --also '{t}a' --also '{t}b' '{t}c' true
-	local one
-	for one in a b c; do
-		node $one CONFIG RESETSTAT >/dev/null
-	done
-	try dlock --also '{t}a' --also '{t}b' '{t}c' sh -c 'set -- $DLOCK_FENCES; echo $#'
-	expect 0 3
-	assert_equal "$(scripts_run)" 4 'scripts: one that takes them, and three releases'
 }

@@ -987,7 +987,7 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 # --- All of it at once ---
 
 @test "soak: random kills and stops, judged by flock(2)" {
-	local modes=x said failed=0 pid options=()
+	local modes=x said failed=0 pid harm options=()
 	! has permits || modes=p2,$modes
 	! has shared || modes=s,$modes
 	has priority || options+=(--no-priority)
@@ -996,7 +996,10 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 			options+=(--server-pid "$pid")
 		done
 	fi
-	said=$("$PYTHON" "$BATS_TEST_DIRNAME/../soak" --url "$DLOCK_SERVER" --seconds 20 --contenders 12 \
+	while IFS= read -r harm; do
+		options+=(--harm "$harm")
+	done < <(service_harms)
+	said=$("$PYTHON" "$BATS_TEST_DIRNAME/../soak" --url "$DLOCK_SERVER" --seconds "${SOAK_SECONDS:-20}" --contenders 12 \
 		--locks 3 --ttl "$(($(in_ms "$(ttl 2)") / 1000))" --modes $modes "${options[@]}" --slow "$TEST_PATIENCE" \
 		--dlock "$(realpath "$BIN/dlock")" --oracle "$(realpath "$BIN/oracle")" 2>&1 3>&- 4>&-) ||
 		failed=1

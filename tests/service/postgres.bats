@@ -195,6 +195,48 @@ has_not_ended() { ! has_ended "$1"; }
 	refute_file ran
 }
 
+# A network of the holder's own, whose only way to the server is a relay on 127.0.0.1.
+cut_off_begin() {
+	needs network
+	start world unshare "${AS_ROOT[@]}" --net sleep 600
+	inside=(nsenter --target "$world_pid" --net)
+	((EUID == 0)) || inside+=(--user --preserve-credentials)
+	wait_until eval '[[ $(readlink /proc/$world_pid/ns/net) != $(readlink /proc/$$/ns/net) ]]'
+	wait_until eval '"${inside[@]}" ip link set lo up 2>/dev/null'
+	start relay "${inside[@]}" "$PYTHON" "$BATS_TEST_DIRNAME/../programs/hole.py" 5432 "$database/.s.PGSQL.5432" \
+		"$PWD/none" "$PWD/counts"
+	wait_until eval '"${inside[@]}" bash -c ": </dev/tcp/127.0.0.1/5432" 2>/dev/null'
+}
+
+cut_off_end() {
+	kill "$relay_pid" "$world_pid"
+	finish relay
+	finish world
+}
+
+@test "the network is cut: for less than the validity nothing happens; then COMMAND ends before the next begins" {
+	cut_off_begin
+	start a "${inside[@]}" "$BIN/dlock" -S postgres://tester@127.0.0.1/postgres -t 5 x ./work a
+	wait_until has_begun a
+	local fence
+	fence=$(fence_of_x)
+	waiter b x 1
+	"${inside[@]}" ip link set lo down
+	stays 1500 has_not_ended a
+	"${inside[@]}" ip link set lo up
+	stays 6000 has_not_ended a
+	assert_equal "$(fence_of_x)" "$fence"
+	refute has_begun b
+	"${inside[@]}" ip link set lo down
+	finish a
+	assert_equal "$status" 80
+	wait_until has_begun b
+	after a b
+	ends b
+	expect 0 '' "$err"
+	cut_off_end
+}
+
 # A standby of the file's server, on port 5433 of the same folder.
 standby_begin() {
 	(cd "$database" && database_as "$programs/pg_basebackup" -D standby -R -c fast -d "host=$database user=tester") \
@@ -286,6 +328,20 @@ calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHER
 	wait_until eval '[[ -z $(query "$ours") ]]'
 	assert_between "$(calls)" 1 100
 	query 'ALTER ROLE tester RESET track_functions'
+}
+
+@test "a role whose commits are not awaited: the functions take the lock, under settings of our own" {
+	query "DROP ROLE IF EXISTS hasty; CREATE ROLE hasty LOGIN SUPERUSER; ALTER ROLE hasty SET synchronous_commit = off"
+	dlock x true
+	query "ALTER ROLE hasty SET track_functions = 'all'"
+	query 'SELECT pg_stat_reset()'
+	export DLOCK_SERVER=postgres://hasty@/postgres?host=$database
+	holder a x -t 60
+	ends a
+	expect 0
+	wait_until eval '[[ -z $(query "$ours") ]]'
+	assert_equal "$(query "SELECT count(*) FROM pg_stat_user_functions WHERE funcname = 'acquire_1' AND calls > 0")" 1
+	query 'DROP ROLE hasty'
 }
 
 @test "one of two readers leaves: a writer that asks for the first time is refused" {
