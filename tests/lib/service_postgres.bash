@@ -67,7 +67,7 @@ service_harms() {
 	local ask="psql -X -qAt -h $database -U tester -d postgres -c"
 	echo "end a session=$ask \"SELECT pg_terminate_backend(pid) FROM ($one) AS one\""
 	echo "kill a session's process=kill -KILL \$($ask \"$one\")"
-	echo "restart the server=cd $database && $(database_words) $programs/pg_ctl restart -s -m fast -D data -l log"
+	echo "restart the server=cd $database && $(database_words) $programs/pg_ctl restart -s -m fast -D data -l restarted"
 }
 
 service_steal() {
