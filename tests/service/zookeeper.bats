@@ -200,7 +200,8 @@ pid_of() {
 	wait_until eval '(: <"/dev/tcp/127.0.0.1/$hole") 2>/dev/null'
 	holder h x -t 20s
 	DLOCK_SERVER=zookeeper://127.0.0.1:$hole/locks
-	waiter w x -t 40s
+	waiter w x -v -t 40s
+	wait_until file_has w.err 'waiting, ' # it has its first answer
 	isolated
 	# Its first connection has been given up by then, and another begun that stays without an answer.
 	stays 8000 is_alive "$h_command"
