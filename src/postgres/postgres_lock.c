@@ -26,6 +26,14 @@ static bool has_result(
 	return got == LOCK_GRANTED;
 }
 
+static bool connect_first(
+	struct postgres_lock *p, struct deadline deadline, struct lock_answer *answer)
+{
+	if (!p->session.connection)
+		p->number = 0; /* the next session has none yet */
+	return has_result(p, session_connect(&p->session, deadline, &answer->failure), answer);
+}
+
 /* The same of a short statement: where it gives no row, or is refused, another has to decide. */
 static bool has_row(const struct postgres_lock *p, enum lock_result got, PGresult **result,
 	struct lock_answer *answer)
@@ -115,8 +123,7 @@ static bool take_free(struct postgres_lock *p, PGresult **result, struct deadlin
 	const struct lock_request *r = &p->request;
 
 	if (r->mode != LOCK_EXCLUSIVE || r->once || r->cooldown_ms > 0 || (r->outer && *r->outer) ||
-		p->session.server->setting || p->ticket != 0 ||
-		!has_result(p, session_connect(&p->session, deadline, &answer->failure), answer))
+		p->session.server->setting || p->ticket != 0)
 		return false;
 	return has_row(p,
 		session_call(&p->session, sql_take,
@@ -131,7 +138,8 @@ static bool take_or_queue(struct postgres_lock *p, PGresult **result, struct dea
 {
 	static const char statement[] =
 		"SELECT * FROM dlock.acquire_1($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, "
-		"$13, $14, $15, $16, $17, $18, " ADVISORY ")";
+		"$13, $14, $15, $16, $17, $18, " ADVISORY ") "
+		"WHERE pg_catalog.pg_backend_pid() = $19"; /* through a pooler nothing is taken */
 	const struct lock_request *r = &p->request;
 
 	return has_result(p,
@@ -141,8 +149,8 @@ static bool take_or_queue(struct postgres_lock *p, PGresult **result, struct dea
 				NUMBER(lease_ms(r)), NUMBER(p->ticket), NUMBER(r->priority),
 				p->owner, NUMBER(r->cooldown_ms), r->once ? r->once : "",
 				r->outer ? r->outer : "", r->held ? r->held : "", FLAG(r->queues),
-				NUMBER(p->session.connection ? p->number : 0), FLAG(r->detached),
-				FLAG(r->hold)),
+				NUMBER(p->number), FLAG(r->detached), FLAG(r->hold),
+				NUMBER(PQbackendPID(p->session.connection))),
 			result, deadline, &answer->failure),
 		answer);
 }
@@ -154,8 +162,10 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 
 	p->asked = true;
 	answer->result = LOCK_GRANTED;
-	if (take_free(p, &result, deadline, answer) ||
-		(answer->result == LOCK_GRANTED && take_or_queue(p, &result, deadline, answer)))
+	if (connect_first(p, deadline, answer) &&
+		(take_free(p, &result, deadline, answer) ||
+			(answer->result == LOCK_GRANTED &&
+				take_or_queue(p, &result, deadline, answer))))
 		read_answer(p, result, answer);
 	PQclear(result);
 }

@@ -170,6 +170,7 @@ has_not_ended() { ! has_ended "$1"; }
 
 @test "a pooler: 78, since its sessions are not ours alone" {
 	local mode
+	dlock x true # now all that a lock needs is there
 	for mode in transaction session; do
 		cat >pooler.ini <<-END
 			[databases]
