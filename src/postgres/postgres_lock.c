@@ -101,12 +101,16 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	} else if (is_word(result, "ended")) {
 		answer->result = LOCK_LOST;
 		token_make(&p->request.self, p->lock.token);
-	} else {
+	} else if (is_word(result, "circle") || is_word(result, "deadlock")) {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_DEADLOCK, "waiting would deadlock: %s",
 			is_word(result, "circle")
 				? "its holder waits for a lock that is held around here"
 				: "it is held around here in a mode that this one has to wait for");
+	} else {
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_PROTOCOL, "%s: an answer without sense",
+			p->session.server->text);
 	}
 }
 

@@ -20,7 +20,9 @@ const char *write_number(char text[static NUMBER_SIZE], int64_t number)
 
 const char *text_at(const PGresult *result, int row, const char *column)
 {
-	return PQgetvalue(result, row, PQfnumber(result, column));
+	const char *text = PQgetvalue(result, row, PQfnumber(result, column));
+
+	return text ? text : "";
 }
 
 int64_t number_at(const PGresult *result, int row, const char *column)

@@ -53,7 +53,8 @@ enum lock_result session_call(struct session *session, const char *statement, in
 	const char *const *arguments, PGresult **result, struct deadline deadline,
 	struct failure *failure);
 
-/* A field of a row by its column's name. A text is borrowed from the result. */
+/* A field of a row by its column's name; "" or 0 where there is none. A text is borrowed from the
+ * result. */
 const char *text_at(const PGresult *result, int row, const char *column);
 int64_t number_at(const PGresult *result, int row, const char *column);
 bool flag_at(const PGresult *result, int row, const char *column);

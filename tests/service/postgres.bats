@@ -345,6 +345,23 @@ calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHER
 	query 'DROP ROLE hasty'
 }
 
+@test "a server whose functions answer nothing, or without sense: 76, and COMMAND does not run" {
+	local body
+	dlock x true
+	query "CREATE TABLE dlock.nothing (result text, fence bigint); INSERT INTO dlock.nothing VALUES ('odd', 1)"
+	for body in "SELECT * FROM dlock.nothing WHERE false" "SELECT * FROM dlock.nothing"; do
+		query "DO \$do\$ DECLARE f text; BEGIN
+			SELECT oid::regprocedure INTO f FROM pg_proc WHERE proname = 'acquire_1';
+			EXECUTE 'DROP FUNCTION ' || f;
+			EXECUTE 'CREATE FUNCTION ' || replace(f::text, ')', ') RETURNS SETOF dlock.nothing LANGUAGE sql AS ')
+				|| quote_literal('$body');
+		END \$do\$"
+		try dlock --shared x touch ran
+		expect_failure 76 'without sense'
+	done
+	refute_file ran
+}
+
 @test "one of two readers leaves: a writer that asks for the first time is refused" {
 	holder a x -s
 	holder b x -s
