@@ -153,7 +153,7 @@ all_caught() {
 @test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
-	all_caught pg-pooler-lends-lock pg-pooler-asked pg-forgetful-grant
+	all_caught pg-pooler-lends-lock pg-forgetful-grant
 	all_caught pg-advisory-left pg-advisory-counted pg-claims-ignored program-shows-password
 }
 
