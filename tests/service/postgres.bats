@@ -295,10 +295,15 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 }
 
 @test "an advisory lock that was renewed is free at once after the release" {
-	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&dlock_advisory=hashtext"
-	holder a x -t 1
-	stays 1500 has_not_ended a
+	local setting='dlock_advisory=hashtext'
+	# The answers to a are late, so that its session is still there when b is told of the release.
+	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.9
+	wait_until test -S .s.PGSQL.5432
+	DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 6 x ./work a
+	wait_until has_begun a
+	stays 3500 has_not_ended a # the first renewal is after 2 s
 	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" f
+	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&$setting"
 	waiter b x 1
 	: >b.go
 	ends a
