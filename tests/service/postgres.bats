@@ -297,7 +297,7 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 @test "an advisory lock that was renewed is free at once after the release" {
 	local setting='dlock_advisory=hashtext'
 	# The answers to a are late, so that its session is still there when b is told of the release.
-	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.9
+	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.6
 	wait_until test -S .s.PGSQL.5432
 	DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 6 x ./work a
 	wait_until has_begun a
@@ -308,9 +308,10 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	: >b.go
 	ends a
 	expect 0
+	has_begun b || fail "b had not begun while the session of a was there"
 	finish b
 	expect 0
-	after a b 700
+	after a b
 	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" t
 }
 

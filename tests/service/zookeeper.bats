@@ -226,7 +226,8 @@ pid_of() {
 	wait_until eval '(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null'
 	holder h x
 	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
-	waiter w x
+	waiter w x -v
+	wait_until file_has w.err 'waiting, ' # it has its first answer
 	kill -STOP "$w_pid"
 	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
 	wait_until refute eval '(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null'

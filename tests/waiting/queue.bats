@@ -371,10 +371,10 @@ is_seen_to_apart() { # PID
 }
 
 @test "behind a foreign client that extends its lock: still a look a second" {
-	cli SET lock:x foreign PX $((600 * TEST_PATIENCE)) >/dev/null
+	cli SET lock:x foreign PX $((2000 * TEST_PATIENCE)) >/dev/null
 	enqueue a
 	cli PEXPIRE lock:x 600000 >/dev/null
-	stays $((600 * TEST_PATIENCE + 900)) queued 1 # past what it had at first
+	stays $((2000 * TEST_PATIENCE + 900)) queued 1 # past what it had at first
 	local before after
 	before=$(commands_so_far)
 	sleep 3

@@ -1,0 +1,41 @@
+# Mutants (../lib/mutants.bash) of supervision: what keeps, ends and proves a holder.
+
+load ../lib/helper
+load ../lib/mutants
+
+@test "the deadline is kept: no kill timer, none in the front, no reserve, counted from the reply" {
+	all_caught no-kill-timer no-kill-timer-in-front no-kill-reserve count-from-reply
+}
+
+@test "if one dies, the tree goes with it: no keeper, no front, no death signal, child-only kill, no shell" {
+	all_caught no-keeper no-front no-death-signal child-only-kill
+	all_caught session-kept
+}
+
+@test "a lock without a process: anybody's token, a fence that stays when it is released by force" {
+	all_caught token-of-anybody force-keeps-fence
+}
+
+@test "hold: for whom, until when, on whose word, and what it keeps and stops" {
+	all_caught hold-for-the-runner hold-for-the-subshell hold-for-the-builder
+	all_caught hold-untold hold-answers-early
+	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline hold-retries-for-nobody
+}
+
+@test "inside a holder: an ended one lets others in, or is not marked; nothing listed, proved, kept or skipped" {
+	all_caught ended-is-a-holder ended-unmarked inside-unlisted
+	all_caught inside-unproved renewal-shortens once-passed-over-inside ended-in-a-circle
+}
+
+@test "what it needs of its surroundings: log, stderr, /proc, descriptors, threads, guardians, strangers" {
+	all_caught log-waits stderr-waits proc-unseen no-room lingers-alone
+	all_caught keeper-believed thread-or-nothing strangers-killed takeover-forgets-why stop-asked-in-passing
+}
+
+@test "who is who: sandboxes alike, the bell of any sandbox; release without end" {
+	all_caught sandboxes-alike bell-of-any-sandbox release-without-end
+}
+
+@test "a host that stands still: the front, a step, an attempt call time too early; no time was waited" {
+	all_caught stalls-end-asking stalls-end-steps stalls-end-attempts waited-for-nothing
+}
