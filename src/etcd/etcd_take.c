@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "etcd/etcd_lock.h"
+#include "lock/deadlock.h"
 
 #define FRESH_PART                                                                                 \
 	4 /* of the TTL: a lease that is older gets a successor before it is relied on             \
@@ -203,11 +204,7 @@ static bool answer_within(struct etcd_lock *e, const struct queue *queue, struct
 	answer->covered = is_covered(e, queue, outer);
 	answer->result = LOCK_WITHIN;
 	if (outer->mode != LOCK_EXCLUSIVE && outer->mode != e->request.mode) {
-		answer->result = LOCK_FAILED;
-		failure_set(&answer->failure, EXIT_DEADLOCK,
-			"waiting would deadlock: the dlock around this one holds it %s; use the "
-			"same mode inside",
-			outer->mode == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
+		deadlock_by_mode(outer->mode, answer);
 	} else if (!answer->covered && !e->request.detached) {
 		join(e, outer, deadline, answer);
 	}

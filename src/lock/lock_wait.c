@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/deadlock.h"
 #include "lock/lock_list.h"
 #include "lock/service.h"
 
@@ -22,7 +23,6 @@
 #define HELD     2048
 #define NAME     641 /* with a prefix, and the NUL */
 #define MOST     256 /* waits that are looked at */
-#define REST     104 /* of the message, beside the circle */
 
 /* One waiter: the lock and the holders that it waits for, and what it holds itself. */
 struct wait_for {
@@ -151,26 +151,14 @@ static int64_t find_circle(const struct server *server, struct circle *circle)
 	return sum;
 }
 
-/* "a is held by web3:77, which waits for b, which is held by ..."; too long, it is cut. */
 static bool describe(const char *name, const struct circle *circle, struct failure *failure)
 {
-	char text[sizeof(failure->text) - REST];
-	size_t used = (size_t)snprintf(text, sizeof(text), "%.60s", name);
+	struct deadlock_path path;
 
-	for (int i = 0; i < circle->length && used < sizeof(text); i++) {
-		const char *token = circle->through[i];
-		size_t length = strcspn(token, "\n");
-
-		while (length > 0 && token[length - 1] != ':')
-			length--;
-		used += (size_t)snprintf(text + used, sizeof(text) - used,
-			" is held by %.*s, which waits for %.60s, which", (int)length - 1, token,
-			circle->path[i]->name);
-	}
-	return failure_set(failure, EXIT_DEADLOCK,
-		"waiting would deadlock: %s is held by a dlock around this one; take these locks "
-		"in one order everywhere",
-		text);
+	deadlock_path_begin(&path, name);
+	for (int i = 0; i < circle->length; i++)
+		deadlock_path_add(&path, circle->through[i], circle->path[i]->name);
+	return deadlock_by_circle(path.text, failure);
 }
 
 static nanos due_of(struct lock_circles *circles)

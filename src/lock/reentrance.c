@@ -3,6 +3,7 @@
 #include <bsd/string.h>
 #include <string.h>
 
+#include "lock/deadlock.h"
 #include "lock/token.h"
 
 struct finding {
@@ -68,10 +69,6 @@ int reentrance_find(const struct lock_request *request, int count,
 		answer->covered = is_covered(&finding, found, &outer);
 		return found;
 	}
-	answer->result = LOCK_FAILED;
-	failure_set(&answer->failure, EXIT_DEADLOCK,
-		"waiting would deadlock: the dlock around this one holds it %s; use the same mode "
-		"inside",
-		outer.mode == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
+	deadlock_by_mode(outer.mode, answer);
 	return found;
 }

@@ -134,7 +134,7 @@ struct lock_service {
 	void (*force)(struct lock *lock,
 		void (*tell)(const struct lock_answer *held, void *context), void *context,
 		struct deadline deadline, struct lock_answer *answer); /* LOCK_CAN_FORCE */
-	/* What only this service knows of its fitness (lock_check.h), and lock_trial. */
+	/* What only this service knows about a server (lock_check.h), and lock_trial. */
 	bool (*check)(const struct server *server, const struct lock_request *request,
 		void (*take)(const struct lock_finding *finding, void *context), void *context,
 		struct failure *failure);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/deadlock.h"
 #include "lock/token.h"
 #include "net/server.h"
 #include "postgres/sql_text.h"
@@ -101,12 +102,11 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	} else if (is_word(result, "ended")) {
 		answer->result = LOCK_LOST;
 		token_make(&p->request.self, p->lock.token);
-	} else if (is_word(result, "circle") || is_word(result, "deadlock")) {
+	} else if (is_word(result, "mode s") || is_word(result, "mode p")) {
+		deadlock_by_mode(is_word(result, "mode s") ? LOCK_SHARED : LOCK_PERMITS, answer);
+	} else if (is_word(result, "circle")) {
 		answer->result = LOCK_FAILED;
-		failure_set(&answer->failure, EXIT_DEADLOCK, "waiting would deadlock: %s",
-			is_word(result, "circle")
-				? "its holder waits for a lock that is held around here"
-				: "it is held around here in a mode that this one has to wait for");
+		deadlock_by_circle(text_at(result, 0, "owner"), &answer->failure);
 	} else {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_PROTOCOL, "%s: an answer without sense",

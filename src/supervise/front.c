@@ -456,7 +456,8 @@ static bool try_detached(struct front *f)
 	if (answer->result == LOCK_WITHIN) {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_DEADLOCK,
-			"waiting would deadlock: a dlock around this one holds it");
+			"waiting would deadlock: a dlock around this one holds it, and a detached "
+			"lock is never inside another");
 	}
 	return goes_on(f);
 }

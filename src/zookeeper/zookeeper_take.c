@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/deadlock.h"
 #include "net/server.h"
 #include "zookeeper/zookeeper_lock.h"
 
@@ -293,11 +294,7 @@ static bool answer_within(struct zookeeper_lock *z, const struct queue *queue,
 	answer->ttl_ms = granted_ttl(z);
 	answer->result = LOCK_WITHIN;
 	if (outer->mode != LOCK_EXCLUSIVE && outer->mode != z->request.mode) {
-		answer->result = LOCK_FAILED;
-		failure_set(&answer->failure, EXIT_DEADLOCK,
-			"waiting would deadlock: the dlock around this one holds it %s; use the "
-			"same mode inside",
-			outer->mode == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
+		deadlock_by_mode(outer->mode, answer);
 	} else if (!answer->covered && !z->request.detached) {
 		join(z, outer, text, stat.version, deadline, answer);
 	}

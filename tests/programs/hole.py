@@ -8,7 +8,8 @@ otherwise; a file of words:
     late=MS   what the server says comes so much later
 
 What is swallowed is lost without an error: connections stay open, and new ones are accepted, as
-behind a firewall that has forgotten them. COUNTS holds "UP DOWN", the bytes that came so far.
+behind a firewall that has forgotten them. A connection that has lost something ends when more could
+pass: no TCP delivers what comes behind a gap. COUNTS holds "UP DOWN", the bytes that came so far.
 """
 
 import os
@@ -36,6 +37,16 @@ def main():
     selector.register(listener, selectors.EVENT_READ)
     count = {"up": 0, "down": 0}
     delayed = []  # (when, to, what)
+    gaps = set()  # the sides that said what was swallowed
+
+    def end(fileobj, other):
+        selector.unregister(fileobj)
+        gaps.discard(fileobj)
+        for one in (fileobj, other):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     while True:
         wait = max(0, delayed[0][0] - time.monotonic()) if delayed else None
@@ -56,15 +67,16 @@ def main():
             except OSError:
                 data = b""
             if not data:
-                selector.unregister(key.fileobj)
-                try:
-                    other.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+                end(key.fileobj, other)
                 continue
             now = rules(rules_path)
             data_left = data[:max(0, now.get(way, 1 << 60) - count[way])]
             count[way] += len(data)
+            if key.fileobj in gaps and data_left:
+                end(key.fileobj, other)
+                continue
+            if data_left != data:
+                gaps.add(key.fileobj)
             with open(counts_path + ".new", "w") as file:
                 file.write(f"{count['up']} {count['down']}\n")
             os.rename(counts_path + ".new", counts_path)

@@ -581,6 +581,16 @@ load ../lib/conformance
 	service_reap
 }
 
+@test "shared: inside a holder with -s or a permit the lock in another mode is 81, and the message says why" {
+	has shared || { refuses shared; return; }
+	local why='waiting would deadlock: the dlock around this one holds it %s; use the same mode inside$'
+	try dlock -s x dlock x true
+	expect_failure 81 "${why/\%s/shared \\(-s\\)}"
+	try dlock --permits 2 x dlock -s x true
+	expect_failure 81 "${why/\%s/by a permit \\(--permits\\)}"
+	assert is_to_be_had x
+}
+
 # partner NAME MINE OTHER: holds MINE; with ./go takes OTHER. The exit code of that is in ./NAME.code.
 partner() {
 	start "$1" dlock "$2" sh -c ": >has.$1; until [ -e go.$1 ]; do sleep 0.02; done; dlock -w 30 $3 true; echo \$? >$1.code"
@@ -597,7 +607,7 @@ partner() {
 	finish one
 	finish two
 	assert_equal "$(sort -n one.code two.code | tr '\n' ' ')" '0 81 '
-	assert_match "$(cat one.err two.err)" '^dlock: .: waiting would deadlock: [^'$'\n'']*$'
+	assert_match "$(cat one.err two.err)" '^dlock: .: waiting would deadlock: . is held by [^ ]*:[0-9]+, which waits for ., which is held by a dlock around this one; take these locks in one order everywhere$'
 }
 
 # --- Without a process ---

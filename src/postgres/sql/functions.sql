@@ -102,23 +102,27 @@ CREATE OR REPLACE FUNCTION dlock.take_advisory(key bigint, want text) RETURNS bo
 $$;
 
 -- Whether waiting would never end: a holder of the lock, or of one that it waits for, and so on, waits
--- below one of `mine`. Two that wait at the same moment look one after the other. One that waits for a
--- permit is let in by any of its holders, so nothing is proved by it.
-CREATE OR REPLACE FUNCTION dlock.circle(key text, want text, mine text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  WITH RECURSIVE blocker(token) AS (
-    SELECT coalesce(around, token) FROM dlock.holder
+-- below one of `mine`. The answer is who waits for what (struct deadlock_path); NULL: it would end. Two that
+-- wait at the same moment look one after the other. One that waits for a permit is let in by any of its
+-- holders, so nothing is proved by it.
+CREATE OR REPLACE FUNCTION dlock.circle(key text, want text, mine text[]) RETURNS text LANGUAGE sql VOLATILE AS $$
+  WITH RECURSIVE blocker(token, seen, path) AS (
+    SELECT coalesce(around, token), ARRAY[key], substr(key, 6) FROM dlock.holder
     WHERE name = key AND expires > dlock.now_us() AND want <> 'p'
     UNION
-    SELECT coalesce(h.around, h.token) FROM blocker b
-    JOIN dlock.waiter w ON b.token = ANY (w.held) AND w.mode <> 'p'
+    SELECT coalesce(h.around, h.token), b.seen || w.name, b.path || ' is held by ' ||
+      regexp_replace(b.token, ':[^:]*$', '') || ', which waits for ' || substr(w.name, 6) || ', which'
+    FROM blocker b
+    JOIN dlock.waiter w ON b.token = ANY (w.held) AND w.mode <> 'p' AND w.name <> ALL (b.seen)
     JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
-  ) SELECT EXISTS (SELECT FROM blocker WHERE token = ANY (mine))
+  ) SELECT path FROM blocker WHERE token = ANY (mine) ORDER BY length(path) LIMIT 1
 $$;
 
 -- Takes the lock, claims what was handed over, or queues for it. asked: the request, with the fields of
 -- dlock.waiter and dlock.holder. place: its ticket from an earlier answer; 0: none. outer_tokens: the owner
 -- tokens under which it runs, with blanks between them. held: a line for each lock that it runs under; the
--- first word is the owner token. ms: since when it is held, or was done. result: granted, busy, already, within, deadlock, circle, or ended.
+-- first word is the owner token. ms: since when it is held, or was done. result: granted, busy, already, within, mode s or
+-- mode p (the outer's, into which this one does not go), circle (owner: what dlock.circle says), or ended.
 CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, want text, most int, ttl bigint, place bigint,
   points int, who text, cooldown_ms bigint, once_id text, outer_tokens text, held text, queues boolean,
   own_session int, detach boolean, for_hold boolean, advisory bigint,
@@ -165,7 +169,7 @@ BEGIN
     DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
     holder := coalesce(h.around, h.token);
     IF h.mode NOT IN ('x', want) THEN
-      result := 'deadlock';
+      result := 'mode ' || h.mode;
       RETURN;
     END IF;
     fence := h.fence;
@@ -235,9 +239,11 @@ BEGIN
   END IF;
   IF queues AND cardinality(under) > 0 THEN
     PERFORM pg_advisory_xact_lock(1684826994, 0);
-    IF dlock.circle(key, want, under) THEN
+    owner := dlock.circle(key, want, under);
+    IF owner IS NOT NULL THEN
       DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
       result := 'circle';
+      RETURN;
     END IF;
   END IF;
   SELECT o.token, o.owner, (now - o.since) / 1000 INTO holder, owner, ms FROM dlock.holder o

@@ -221,12 +221,11 @@ static enum io_result follow(struct link *link, struct call *call, const char *t
 	link_drop(link);
 	if (result != IO_OK)
 		return result;
+	*failure = (struct failure){0}; /* as below */
 	result = start(link, deadline, failure);
 	if (result == IO_OK)
 		result = send_call(link, call, false, deadline, failure);
 	*again = result == IO_OK;
-	if (*again)
-		*failure = (struct failure){0}; /* as below */
 	return result;
 }
 
@@ -246,13 +245,12 @@ static enum io_result handle_error(struct link *link, struct call *call, const c
 	case ERROR_REPLY_NO_SCRIPT:
 		if (call->words[1] != call->script->sha)
 			return IO_FAILED;
+		/* If time is up before it has gone in full, or is answered, that is no fault. */
+		*failure = (struct failure){0};
 		result = skip_owed(link, deadline, failure);
 		if (result == IO_OK)
 			result = send_call(link, call, true, deadline, failure);
 		*again = result == IO_OK;
-		/* If time is up before the answer to that, there is none, and no fault. */
-		if (*again)
-			*failure = (struct failure){0};
 		return result;
 	case ERROR_REPLY_REDIRECT:
 		return follow(link, call, text, again, deadline, failure);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/deadlock.h"
 #include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
@@ -147,13 +148,10 @@ void replies_read_take(const struct link *link, const struct reply *reply,
 	} else if (word && strcmp(word, "within") == 0) {
 		read_within(link, reply, answer);
 	} else if (word && strcmp(word, "deadlock") == 0) {
-		answer->result = LOCK_FAILED;
 		word = reply_text(reply_at(reply, 2));
-		failure_set(&answer->failure, EXIT_DEADLOCK,
-			"waiting would deadlock: the dlock around this one holds it %s; use the "
-			"same mode inside",
-			word && strcmp(word, "dlock:shared") == 0 ? "shared (-s)"
-								  : "by a permit (--permits)");
+		deadlock_by_mode(
+			word && strcmp(word, "dlock:shared") == 0 ? LOCK_SHARED : LOCK_PERMITS,
+			answer);
 	} else if (word && strcmp(word, "size") == 0) {
 		read_size(link, reply, answer);
 	} else if (word && strcmp(word, "already") == 0) {

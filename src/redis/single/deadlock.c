@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lock/deadlock.h"
 #include "redis/link/connection.h"
 #include "redis/script/script.h"
 
@@ -21,7 +22,6 @@
 #define LIMIT     (500 * NANOS_PER_MS) /* for the server */
 #define CONFIRMED 2
 #define HELD_MOST 16
-#define REST      104 /* of the message, beside the circle */
 
 void deadlock_begin(struct single *single)
 {
@@ -91,36 +91,21 @@ static enum io_result ask(struct single *single, const char *next, struct reply 
 	return io;
 }
 
-/* "host:pid", of a token. */
-static int owner_length(const char *token)
-{
-	const char *last = strrchr(token, ':');
-
-	return last ? (int)(last - token) : (int)strlen(token);
-}
-
-/* a is held by web3:77, which waits for b, which is held by web4:9, which waits for ... A circle
- * that is too long to be named as a whole is cut. */
 static void describe(const struct single *single, const struct reply *list, struct failure *failure)
 {
 	size_t prefix = strlen(single->request.prefix);
-	char text[sizeof(failure->text) - REST];
-	size_t used = (size_t)snprintf(text, sizeof(text), "%.60s", single->request.name);
+	struct deadlock_path path;
 
-	for (size_t i = 0; i + 1 < reply_count(list) && used < sizeof(text); i += 2) {
+	deadlock_path_begin(&path, single->request.name);
+	for (size_t i = 0; i + 1 < reply_count(list); i += 2) {
 		const char *holder = reply_text(reply_at(list, i));
 		const char *key = reply_text(reply_at(list, i + 1));
 
 		if (!holder || !key || strlen(key) < prefix)
 			break;
-		used += (size_t)snprintf(text + used, sizeof(text) - used,
-			" is held by %.*s, which waits for %.60s, which", owner_length(holder),
-			holder, key + prefix);
+		deadlock_path_add(&path, holder, key + prefix);
 	}
-	failure_set(failure, EXIT_DEADLOCK,
-		"waiting would deadlock: %s is held by a dlock around this one; take these locks "
-		"in one order everywhere",
-		text);
+	deadlock_by_circle(path.text, failure);
 }
 
 /* A circle in which we are the last: again, until that is certain. */
@@ -148,8 +133,8 @@ enum io_result deadlock_look(struct single *single, struct failure *failure)
 	enum io_result io;
 
 	if (!only_proves)
-		snprintf(next, sizeof(next), "%.32s%u",
-			single->lock.token + owner_length(single->lock.token), ++deadlock->round);
+		snprintf(next, sizeof(next), "%.32s%u", strrchr(single->lock.token, ':'),
+			++deadlock->round); /* its random end */
 	io = ask(single, next, &reply);
 	deadlock->proof[0] = '\0';
 	/* A waiter that asks for proof has seen a circle: we shall see it too. */

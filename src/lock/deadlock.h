@@ -1,0 +1,26 @@
+/*
+ * What is said where waiting would never end (EXIT_DEADLOCK): one sentence each for all services.
+ */
+#pragma once
+
+#include "lock/lock.h"
+
+/* Who holds what, and which lock it waits for: "a is held by web3:77, which waits for b, which".
+ * What does not fit is left out. */
+struct deadlock_path {
+	char text[296];
+};
+
+/* path: begins with the lock that is wanted. */
+void deadlock_path_begin(struct deadlock_path *path, const char *name);
+
+/* The last one is held by the owner of that token ("HOST:PID:...", up to the end or a newline),
+ * which waits for the lock `name`. */
+void deadlock_path_add(struct deadlock_path *path, const char *token, const char *name);
+
+/* The last lock of the path is held by a dlock around this one. False, as failure_set. */
+bool deadlock_by_circle(const char *path, struct failure *failure);
+
+/* The dlock around this one holds the lock in the mode `outer`, which does not let this one in. The
+ * answer becomes LOCK_FAILED. */
+void deadlock_by_mode(enum lock_mode outer, struct lock_answer *answer);
