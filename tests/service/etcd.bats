@@ -124,17 +124,18 @@ stubborn() {
 }
 
 @test "all of a holder is killed: its waiter, early or late, has the lock when its lease has ended" {
-	local late
+	local late ttl
 	for late in 0 2000; do
 		rm -f ./*.go spans
-		holder a x -t 8s
+		ttl=$((8000 + late * 4))	# the late one has to be there before the lease ends
+		holder a x -t "${ttl}ms"
 		((late > 0)) || waiter b x
 		kill -KILL "$a_keeper" "$a_pid" "$a_command"
 		stays "$late" is_gone "$a_command"
 		((late == 0)) || waiter b x
 		ends b
 		assert_equal "$status" 0
-		after a b 10000
+		after a b $((ttl + 2000))
 		finish a
 	done
 }

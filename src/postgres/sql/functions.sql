@@ -102,20 +102,32 @@ CREATE OR REPLACE FUNCTION dlock.take_advisory(key bigint, want text) RETURNS bo
 $$;
 
 -- Whether waiting would never end: a holder of the lock, or of one that it waits for, and so on, waits
--- below one of `mine`. The answer is who waits for what (struct deadlock_path); NULL: it would end. Two that
--- wait at the same moment look one after the other. One that waits for a permit is let in by any of its
--- holders, so nothing is proved by it.
-CREATE OR REPLACE FUNCTION dlock.circle(key text, want text, mine text[]) RETURNS text LANGUAGE sql VOLATILE AS $$
-  WITH RECURSIVE blocker(token, seen, path) AS (
-    SELECT coalesce(around, token), ARRAY[key], substr(key, 6) FROM dlock.holder
+-- below one of `mine`. Two that wait at the same moment look one after the other. One that waits for a
+-- permit is let in by any of its holders, so nothing is proved by it.
+CREATE OR REPLACE FUNCTION dlock.is_in_circle(key text, want text, mine text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+  WITH RECURSIVE blocker(token) AS (
+    SELECT coalesce(around, token) FROM dlock.holder
     WHERE name = key AND expires > dlock.now_us() AND want <> 'p'
     UNION
+    SELECT coalesce(h.around, h.token) FROM blocker b
+    JOIN dlock.waiter w ON b.token = ANY (w.held) AND w.mode <> 'p'
+    JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
+  ) SELECT EXISTS (SELECT FROM blocker WHERE token = ANY (mine))
+$$;
+
+-- Who waits for what there (struct deadlock_path). There may be many ways round; the server looks for no more
+-- than the first.
+CREATE OR REPLACE FUNCTION dlock.circle(key text, mine text[]) RETURNS text LANGUAGE sql VOLATILE AS $$
+  WITH RECURSIVE blocker(token, seen, path) AS (
+    SELECT coalesce(around, token), ARRAY[key], substr(key, 6) FROM dlock.holder
+    WHERE name = key AND expires > dlock.now_us()
+    UNION ALL
     SELECT coalesce(h.around, h.token), b.seen || w.name, b.path || ' is held by ' ||
       regexp_replace(b.token, ':[^:]*$', '') || ', which waits for ' || substr(w.name, 6) || ', which'
     FROM blocker b
     JOIN dlock.waiter w ON b.token = ANY (w.held) AND w.mode <> 'p' AND w.name <> ALL (b.seen)
     JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
-  ) SELECT path FROM blocker WHERE token = ANY (mine) ORDER BY length(path) LIMIT 1
+  ) SELECT path FROM blocker WHERE token = ANY (mine) LIMIT 1
 $$;
 
 -- Takes the lock, claims what was handed over, or queues for it. asked: the request, with the fields of
@@ -239,9 +251,9 @@ BEGIN
   END IF;
   IF queues AND cardinality(under) > 0 THEN
     PERFORM pg_advisory_xact_lock(1684826994, 0);
-    owner := dlock.circle(key, want, under);
-    IF owner IS NOT NULL THEN
+    IF dlock.is_in_circle(key, want, under) THEN
       DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
+      owner := dlock.circle(key, under);
       result := 'circle';
       RETURN;
     END IF;
