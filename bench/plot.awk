@@ -1,11 +1,12 @@
-# contestants, figures -> an SVG of three panels of dots, each on a logarithmic scale of its own.
+# contestants, figures -> an SVG of four panels of dots, each on a logarithmic scale of its own.
 BEGIN {
 	FS = "\t"
-	panels = split("wrap handoff memory", part, " ")
-	split("ms gap_ms waiter_kib", metric, " ")
+	panels = split("wrap handoff memory latency", part, " ")
+	split("ms gap_ms waiter_kib three", metric, " ")
 	title[1] = "one run, ms"
 	title[2] = "end to next start, ms"
 	title[3] = "memory of a waiter, KiB"
+	title[4] = "three locks, round trips"
 	left = 170
 	width = 200
 	apart = 50

@@ -366,12 +366,20 @@ fake_server() {
 	wait_until is_file "$1/port"
 }
 
-# proxy SOCKET [SECONDS]: passes what comes to ./proxy.socket on to SOCKET; ./turns has
-# which side speaks when. Answers come that much late.
+# proxy SOCKET [SECONDS [BYTES]]: passes what comes to ./proxy.socket on to SOCKET; ./turns has
+# which side speaks when. Answers come that much late, in pieces of so many bytes.
 proxy() {
-	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/proxy.socket" "$1" "$PWD/turns" "${2:-0}"
+	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/proxy.socket" "$1" "$PWD/turns" "${@:2}"
 	wait_until test -S proxy.socket
 }
+
+# What was said through the proxy, on one connection or another, in one line.
+turns() {
+	wait_until has_ended turns
+	paste -sd ' ' turns
+}
+
+has_ended() { [[ $(grep -c connect "$1") == $(grep -c end "$1") ]]; }
 
 # hole NAME: a proxy to the file's server at ./NAME.socket; ./NAME.rules says what it swallows.
 hole() {

@@ -1,8 +1,9 @@
-"""Between dlock and its server: proxy.py LISTEN_SOCKET SERVER_SOCKET LOG [SECONDS]
+"""Between dlock and its server: proxy.py LISTEN_SOCKET SERVER_SOCKET LOG [SECONDS [BYTES]]
 
 Passes everything on and writes a line into LOG for each connection ("connect"), each turn of the
 conversation (">" when the client begins to speak, "<" when the server does), and its end ("end").
-A round trip is a ">" that is followed by a "<". Each answer comes SECONDS late.
+A round trip is a ">" that is followed by a "<". Each answer comes SECONDS late,
+in pieces of so many BYTES if they are given, each as late.
 """
 
 import os
@@ -15,6 +16,7 @@ import time
 def main():
     path, server, log_path = sys.argv[1:4]
     late = float(sys.argv[4]) if len(sys.argv) > 4 else 0
+    piece = int(sys.argv[5]) if len(sys.argv) > 5 else 65536
     log = open(log_path, "a", buffering=1)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path + ".new")
@@ -46,7 +48,7 @@ def main():
             if client not in turns:
                 continue
             try:
-                data = key.fileobj.recv(65536)
+                data = key.fileobj.recv(piece if turn == "<" else 65536)
                 if data:
                     if turns[client] != turn:
                         log.write(turn + "\n")

@@ -459,14 +459,6 @@ has_no_keeper() { [[ $(pgrep -P "$1" | wc -l) == 1 ]]; } # FRONT with a guardian
 
 # ---- In how many round trips -------------------------------------------------------------------------
 
-# What was said through the proxy, on one connection or another.
-turns() {
-	wait_until over
-	paste -sd ' ' turns
-}
-
-over() { [[ $(grep -c connect turns) == $(grep -c end turns) ]]; }
-
 # many COUNT: the options for that many locks beside NAME, in `also`.
 many() {
 	local i

@@ -31,6 +31,10 @@ load ../lib/mutants
 	all_caught also-a-connection-each also-unheard-forgotten
 }
 
+@test "status: one lock at a time, a slow line is given up, an error ends it" {
+	all_caught status-one-by-one status-gives-up status-stops-at-an-error
+}
+
 @test "a server that has just started gives its lock, or is busy for -n" {
 	all_caught settle-in-words-only settle-not-for-n
 }

@@ -262,15 +262,60 @@ shape() {
 	finish two
 }
 
+# foreign COUNT: so many locks of another client.
+foreign() {
+	cli EVAL 'for i = 1, ARGV[1] do redis.call("SET", "lock:n" .. i, 1, "PX", 600000) end' 0 "$1" >/dev/null
+}
+
 @test "a server that is far away is asked as long as it answers" {
-	cli EVAL 'for i = 1, 40 do redis.call("SET", "lock:n" .. i, 1, "PX", 600000) end' 0 >/dev/null
-	proxy "$SERVER/socket" 0.14
+	foreign 600
+	proxy "$SERVER/socket" 1.1
 	local began
 	began=$(now_ms)
 	DLOCK_SERVER=unix://$PWD/proxy.socket try dlock status
 	assert_equal "$status$err" 0
-	assert_equal "$(wc -l <try.out)" 41
+	assert_equal "$(wc -l <try.out)" 601
 	assert_between "$(($(now_ms) - began))" 5000 1000000 'ms, or this shows nothing'
+	cli FLUSHALL >/dev/null
+}
+
+@test "a line so slow that the answers to one write outlast the patience: all locks, each once" {
+	foreign 40
+	proxy "$SERVER/socket" 0.4 128
+	local began
+	began=$(now_ms)
+	DLOCK_SERVER=unix://$PWD/proxy.socket try dlock status --json
+	assert_equal "$status$err" 0
+	assert_equal "$(shape <try.out | sort -u | wc -l)" 40
+	assert_equal "$(shape <try.out | wc -l)" 40
+	assert_between "$(($(now_ms) - began))" 8000 1000000 'ms, or this shows nothing'
+	cli FLUSHALL >/dev/null
+}
+
+@test "100 locks in three round trips, 600 in five" {
+	foreign 100
+	dlock status >/dev/null
+	proxy "$SERVER/socket"
+	export DLOCK_SERVER=unix://$PWD/proxy.socket
+	try dlock status
+	assert_equal "$status$err$(wc -l <try.out)" 0101
+	assert_equal "$(turns)" 'connect > < > < > < end'
+	foreign 600
+	: >turns
+	try dlock status
+	assert_equal "$status$err$(wc -l <try.out)" 0601
+	assert_equal "$(turns)" 'connect > < > < > < > < > < end'
+	cli FLUSHALL >/dev/null
+}
+
+@test "what is no lock, and a script that is forgotten, among others in one write" {
+	foreign 50
+	cli RPUSH lock:list 1 >/dev/null
+	cli SCRIPT FLUSH >/dev/null
+	assert_equal "$(dlock status --json | shape | sort -u | wc -l)" 50
+	try dlock status --json n1 list n2
+	expect_failure 76 "the key 'lock:list' holds other data than a lock"
+	cli DEL lock:list >/dev/null
 	cli FLUSHALL >/dev/null
 }
 

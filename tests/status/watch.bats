@@ -186,6 +186,27 @@ ended_by() {
 	END
 }
 
+@test "600 locks are looked at over one connection, in five round trips a look" {
+	cli EVAL 'for i = 1, 600 do redis.call("SET", "lock:n" .. i, 1, "PX", 600000) end' 0 >/dev/null
+	dlock status >/dev/null
+	proxy "$SERVER/socket"
+	cli CONFIG RESETSTAT >/dev/null
+	DLOCK_SERVER=unix://$PWD/proxy.socket python <<-'END'
+		from terminal import *
+
+		terminal = Terminal("dlock", "status", "--watch", "--interval", "100ms")
+		wait_until(lambda: open("turns").read().count("<") >= 20, "four looks")
+		terminal.send("q")
+		check(terminal.wait() == ("exit", 0), terminal.status)
+	END
+	local looks said
+	looks=$(cli INFO commandstats | sed -n 's/^cmdstat_scan:calls=\([0-9]*\),.*/\1/p')
+	said=$(turns)
+	assert_equal "$(grep -c connect <<<"${said// /$'\n'}")" 1
+	assert_between "$(grep -c '<' <<<"${said// /$'\n'}")" 20 $((5 * looks))
+	cli FLUSHALL >/dev/null
+}
+
 @test "a terminal that is gone ends it, even where nobody says so" {
 	python <<-'END'
 		import os

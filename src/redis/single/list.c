@@ -16,10 +16,12 @@
 #include "redis/script/script.h"
 
 #define SCAN_COUNT "1000"
+#define AT_ONCE    256 /* locks that are asked about in one write */
 
 struct found {
 	char *name;        /* owned */
 	struct link *link; /* borrowed; where it was found */
+	bool shown;
 };
 
 struct listing {
@@ -73,7 +75,8 @@ static bool keep_name(struct listing *listing, const char *name, size_t length)
 		listing->names = names;
 		listing->name_size = size;
 	}
-	listing->names[listing->name_count] = (struct found){strndup(name, length), listing->link};
+	listing->names[listing->name_count] =
+		(struct found){.name = strndup(name, length), .link = listing->link};
 	return listing->names[listing->name_count++].name != NULL || listing_fail_memory(listing);
 }
 
@@ -183,8 +186,36 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
 }
 
-/* Fills in listing->names, sorted, perhaps with some twice. If a pattern or all are asked for: by
- * SCAN, of each node of a Cluster. Else those that are named. */
+static int compare_links(const void *a, const void *b)
+{
+	const struct link *one = ((const struct found *)a)->link;
+	const struct link *other = ((const struct found *)b)->link;
+
+	return (one > other) - (one < other);
+}
+
+/* Those that are asked for, each once; side by side if one connection leads to them. */
+static void sort_out(struct listing *listing)
+{
+	struct found *names = listing->names;
+	size_t kept = 0;
+
+	if (listing->name_count == 0)
+		return;
+	qsort(names, listing->name_count, sizeof(*names), compare_names);
+	for (size_t i = 0; i < listing->name_count; i++) {
+		if (lock_query_wants(listing->query, names[i].name) &&
+			(kept == 0 || strcmp(names[kept - 1].name, names[i].name) != 0))
+			names[kept++] = names[i];
+		else
+			free(names[i].name);
+	}
+	listing->name_count = kept;
+	qsort(names, kept, sizeof(*names), compare_links);
+}
+
+/* Fills in listing->names. If a pattern or all are asked for: by SCAN, of each node of a Cluster.
+ * Else those that are named. */
 static bool listing_find_names(struct listing *listing)
 {
 	bool scans = listing->query->pattern_count == 0;
@@ -203,8 +234,8 @@ static bool listing_find_names(struct listing *listing)
 			good = keep_name(listing, listing->query->patterns[i],
 				strlen(listing->query->patterns[i]));
 	}
-	if (good && listing->name_count > 0)
-		qsort(listing->names, listing->name_count, sizeof(*listing->names), compare_names);
+	if (good)
+		sort_out(listing);
 	return good;
 }
 
@@ -321,29 +352,96 @@ static bool handle_failure(const struct listing *listing, const char *name)
 	return true;
 }
 
-static bool show_lock(struct listing *listing, const char *name)
+/* By itself. */
+static bool show_lock(struct listing *listing, const char *name, const struct keys *keys)
 {
-	struct keys keys;
 	struct reply *reply;
 	struct call call;
 	enum io_result io;
 	bool good;
 
-	if (!keys_make(&keys, listing->query->prefix, name, ""))
-		return listing_fail_memory(listing);
-	listing->link->key = keys.lock;
-	call_begin(&call, &script_inspect, &keys, "");
+	listing->link->key = keys->lock;
+	call_begin(&call, &script_inspect, keys, "");
 	listing_wait_anew(listing);
 	io = link_call(listing->link, &call, &reply, listing->deadline, listing->failure);
-	if (io == IO_OK) {
-		good = show_reply(listing, &keys, name, reply);
-		reply_free(reply);
-	} else {
-		good = io == IO_FAILED && handle_failure(listing, name);
-		listing_done(listing, io);
-	}
-	keys_free(&keys);
+	if (io != IO_OK)
+		return listing_done(listing, io) ||
+		       (io == IO_FAILED && handle_failure(listing, name));
+	good = show_reply(listing, keys, name, reply);
+	reply_free(reply);
 	return good;
+}
+
+/* --- Several in one write --------------------------------------------------------------------- */
+
+struct batch {
+	struct listing *listing;
+	struct found *found;       /* borrowed; AT_ONCE at the most, all by listing->link */
+	struct keys keys[AT_ONCE]; /* of each */
+	size_t shown;
+	bool good;
+};
+
+static void begin_inspect(void *context, size_t which, struct call *call)
+{
+	const struct batch *batch = context;
+
+	call_begin(call, &script_inspect, &batch->keys[which], "");
+}
+
+/* An answer comes twice if the server forgot the script between two calls. */
+static void read_inspect(void *context, size_t which, const struct reply *reply)
+{
+	struct batch *batch = context;
+	struct found *found = &batch->found[which];
+
+	if (found->shown || !batch->good)
+		return;
+	found->shown = true;
+	batch->shown++;
+	batch->good = show_reply(batch->listing, &batch->keys[which], found->name, reply);
+}
+
+/* The rest by itself each: the answer to it was an error, or is to come by another connection. */
+static void show_rest(struct batch *batch, size_t count)
+{
+	for (size_t i = 0; batch->good && i < count; i++)
+		if (!batch->found[i].shown)
+			batch->good =
+				show_lock(batch->listing, batch->found[i].name, &batch->keys[i]);
+}
+
+/* A server that has answered nothing within the patience is not asked again. */
+static void show_all(struct batch *batch, size_t count)
+{
+	struct listing *listing = batch->listing;
+	struct link_calls calls = {
+		.count = count, .begin = begin_inspect, .read = read_inspect, .context = batch};
+	enum io_result io;
+
+	listing_wait_anew(listing);
+	io = link_call_several(listing->link, &calls, listing->deadline, listing->failure);
+	if (io == IO_CANCELLED || (io == IO_TIMEOUT && batch->shown == 0))
+		batch->good = listing_done(listing, io);
+	show_rest(batch, count);
+}
+
+static bool show_batch(struct listing *listing, struct found *found, size_t count)
+{
+	struct batch batch = {.listing = listing, .found = found, .good = true};
+	size_t made = 0;
+
+	listing->link = found->link;
+	for (; made < count && batch.good; made++)
+		batch.good =
+			keys_make(&batch.keys[made], listing->query->prefix, found[made].name, "");
+	if (batch.good)
+		show_all(&batch, count);
+	else
+		listing_fail_memory(listing);
+	while (made > 0)
+		keys_free(&batch.keys[--made]);
+	return batch.good;
 }
 
 static void free_names(struct listing *listing)
@@ -365,6 +463,16 @@ static void close_nodes(struct listing *listing)
 	listing->node_count = 0;
 }
 
+/* How many from the first on go in one write. */
+static size_t batch_size(const struct found *found, size_t count)
+{
+	size_t size = 1;
+
+	while (size < count && size < AT_ONCE && found[size].link == found[0].link)
+		size++;
+	return size;
+}
+
 /* Over the connection that there is, if there is one. */
 static bool look(struct listing *listing)
 {
@@ -375,13 +483,9 @@ static bool look(struct listing *listing)
 	good = listing_done(
 		       listing, link_open(listing->link, listing->deadline, listing->failure)) &&
 	       listing_find_names(listing);
-	for (size_t i = 0; good && i < listing->name_count; i++) {
-		const char *name = listing->names[i].name;
-
-		listing->link = listing->names[i].link;
-		if (lock_query_wants(listing->query, name) &&
-			(i == 0 || strcmp(name, listing->names[i - 1].name) != 0))
-			good = show_lock(listing, name);
+	for (size_t i = 0, size; good && i < listing->name_count; i += size) {
+		size = batch_size(listing->names + i, listing->name_count - i);
+		good = show_batch(listing, listing->names + i, size);
 	}
 	free_names(listing);
 	return good;
