@@ -4,10 +4,10 @@
 
 quorum_pairs=150
 
-# quorum_pair NAME URL_BESIDE URL. Two locks: servers know of how many each is.
+# quorum_pair NAME URL_BESIDE URL. Locks of their own: servers know of how many each is.
 quorum_pair() {
 	local ms ratio low high kib line
-	line=$("$work/pairs" -n "$quorum_pairs" "$dlock" -S "$2" beside true ::: "$dlock" -S "$3" x true) ||
+	line=$("$work/pairs" -n "$quorum_pairs" "$dlock" -S "$2" "beside-$1" true ::: "$dlock" -S "$3" x true) ||
 		{ progress "quorum: $1 failed"; return; }
 	read -r _ ms ratio low high _ kib <<<"$line"
 	figure quorum "$1" ms "$ms"
