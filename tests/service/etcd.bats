@@ -422,9 +422,7 @@ stubborn() {
 	ends b
 	expect 0
 	after a b 1000
-	cd "$CA"
-	[[ -e other.pem ]] || make_root other
-	cd "$BATS_TEST_TMPDIR"
+	[[ -e $CA/other.pem ]] || make_root other
 	DLOCK_SERVER="etcds://127.0.0.1:$(etcd_port safe)?cacert=$CA/other.pem"
 	try dlock x touch ran
 	expect_failure 77 'certificate'
