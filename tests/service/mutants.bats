@@ -15,6 +15,10 @@ load ../lib/mutants
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
 
+@test "several locks of a service that takes one after the other: what the guardian takes back" {
+	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle
+}
+
 @test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
