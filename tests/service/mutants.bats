@@ -29,7 +29,7 @@ load ../lib/mutants
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
-	all_caught etcd-renews-blindly etcd-revoked-is-released
+	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-old-errors-only
 }
 
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
