@@ -9,6 +9,7 @@ servers_open() {
 	trap servers_close EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
+	find_redis_server "$work/bin"
 }
 
 servers_close() {

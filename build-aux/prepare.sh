@@ -1,5 +1,5 @@
-# Sourced by demo and check in the top folder: puts on a Debian machine what dlock needs, and
-# builds it.
+# Sourced by demo and check in the top folder, and by bench/run: puts on a Debian machine what dlock
+# needs, and builds it.
 
 build_packages="autoconf automake gcc libc6-dev make pkgconf
 	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev libpq-dev
@@ -68,12 +68,17 @@ install_packages() {
 }
 
 # Debian's package redis-server would start a service too. The server itself is in redis-tools,
-# as one program with redis-check-rdb: under its other name it serves.
-find_redis_server() {
+# as one program with redis-check-rdb: under its other name it serves. If that is all there is, FOLDER gets
+# it by that name, at the end of PATH.
+find_redis_server() { # FOLDER
 	command -v redis-server >/dev/null && return 0
-	mkdir -p "$build/tests/bin"
-	ln -sf "$(command -v redis-check-rdb)" "$build/tests/bin/redis-server"
-	PATH=$PATH:$build/tests/bin
+	if ! command -v redis-check-rdb >/dev/null; then
+		say "Neither redis-server nor redis-check-rdb is there: is redis-tools installed?"
+		return 1
+	fi
+	mkdir -p "$1"
+	ln -sf "$(command -v redis-check-rdb)" "$1/redis-server"
+	PATH=$PATH:$1
 }
 
 # build [CONFIGURE OPTION]...: into a folder of its own for each set of options, unless the tree

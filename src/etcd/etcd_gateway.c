@@ -249,11 +249,13 @@ static enum exit_code judge_code(int code, const char *text)
 	}
 }
 
-/* An error as the gateway puts it: {"error": text, "code": number}. */
+/* An error as the gateway puts it: {"error": text, "code": number}, or, if etcd was built with
+ * version 2 of grpc-gateway, as in Debian 13: {"message": text, "code": number}. */
 static enum lock_result read_error(
 	const struct gateway *gateway, const json_t *json, struct failure *failure)
 {
-	const char *text = json_string_value(json_object_get(json, "error"));
+	const json_t *old = json_object_get(json, "error");
+	const char *text = json_string_value(old ? old : json_object_get(json, "message"));
 	int code = (int)json_integer_value(json_object_get(json, "code"));
 	char endpoint[LOCK_SERVER_SIZE];
 	enum exit_code exit = text ? judge_code(code, text) : EXIT_PROTOCOL;

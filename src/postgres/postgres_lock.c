@@ -313,7 +313,8 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	PGresult *result = NULL;
 
 	answer->result = LOCK_GONE;
-	if (!p->asked && !is_by_token(&p->request))
+	/* If it has sent nothing yet, it is a guardian: the front asked, by the same token. */
+	if (!p->asked && p->session.sent_at != 0 && !is_by_token(&p->request))
 		return;
 	while (!release_alone(p, &terms, &result, deadline, answer) &&
 		!release_any(p, &terms, &result, deadline, answer)) {

@@ -51,6 +51,7 @@ struct front {
 	bool granted;  /* outcome.waited ended with that */
 	bool nesting_learned;
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
+	bool left;        /* the server has not said of all of that that it is gone */
 };
 
 /* ---- how a run ends: with the keeper's word, or without it ---- */
@@ -144,6 +145,7 @@ static enum lock_result withdraw(struct front *f, nanos limit)
 		return LOCK_RELEASED;
 	lock_release(f->lock, NULL, limited, &answer);
 	handoff_see_to(f->lock);
+	f->left = answer.result != LOCK_RELEASED && answer.result != LOCK_GONE;
 	return answer.result;
 }
 
@@ -491,7 +493,10 @@ static void go_through(const struct front_task *task, const struct ward *ward,
 	wait_line_open(&f.line, task->name, f.cancel_fd);
 	while (try(&f) && wait_for_turn(&f))
 		continue;
-	guardian_end(&f.watch.guardian);
+	if (f.left)
+		guardian_leave(&f.watch.guardian);
+	else
+		guardian_end(&f.watch.guardian);
 	if (!f.granted)
 		outcome->waited = clock_now() - task->started;
 }

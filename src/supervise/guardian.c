@@ -74,6 +74,11 @@ void guardian_end(struct guardian *guardian)
 		while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
 			continue;
 	}
+	guardian_leave(guardian);
+}
+
+void guardian_leave(struct guardian *guardian)
+{
 	if (guardian->fd >= 0)
 		close(guardian->fd);
 	if (guardian->leash >= 0)

@@ -372,8 +372,6 @@ static enum lock_result withdraw(
 	enum lock_result result = LOCK_GRANTED;
 	const struct contender *c;
 
-	if (!z->asked)
-		return LOCK_GONE;
 	if (z->own[0] == '\0') {
 		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 		c = queue_find(&queue, z->id, false);
@@ -401,17 +399,19 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	bool holds = z->state == ZOOKEEPER_HOLDING || z->state == ZOOKEEPER_INSIDE;
+	/* If it has been to no server yet, it is a guardian: the front asked, by the same token. */
+	bool asked = z->asked || z->session.attached_at == 0;
 
 	do {
 		answer->result = LOCK_GRANTED;
-		if (!is_by_token(z) && (holds || z->asked))
+		if (!is_by_token(z) && (holds || asked))
 			answer->result =
 				zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
 					deadline, &answer->failure);
 		if (answer->result == LOCK_LOST && !holds)
 			answer->result = LOCK_GONE; /* our node went with the session */
 		if (answer->result == LOCK_GRANTED && !is_by_token(z) && !holds)
-			answer->result = withdraw(z, deadline, answer);
+			answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
 	} while (is_to_be_tried_again(answer, deadline));
 	if (answer->result != LOCK_GRANTED)
 		;

@@ -1,13 +1,12 @@
 # An authority for a file's tests, and certificates by it, in $CA: `load ../lib/helper`, then
 # `load ../lib/authority`.
 
-# The authority itself. make_root and make_certificate work in the folder $CA.
+# The authority itself. Certificates are made in the folder $CA, in whatever folder the caller is.
 make_authority() {
 	export CA=$BATS_FILE_TMPDIR/ca
 	mkdir "$CA"
-	cd "$CA"
-	touch index
-	cat >ca.conf <<-END
+	touch "$CA/index"
+	cat >"$CA/ca.conf" <<-END
 		[ca]
 		default_ca = own
 		[own]
@@ -23,27 +22,31 @@ make_authority() {
 		commonName = supplied
 	END
 	make_root ca
-	cd "$BATS_TEST_DIRNAME"
 }
 
 make_root() { # NAME [OPTION]...
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -days 2 \
-		-keyout "$1.key" -out "$1.pem" "${@:2}" 2>log
+	in_authority req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -days 2 \
+		-keyout "$1.key" -out "$1.pem" "${@:2}"
 }
 
 make_certificate() { # NAME SUBJECTALTNAME [OPTION]...
-	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" -addext "subjectAltName=$2" \
-		-keyout "$1.key" -out "$1.csr" 2>log
-	openssl ca -batch -config ca.conf -notext -cert ca.pem -keyfile ca.key -in "$1.csr" -out "$1.pem" "${@:3}" 2>log
+	in_authority req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$1" \
+		-addext "subjectAltName=$2" -keyout "$1.key" -out "$1.csr" || return
+	in_authority ca -batch -config ca.conf -notext -cert ca.pem -keyfile ca.key -in "$1.csr" -out "$1.pem" \
+		"${@:3}"
+}
+
+# in_authority ARG...: openssl in $CA. It tells of each key it makes; that is shown only if it fails.
+in_authority() {
+	local said
+	said=$(cd "${CA:?}" && openssl "$@" 2>&1) || fail "openssl $1: $said"
 }
 
 # Of this host; of its name alone; of another one.
 make_usual_certificates() {
-	cd "$CA"
-	make_certificate good DNS:localhost,IP:127.0.0.1,IP:::1
-	make_certificate named DNS:localhost
-	make_certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2
-	cd "$BATS_TEST_DIRNAME"
+	make_certificate good DNS:localhost,IP:127.0.0.1,IP:::1 &&
+		make_certificate named DNS:localhost &&
+		make_certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2
 }
 
 # tls_begin DIR [OPTION]...: a server as server_begin starts it, but for TLS alone on the port in

@@ -35,7 +35,6 @@ teardown() { test_end; }
 make_certificates() {
 	make_authority
 	make_usual_certificates
-	cd "$CA"
 	make_root other
 	make_certificate wild DNS:*.cluster.example
 	make_certificate expired DNS:localhost -startdate 20200101000000Z -enddate 20200102000000Z
@@ -43,7 +42,6 @@ make_certificates() {
 	make_certificate strange DNS:localhost -cert other.pem -keyfile other.key
 	make_certificate client DNS:client.example
 	make_root self -addext subjectAltName=DNS:localhost
-	cd "$BATS_TEST_DIRNAME"
 }
 
 present() { # NAME: the certificate that the server shows from now on
@@ -52,6 +50,21 @@ present() { # NAME: the certificate that the server shows from now on
 
 # How many connections there were by TLS; those by the unix socket say so.
 connections() { grep -c 'Accepted 127\.0\.0\.1:' "$SERVER/log" || true; }
+
+@test "a certificate that openssl refuses to make is heard of, and leaves nothing in the caller's folder" {
+	mkdir empty
+	cd empty
+	try make_certificate nameless ''
+	assert_equal "$status" 1
+	assert_match "$err" '^openssl req: '
+	assert_match "$err" 'subjectAltName|extension'
+	try make_certificate dated DNS:localhost -startdate never
+	assert_equal "$status" 1
+	assert_match "$err" '^openssl ca: .*date'
+	try make_root ca -config none
+	assert_equal "$status" 1
+	assert_equal "$(ls -A)" ''
+}
 
 @test "a lock by TLS, by name and by address" {
 	has_tls || return 0

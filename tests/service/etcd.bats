@@ -8,6 +8,7 @@ load ../lib/etcd
 
 setup_file() {
 	programs_begin
+	[[ -z ${ETCD_SOAK_GRANTS:-} ]] || export BATS_TEST_TIMEOUT=3600
 	make_authority
 	make_usual_certificates
 	etcd_begin one
@@ -131,6 +132,7 @@ stubborn() {
 		holder a x -t "${ttl}ms"
 		((late > 0)) || waiter b x
 		kill -KILL "$a_keeper" "$a_pid" "$a_command"
+		wait_until is_gone "$a_command"
 		stays "$late" is_gone "$a_command"
 		((late == 0)) || waiter b x
 		ends b
@@ -422,9 +424,7 @@ stubborn() {
 	ends b
 	expect 0
 	after a b 1000
-	cd "$CA"
-	[[ -e other.pem ]] || make_root other
-	cd "$BATS_TEST_TMPDIR"
+	[[ -e $CA/other.pem ]] || make_root other
 	DLOCK_SERVER="etcds://127.0.0.1:$(etcd_port safe)?cacert=$CA/other.pem"
 	try dlock x touch ran
 	expect_failure 77 'certificate'
@@ -454,6 +454,38 @@ stubborn() {
 	assert_between "$status" 69 77 'exit code'
 	refute_file ran
 	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "an error is understood as either version of the gateway puts it" {
+	cat >refuse <<-'END'
+		import socket, sys
+		server = socket.create_server(("127.0.0.1", 0))
+		print(server.getsockname()[1], flush=True)
+		body = sys.argv[1].encode()
+		while True:
+		    peer, _ = server.accept()
+		    peer.recv(65536)
+		    peer.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+		    peer.close()
+	END
+	local exit code text body
+	while read -r exit code text; do
+		for body in "{\"error\":\"$text\",\"code\":$code}" "{\"code\":$code, \"message\":\"$text\"}"; do
+			start refusing "$PYTHON" refuse "$body"
+			wait_until test -s refusing.out
+			try dlock -w 1 -S "etcd://127.0.0.1:$(<refusing.out)" x touch ran
+			expect_failure "$exit" "$text"
+			kill "$refusing_pid"
+			finish refusing
+			rm refusing.out
+		done
+	done <<-END
+		71 8 etcdserver: mvcc: database space exceeded
+		77 7 etcdserver: permission denied
+		77 16 etcdserver: invalid auth token
+		69 14 etcdserver: no leader
+	END
+	refute_file ran
 }
 
 @test "a server that talks nonsense: 76 or 69, at once or after -w, and COMMAND does not run" {

@@ -15,6 +15,10 @@ load ../lib/mutants
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
 
+@test "several locks of a service that takes one after the other: what the guardian takes back" {
+	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle
+}
+
 @test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
@@ -25,7 +29,7 @@ load ../lib/mutants
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
-	all_caught etcd-renews-blindly etcd-revoked-is-released
+	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-old-errors-only
 }
 
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
