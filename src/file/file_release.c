@@ -281,7 +281,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 {
 	struct file_lock *f = (struct file_lock *)lock;
 
-	f->flocked = file_wait_stop(&f->wait) || f->flocked;
+	file_wait_end(&f->wait);
 	answer->result = LOCK_RELEASED;
 	if (is_by_token(f) || f->record.own >= 0)
 		file_change(f, deadline, release, release_terms, answer);

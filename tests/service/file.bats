@@ -449,6 +449,30 @@ flip() {
 	finish foreign && finish one && finish two
 }
 
+@test "a handoff wakes the next one, and not those behind: they make no system call" {
+	needs_root 'trace what is not its child'
+	begin_holder one x
+	start two dlock x sh -c 'echo two >>log; until [ -e go ]; do sleep 0.02; done'
+	wait_for_waiters 1
+	start three dlock x true
+	wait_for_waiters 2
+	start four dlock x true
+	wait_for_waiters 3
+	start five dlock x true
+	wait_for_waiters 4
+	sleep 0.2 # as long as a waiter may leave to the one ahead of it
+	timeout 3 strace -f -qq -o four.trace -p "$four_pid" 3>&- 4>&- &
+	local four_trace=$!
+	timeout 3 strace -f -qq -o five.trace -p "$five_pid" 3>&- 4>&- &
+	wait_until test -s four.trace && wait_until test -s five.trace
+	let_go one
+	wait_until grep two log
+	wait $! "$four_trace" || true
+	refute grep -vE 'unfinished|resumed|detached|restart_syscall|= \?' four.trace five.trace
+	: >go
+	finish two && finish three && finish four && finish five
+}
+
 @test "a waiter behind a dlock never stands in the line of flock: stopped, it would keep the lock" {
 	local inode
 	begin_holder one x
