@@ -214,6 +214,14 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 	return file_own(f);
 }
 
+static bool is_anybody_in_line(const struct record *record)
+{
+	for (int i = 0; i < record->head.count; i++)
+		if (record->slots[i].state == SLOT_WAITING && record->slots[i].in_line)
+			return true;
+	return false;
+}
+
 static void grant(struct file_lock *f, struct lock_answer *answer)
 {
 	struct record *record = &f->record;
@@ -242,9 +250,9 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 	if (request->detached) {
 		record_drop(record, true); /* no process holds it from here on */
 		file_unlock(f);
-	} else if (waited && request->mode != LOCK_EXCLUSIVE) {
-		/* Those behind may come in too. Behind an exclusive lock they wait for its end, so
-		 * they need not be woken before. */
+	} else if (waited && (request->mode != LOCK_EXCLUSIVE || is_anybody_in_line(record))) {
+		/* Those behind may come in too, or are to leave the line of flock. Else they wait
+		 * for the end of an exclusive lock, and need not be woken before. */
 		record_drop(record, false);
 	}
 }
@@ -375,6 +383,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	}
 	if (!queue(f, ticket, answer))
 		return;
+	file_own(f)->in_line = has_obstacle(f, OBSTACLE_FLOCK);
 	/* Of the dlocks around it may have learnt since. */
 	if ((first || (f->request.held && f->request.held[0] != '\0')) && !write_text(f, answer))
 		return;

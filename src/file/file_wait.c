@@ -229,6 +229,10 @@ static enum lock_result wait_for_first(struct file_lock *f)
 	is_free = block_until(&first, &wait->over);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	tell_to_stop(wait);
+#ifdef __SANITIZE_THREAD__
+	/* It knows no processes, and takes what the keeper does for a race with these threads. */
+	file_wait_end(wait);
+#endif
 	f->flocked = f->flocked || (is_free && first.what.kind == OBSTACLE_FLOCK);
 	return is_free ? LOCK_GRANTED : (enum lock_result)atomic_load(&wait->result);
 }

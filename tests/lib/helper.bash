@@ -58,8 +58,7 @@ sanitizers_begin() {
 	local own=log_path=$BATS_FILE_TMPDIR/finding:disable_coredump=0
 	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}$own:verify_asan_link_order=0
 	export UBSAN_OPTIONS=${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}$own:print_stacktrace=1
-	# A keeper of `file:` may be forked beside threads that are ending, and start one itself.
-	export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}$own:die_after_fork=0
+	export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}$own
 }
 
 # unleaked COMMAND...: for strace, under which LeakSanitizer cannot work.
