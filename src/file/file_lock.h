@@ -24,33 +24,50 @@ struct file_lock;
  * Waiting without asking: threads block in the kernel, in flock(2) or for a byte of the record.
  * They do so until the process in the way has ended or given up what it had. No process has to send
  * a message, so none can die before it is sent.
+ *
+ * For the first obstacle the waiter's own thread blocks, so that the kernel wakes it without a
+ * detour. The other threads end its system call by a signal.
  */
 
 /* Of more permits than that only so many are watched, and all looked at now and then. */
 #define OBSTACLES 16
 
-/* What is in the way. */
+/* What is in the way; or the time, and what else may end a wait. */
 struct obstacle {
-	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL } kind;
-	int64_t serial; /* whose byte */
+	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL, OBSTACLE_TIME } kind;
 	enum record_byte byte;
-	/* while it is watched: */
+	int64_t serial; /* whose byte */
+};
+
+/* A thread that waits for it. */
+struct watch {
 	struct file_lock *lock;
+	struct obstacle what;
+	int bell_fd;
+	bool patient; /* it gives the one ahead of us the time to go first */
 	pthread_t thread;
-	bool got; /* the flock */
-	atomic_bool over;
+	atomic_bool over; /* it no longer blocks */
 };
 
 struct file_wait {
 	struct obstacle obstacles[OBSTACLES];
-	int count, threads;
+	int count;
 	nanos look_at;          /* when something in the way is over by itself */
-	int wakeup_fd;          /* owned, while there are threads */
 	int bell_fd, folder_fd; /* owned; -1: none */
-	atomic_bool stop;
-	struct sigaction before;
 	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: none may */
 	nanos claim_until;  /* how long we leave it that */
+	/* until file_wait_end: */
+	struct watch threads[OBSTACLES];
+	int thread_count;
+	int wakeup_fd; /* owned; ends the threads' calls of poll(2); -1: there is no thread */
+	pthread_t waiter;
+	pid_t pid;         /* in which the threads are */
+	atomic_bool stop;  /* the threads are to end */
+	atomic_bool over;  /* the waiter's call is to end, */
+	atomic_int result; /* with this */
+	struct deadline deadline;
+	nanos due; /* look_at, as the thread sees it */
+	struct sigaction before;
 };
 
 struct file_lock {
@@ -88,8 +105,9 @@ void file_change(struct file_lock *f, struct deadline deadline,
 /* The threads of a wait are stopped by then. */
 void file_close_all(struct file_lock *f);
 
-/* Ends the threads. True: one of them has the flock. */
-bool file_wait_stop(struct file_wait *wait);
+/* After a wait: its threads have been told to end, and are waited for. A process may be forked
+ * before that, so that it is not held up: they keep no lock of libc that it needs. */
+void file_wait_end(struct file_wait *wait);
 
 /* struct lock_service's. */
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

@@ -49,8 +49,9 @@ struct slot {
 	nanos until;     /* when a detached holder expires */
 	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
 	uint8_t detached, broken, hold;
-	uint8_t passed; /* a waiter that did not take its turn: others go ahead until it asks */
-	uint8_t rest[28];
+	uint8_t passed;  /* a waiter that did not take its turn: others go ahead until it asks */
+	uint8_t in_line; /* a waiter that may wait in flock(2) */
+	uint8_t rest[27];
 	int64_t serial; /* which bytes are its owner's; no other has the same */
 };
 
@@ -142,6 +143,9 @@ nanos record_holds_until(const struct record *record, int slot);
 
 /* A waiter's place: what comes first is less (us). */
 int64_t record_order(int64_t ticket, int priority);
+
+/* The holder around those whose slots have that fence as `around`, if it keeps the lock; -1. */
+int record_find_outer(const struct record *record, uint64_t fence);
 
 /* Whether it is that of a holder inside another, which keeps the lock as well. */
 bool record_is_inside(const struct record *record, int slot);

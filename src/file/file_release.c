@@ -220,14 +220,9 @@ static bool end_own(
 /* Whether the holder inside which ours was goes on. */
 static bool is_around(const struct file_lock *f, uint64_t fence)
 {
-	const struct record *record = &f->record;
+	int outer = record_find_outer(&f->record, fence);
 
-	for (int i = 0; fence != 0 && i < record->head.count; i++)
-		if (record->slots[i].fence == fence && record->slots[i].around == 0 &&
-			record->slots[i].state == SLOT_HOLDING &&
-			record_holds_until(record, i) != 0)
-			return true;
-	return false;
+	return outer >= 0 && f->record.slots[outer].state == SLOT_HOLDING;
 }
 
 /* A detached one may have expired, and the slot be another's. So it may be if the keeper was killed
@@ -281,7 +276,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 {
 	struct file_lock *f = (struct file_lock *)lock;
 
-	f->flocked = file_wait_stop(&f->wait) || f->flocked;
+	file_wait_end(&f->wait);
 	answer->result = LOCK_RELEASED;
 	if (is_by_token(f) || f->record.own >= 0)
 		file_change(f, deadline, release, release_terms, answer);

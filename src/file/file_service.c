@@ -130,7 +130,7 @@ static void file_close(struct lock *lock)
 {
 	struct file_lock *f = (struct file_lock *)lock;
 
-	file_wait_stop(&f->wait);
+	file_wait_end(&f->wait);
 	file_close_all(f);
 	free(lock);
 }
@@ -139,7 +139,7 @@ static void file_close(struct lock *lock)
  * nothing is closed. What only this side could do is over. */
 static void file_leave(struct lock *lock)
 {
-	file_wait_stop(&((struct file_lock *)lock)->wait);
+	file_wait_end(&((struct file_lock *)lock)->wait);
 }
 
 static int file_watch_fd(const struct lock *lock)

@@ -59,6 +59,23 @@ static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_by
 			.byte = byte};
 }
 
+/* The place of one ahead of us: the waiter's own thread waits for it, unless it does for flock. */
+static void add_ahead(struct file_lock *f, int slot)
+{
+	struct file_wait *wait = &f->wait;
+	struct obstacle *first = &wait->obstacles[0], *last;
+
+	wait->count -= wait->count == OBSTACLES;
+	add_obstacle(f, OBSTACLE_BYTE, slot, BYTE_QUEUE);
+	last = &wait->obstacles[wait->count - 1];
+	if (first->kind != OBSTACLE_FLOCK) {
+		const struct obstacle ahead = *last;
+
+		*last = *first;
+		*first = ahead;
+	}
+}
+
 static void wait_for_nothing(struct file_lock *f)
 {
 	f->wait.count = 0;
@@ -179,8 +196,8 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 	if (record->own >= 0)
 		record->head.waited_us += now > file_own(f)->ticket ? now - file_own(f)->ticket : 0;
 	if ((!request->detached && f->ended_fd < 0) ||
-		(record->own < 0 && !record_claim(record, false, &answer->failure)) ||
-		!write_text(f, answer)) {
+		(record->own < 0 && !(record_claim(record, false, &answer->failure) &&
+					    write_text(f, answer)))) {
 		fail(answer);
 		return NULL;
 	}
@@ -195,6 +212,14 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 				 : 0,
 		.hold = request->hold};
 	return file_own(f);
+}
+
+static bool is_anybody_in_line(const struct record *record)
+{
+	for (int i = 0; i < record->head.count; i++)
+		if (record->slots[i].state == SLOT_WAITING && record->slots[i].in_line)
+			return true;
+	return false;
 }
 
 static void grant(struct file_lock *f, struct lock_answer *answer)
@@ -225,7 +250,9 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 	if (request->detached) {
 		record_drop(record, true); /* no process holds it from here on */
 		file_unlock(f);
-	} else if (waited) {
+	} else if (waited && (request->mode != LOCK_EXCLUSIVE || is_anybody_in_line(record))) {
+		/* Those behind may come in too, or are to leave the line of flock. Else they wait
+		 * for the end of an exclusive lock, and need not be woken before. */
 		record_drop(record, false);
 	}
 }
@@ -356,8 +383,9 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	}
 	if (!queue(f, ticket, answer))
 		return;
+	file_own(f)->in_line = has_obstacle(f, OBSTACLE_FLOCK);
 	/* Of the dlocks around it may have learnt since. */
-	if ((first || f->request.held) && !write_text(f, answer))
+	if ((first || (f->request.held && f->request.held[0] != '\0')) && !write_text(f, answer))
 		return;
 	/* The waiter that was first so far now has to wait for us. */
 	if (first && survey->rank == 0 && survey->behind > 0)
@@ -409,8 +437,7 @@ static bool is_behind(struct file_lock *f, const struct survey *survey)
 	} else if (f->wait.count == 0 && is_passed_over(f, survey->ahead)) {
 		return false;
 	}
-	f->wait.count -= f->wait.count == OBSTACLES;
-	add_obstacle(f, OBSTACLE_BYTE, survey->ahead, BYTE_QUEUE);
+	add_ahead(f, survey->ahead);
 	return true;
 }
 
@@ -462,7 +489,6 @@ void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *
 {
 	struct file_lock *f = (struct file_lock *)lock;
 
-	f->flocked = file_wait_stop(&f->wait) || f->flocked;
 	answer->asked_at = clock_now();
 	file_change(f, deadline, take, NULL, answer);
 	if (answer->result == LOCK_FAILED)

@@ -1,4 +1,4 @@
-/* Threads that wait for what is in the way: see file_lock.h. */
+/* Waiting for what is in the way: see file_lock.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,14 +11,17 @@
 
 #define STACK      (64 * 1024)
 #define NUDGE      SIGURG               /* ends a thread's system call; ignored by default */
+#define NUDGE_US   50                   /* until the next, as one may come before that call */
 #define LOOK_EVERY NANOS_PER_SEC        /* if a user looks on, or not all in the way is watched */
 #define POLL_EVERY (100 * NANOS_PER_MS) /* no thread is to be had */
-#define LEAVE_IT   (50 * NANOS_PER_MS)  /* to the one ahead of us, to go first */
+#define LEAVE_IT   50                   /* ms for the one ahead of us, to go first */
 
 bool file_is_removed(const struct file_lock *f)
 {
 	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
 }
+
+/* --- Time, signals, and the folder ------------------------------------------------------------ */
 
 /* Of the thread that is to hear of the folder. */
 static _Thread_local int told = -1;
@@ -51,155 +54,205 @@ static void watch_folder(struct file_lock *f)
 		wakeup_send(told);
 }
 
-/* Whether what is in the way is so no longer; false with EINTR. */
-static bool block(struct obstacle *o)
+/* Lets the time pass. fd: ends that, too; -1: none. */
+static enum lock_result wait_for_time(struct file_wait *wait, int fd)
 {
-	struct file_lock *f = o->lock;
-	struct pollfd bell = {.fd = f->wait.bell_fd}; /* POLLHUP */
+	for (;;) {
+		struct deadline limit = wait->deadline;
 
-	switch (o->kind) {
-	case OBSTACLE_FLOCK:
-		o->got = flock(f->fd, f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) == 0;
-		return o->got;
-	case OBSTACLE_BYTE:
-		return record_await(f->record.fd, o->serial, o->byte);
-	default:
-		return poll(&bell, 1, -1) > 0;
+		if (wait->due < limit.until)
+			limit.until = wait->due;
+		switch (deadline_wait(&limit, fd, POLLIN)) {
+		case DEADLINE_CANCELLED:
+			return LOCK_CANCELLED;
+		case DEADLINE_READY:
+			return LOCK_GRANTED;
+		case DEADLINE_OVER:
+			break;
+		}
+		if (clock_now() >= wait->due)
+			return LOCK_GRANTED;
+		if (deadline_is_over(&wait->deadline))
+			return LOCK_TIMEOUT;
 	}
+}
+
+/* --- What is in the way ----------------------------------------------------------------------- */
+
+/* Until it is so no longer; false with EINTR. */
+static bool block(struct watch *w)
+{
+	struct file_lock *f = w->lock;
+	struct pollfd bell = {.fd = w->bell_fd}; /* POLLHUP */
+
+	switch (w->what.kind) {
+	case OBSTACLE_FLOCK:
+		return flock(f->fd, f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) == 0;
+	case OBSTACLE_BYTE:
+		return record_await(f->record.fd, w->what.serial, w->what.byte);
+	case OBSTACLE_BELL:
+		return poll(&bell, 1, -1) > 0;
+	default:
+		watch_folder(f);
+		atomic_store(&f->wait.result, wait_for_time(&f->wait, f->wait.wakeup_fd));
+		told = -1;
+		return true;
+	}
+}
+
+/* Blocks until what is in the way is so no longer: true. false: it is to `end` before. */
+static bool block_until(struct watch *w, const atomic_bool *end)
+{
+	while (!atomic_load(end)) {
+		if (block(w))
+			return true;
+		if (errno != EINTR)
+			usleep(100000); /* no memory for a lock in the kernel, say */
+	}
+	return false;
 }
 
 static void *watch(void *argument)
 {
-	struct obstacle *o = argument;
+	struct watch *w = argument;
+	struct file_wait *wait = &w->lock->wait;
+	struct pollfd stop = {.fd = wait->wakeup_fd, .events = POLLIN};
+	bool is_free;
 	sigset_t nudge;
 
 	sigemptyset(&nudge);
 	sigaddset(&nudge, NUDGE);
 	pthread_sigmask(SIG_UNBLOCK, &nudge, NULL);
-	if (o == o->lock->wait.obstacles)
-		watch_folder(o->lock);
-	while (!atomic_load(&o->lock->wait.stop) && !block(o))
-		if (errno != EINTR)
-			usleep(100000); /* no memory for a lock in the kernel, say */
-	told = -1;
-	atomic_store(&o->over, true);
-	wakeup_send(o->lock->wait.wakeup_fd);
+	is_free = block_until(w, &wait->stop);
+	atomic_store(&w->over, true);
+	if (is_free && w->patient)
+		poll(&stop, 1, LEAVE_IT);
+	atomic_store(&wait->over, true);
+	while (!atomic_load(&wait->stop)) {
+		pthread_kill(wait->waiter, NUDGE);
+		usleep(NUDGE_US);
+	}
 	return NULL;
 }
 
-static void start(struct file_lock *f)
+/* --- The threads ------------------------------------------------------------------------------ */
+
+/* If the waiter's own thread waits for the place of the one ahead, that one is to go first, and its
+ * going ends our wait too. To look before it has gone would be in its way. */
+static bool start(struct file_lock *f, const struct obstacle *what)
 {
 	struct file_wait *wait = &f->wait;
-	sigset_t all, before;
+	struct watch *w = &wait->threads[wait->thread_count];
 	pthread_attr_t attributes;
+	bool good;
 
-	sigaction(NUDGE, &(struct sigaction){.sa_handler = tell}, &wait->before);
-	atomic_store(&wait->stop, false);
-	wait->wakeup_fd = wakeup_open();
-	sigfillset(&all);
+	*w = (struct watch){.lock = f, .what = *what, .bell_fd = wait->bell_fd};
+	w->patient = what->kind != OBSTACLE_TIME && wait->obstacles[0].kind == OBSTACLE_BYTE &&
+		     wait->obstacles[0].byte == BYTE_QUEUE;
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	for (int i = 0; i < wait->count && wait->wakeup_fd >= 0; i++) {
-		struct obstacle *o = &wait->obstacles[i];
-
-		o->lock = f;
-		o->got = false;
-		atomic_store(&o->over, false);
-		if (pthread_create(&o->thread, &attributes, watch, o) != 0)
-			break;
-		wait->threads++;
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	good = pthread_create(&w->thread, &attributes, watch, w) == 0;
 	pthread_attr_destroy(&attributes);
+	wait->thread_count += good;
+	return good;
 }
 
-bool file_wait_stop(struct file_wait *wait)
+static void look_within(struct file_wait *wait, nanos span)
 {
-	bool got = false;
+	nanos then = clock_now() + span;
 
+	if (then < wait->look_at)
+		wait->look_at = then;
+}
+
+/* One for each obstacle but the first, and one for time and signals. False: that cannot be had. */
+static bool start_all(struct file_lock *f)
+{
+	const struct obstacle time = {.kind = OBSTACLE_TIME};
+	struct file_wait *wait = &f->wait;
+	bool all = true;
+
+	wait->waiter = pthread_self();
+	atomic_store(&wait->stop, false);
+	atomic_store(&wait->over, false);
+	atomic_store(&wait->result, LOCK_GRANTED);
+	wait->pid = getpid();
+	sigaction(NUDGE, &(struct sigaction){.sa_handler = tell}, &wait->before);
+	for (int i = 1; all && i < wait->count; i++)
+		all = start(f, &wait->obstacles[i]);
+	if (!all)
+		look_within(wait, POLL_EVERY);
+	wait->due = wait->look_at;
+	return start(f, &time);
+}
+
+/* The threads end soon after that, and need nothing more of this one. */
+static void tell_to_stop(struct file_wait *wait)
+{
 	atomic_store(&wait->stop, true);
-	for (; wait->threads > 0; wait->threads--) {
-		struct obstacle *o = &wait->obstacles[wait->threads - 1];
+	wakeup_send(wait->wakeup_fd);
+	for (int i = 0; i < wait->thread_count; i++) {
+		struct watch *w = &wait->threads[i];
 
-		/* The first may come before the thread blocks. */
-		while (!atomic_load(&o->over)) {
-			pthread_kill(o->thread, NUDGE);
-			usleep(20);
+		/* The first signal may come before the thread blocks. */
+		while (w->what.kind != OBSTACLE_TIME && !atomic_load(&w->over)) {
+			pthread_kill(w->thread, NUDGE);
+			usleep(NUDGE_US);
 		}
-		pthread_join(o->thread, NULL);
-		got = got || o->got;
 	}
-	if (wait->wakeup_fd < 0)
-		return got;
 	sigaction(NUDGE, &wait->before, NULL);
+}
+
+/* A process that was forked meanwhile has none of the threads. */
+void file_wait_end(struct file_wait *wait)
+{
+	if (wait->wakeup_fd < 0)
+		return;
+	for (int i = 0; i < wait->thread_count && wait->pid == getpid(); i++)
+		pthread_join(wait->threads[i].thread, NULL);
+	wait->thread_count = 0;
 	close(wait->wakeup_fd);
 	wait->wakeup_fd = -1;
-	return got;
 }
 
-static nanos next_look(const struct file_lock *f)
+/* Waits for the first obstacle, on the waiter's own thread. */
+static enum lock_result wait_for_first(struct file_lock *f)
 {
-	const struct file_wait *wait = &f->wait;
-	nanos span = NANOS_NEVER;
+	struct file_wait *wait = &f->wait;
+	struct watch first = {.lock = f, .what = wait->obstacles[0], .bell_fd = wait->bell_fd};
+	sigset_t nudge, before;
+	bool is_free;
 
-	if (wait->threads < wait->count)
-		span = POLL_EVERY;
-	else if (f->request.watched || wait->count == OBSTACLES)
-		span = LOOK_EVERY;
-	span = clock_after(clock_now(), span);
-	return span < wait->look_at ? span : wait->look_at;
-}
-
-/* Whether all that is over is ahead of the one before us. That one goes first, and its going ends
- * our wait too; to look before it has gone would be in its way. */
-static bool is_early(const struct file_wait *wait)
-{
-	const struct obstacle *last = &wait->obstacles[wait->count - 1];
-	bool any = false;
-
-	wakeup_clear(wait->wakeup_fd);
-	for (int i = 0; i < wait->threads; i++)
-		any = any || atomic_load(&wait->obstacles[i].over);
-	return any && last->kind == OBSTACLE_BYTE && last->byte == BYTE_QUEUE &&
-	       !atomic_load(&last->over);
+	sigemptyset(&nudge);
+	sigaddset(&nudge, NUDGE);
+	pthread_sigmask(SIG_UNBLOCK, &nudge, &before);
+	is_free = block_until(&first, &wait->over);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tell_to_stop(wait);
+#ifdef __SANITIZE_THREAD__
+	/* It knows no processes, and takes what the keeper does for a race with these threads. */
+	file_wait_end(wait);
+#endif
+	f->flocked = f->flocked || (is_free && first.what.kind == OBSTACLE_FLOCK);
+	return is_free ? LOCK_GRANTED : (enum lock_result)atomic_load(&wait->result);
 }
 
 enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct file_lock *f = (struct file_lock *)lock;
 	struct file_wait *wait = &f->wait;
-	nanos look_at;
 
 	(void)failure;
-	if (wait->wakeup_fd < 0)
-		start(f);
-	look_at = next_look(f);
-	for (;;) {
-		struct deadline limit = deadline;
-
-		if (look_at < limit.until)
-			limit.until = look_at;
-		switch (deadline_wait(&limit, wait->threads > 0 ? wait->wakeup_fd : -1, POLLIN)) {
-		case DEADLINE_CANCELLED:
-			return LOCK_CANCELLED;
-		case DEADLINE_READY:
-			if (is_early(wait)) {
-				nanos then = clock_now() + LEAVE_IT;
-
-				look_at = then < look_at ? then : look_at;
-				continue;
-			}
-			f->flocked = file_wait_stop(wait) || f->flocked;
-			return LOCK_GRANTED;
-		case DEADLINE_OVER:
-			break;
-		}
-		if (clock_now() >= look_at) {
-			f->flocked = file_wait_stop(wait) || f->flocked;
-			return LOCK_GRANTED;
-		}
-		if (deadline_is_over(&deadline))
-			return LOCK_TIMEOUT;
-	}
+	file_wait_end(wait);
+	if (f->request.watched || wait->count == OBSTACLES)
+		look_within(wait, LOOK_EVERY);
+	wait->deadline = deadline;
+	wait->wakeup_fd = wakeup_open();
+	if (wait->wakeup_fd >= 0 && start_all(f))
+		return wait_for_first(f);
+	if (wait->thread_count > 0)
+		tell_to_stop(wait);
+	look_within(wait, POLL_EVERY);
+	wait->due = wait->look_at;
+	return wait_for_time(wait, -1);
 }

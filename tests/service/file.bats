@@ -203,6 +203,46 @@ flip() {
 	expect_failure 76 'damaged'
 }
 
+# fill RECORD COUNT: so many holders, each a copy of the first.
+fill() {
+	"$PYTHON" - "$@" <<-'END'
+		import struct, sys
+
+		def check_of(block):  # file_record.c
+		    sum = 0
+		    for (word,) in struct.iter_unpack("<Q", block[8:]):
+		        sum = ((sum ^ word) * 0x9E3779B97F4A7C15) % (1 << 64)
+		        sum ^= sum >> 29
+		    return struct.pack("<Q", sum) + block[8:]
+
+		with open(sys.argv[1], "r+b") as record:
+		    head, first = record.read(1024), record.read(128)
+		    assert check_of(head) == head and check_of(first) == first
+		    record.seek(0)
+		    record.write(check_of(head[:16] + struct.pack("<i", int(sys.argv[2])) + head[20:]))
+		    record.write(first * int(sys.argv[2]))
+	END
+}
+
+@test "4,096 hold the lock: no more get in, nor can anybody wait, one line, 71; --force frees it" {
+	dlock acquire -t 600s --permits 5000 x >token
+	fill locks/.x 4095
+	try dlock -n --permits 5000 x echo in
+	expect 0 in
+	# A waiter would be the 4,097th.
+	fill locks/.x 4096
+	try dlock -n --permits 5000 x touch ran
+	expect_failure 71 '4096 processes hold the lock or wait for it'
+	try dlock -w 5 x touch ran
+	expect_failure 71 '4096 processes hold the lock or wait for it'
+	refute_file ran
+	assert_equal "$(dlock status --json x | jq '.[0].holders | length')" 4096
+	dlock release --force x 2>forced
+	assert_equal "$(wc -l <forced)" 4096
+	try dlock -n x true
+	expect 0
+}
+
 @test "two users in a folder for all; one who has no right: 77" {
 	needs_root 'become another user'
 	local dlock
@@ -431,6 +471,14 @@ flip() {
 	cmp came order
 }
 
+# made_no_call TRACE...: what it was in when it was looked at, and nothing else. ThreadSanitizer has a thread
+# of its own, which looks around ten times a second.
+made_no_call() {
+	local own=''
+	! grep -q __tsan_init "$(command -v dlock)" || own='|gettimeofday|nanosleep'
+	refute grep -vE "unfinished|resumed|detached|restart_syscall|= \\?$own" "$@"
+}
+
 @test "one that waits makes no system call, behind a dlock and behind flock" {
 	needs_root 'trace what is not its child'
 	dlock x true
@@ -444,9 +492,32 @@ flip() {
 	timeout 3 strace -f -qq -o one.trace -p "$one_pid" 3>&- 4>&- &
 	timeout 3 strace -f -qq -o two.trace -p "$two_pid" 3>&- 4>&- || true
 	wait $! || true
-	# What it was in when it was looked at, and nothing else.
-	refute grep -vE 'unfinished|resumed|detached|restart_syscall|= \?' one.trace two.trace
+	made_no_call one.trace two.trace
 	finish foreign && finish one && finish two
+}
+
+@test "a handoff wakes the next one, and not those behind: they make no system call" {
+	needs_root 'trace what is not its child'
+	begin_holder one x
+	start two dlock x sh -c 'echo two >>log; until [ -e go ]; do sleep 0.02; done'
+	wait_for_waiters 1
+	start three dlock x true
+	wait_for_waiters 2
+	start four dlock x true
+	wait_for_waiters 3
+	start five dlock x true
+	wait_for_waiters 4
+	sleep 0.2 # as long as a waiter may leave to the one ahead of it
+	timeout 3 strace -f -qq -o four.trace -p "$four_pid" 3>&- 4>&- &
+	local four_trace=$!
+	timeout 3 strace -f -qq -o five.trace -p "$five_pid" 3>&- 4>&- &
+	wait_until test -s four.trace && wait_until test -s five.trace
+	let_go one
+	wait_until grep two log
+	wait $! "$four_trace" || true
+	made_no_call four.trace five.trace
+	: >go
+	finish two && finish three && finish four && finish five
 }
 
 @test "a waiter behind a dlock never stands in the line of flock: stopped, it would keep the lock" {
@@ -464,10 +535,15 @@ flip() {
 	# Behind flock there is no other way.
 	start foreign flock locks/x sh -c 'until [ -e go ]; do sleep 0.02; done'
 	wait_until refute flock -n locks/x true
-	start two dlock x true
+	start two dlock x sh -c 'echo >began; until [ -e go2 ]; do sleep 0.02; done'
 	wait_until grep -E -- "-> FLOCK.*:$inode " /proc/locks
+	start three dlock x true
+	wait_until sh -c "[ \"\$(grep -cE -- '-> FLOCK.*:$inode ' /proc/locks)\" = 2 ]"
 	: >go
-	finish foreign && finish two
+	wait_until is_file began
+	wait_until refute grep -E -- "-> FLOCK.*:$inode " /proc/locks
+	: >go2
+	finish foreign && finish two && finish three
 }
 
 @test "a run without a server leaves the processor to nobody before it starts" {
@@ -736,6 +812,31 @@ flip() {
 	finish next
 	assert_log inner next
 	wait_until flock -n locks/x true
+}
+
+# with_clock SECONDS COMMAND...: the wall clock that it sees is off by so much.
+with_clock() {
+	printf '%-8s' "$1" >clock
+	cc -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o clock.so "$BATS_TEST_DIRNAME/../programs/clock.c"
+	PATH=$LOADING:$PATH TEST_CLOCK=$PWD/clock LD_PRELOAD=$PWD/clock.so "${@:2}"
+}
+
+@test "the clock is set back: fences grow, the order of arrival stays, and nobody held for less than nothing" {
+	local fence
+	fence=$(with_clock +3600 dlock x sh -c 'echo $DLOCK_FENCE')
+	try dlock x sh -c 'echo $DLOCK_FENCE'
+	assert_equal "$out" $((fence + 1))
+	with_clock +3600 dlock acquire -t 60s x >token
+	try dlock -n x true
+	expect_failure 1 'held by .*, acquire\) for 0s'
+	with_clock +3600 launch default dlock x ./work one >one.out 2>one.err </dev/null 3>&- 4>&- &
+	one_pid=$!
+	wait_for_waiters 1
+	start two dlock x ./work two
+	wait_for_waiters 2
+	dlock release x "$(cut -d' ' -f1 token)"
+	finish one && finish two
+	assert_log one two
 }
 
 # ---- Death at the worst moment -------------------------------------------------------------------

@@ -8,7 +8,8 @@ load ../lib/mutants
 	all_caught file-waits-for-the-stopped file-keeps-nothing-for-the-dead file-force-unheard
 	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
 	all_caught file-believes-any-byte file-bells-anything file-busy-in-turn
-	all_caught file-bytes-used-again file-removed-unheard file-starts-anew file-waits-by-flock set-watches-one
+	all_caught file-bytes-used-again file-removed-unheard file-starts-anew file-waits-by-flock
+	all_caught file-wakes-all file-stays-in-line file-order-by-clock file-overfull set-watches-one
 }
 
 @test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
