@@ -198,9 +198,8 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	struct release_terms terms = release_terms ? *release_terms : (struct release_terms){0};
 	const char *advisory = p->session.server->setting;
 	/* If nobody has asked for the lock since. */
-	bool is_plain = !r->token && !r->once && !advisory && terms.keep_ms <= 0 && p->fence != 0 &&
-			!p->is_new;
-	PGresult *result;
+	bool is_plain = !r->token && !r->once && !advisory && terms.keep_ms <= 0 && p->fence != 0;
+	PGresult *result = NULL;
 
 	answer->result = LOCK_GONE;
 	if (!p->asked && !lock_is_by_token(r))
@@ -219,6 +218,9 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	if (result)
 		read_release(p, result, answer);
 	PQclear(result);
+	if (result && is_plain && p->is_new) /* the function sees to that itself */
+		PQclear(session_call(&p->session, "SELECT dlock.forget()", 0, NULL, deadline,
+			&(struct lock_answer){0}));
 }
 
 void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),

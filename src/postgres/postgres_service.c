@@ -23,7 +23,8 @@ static bool take_advisory(const struct server_reading *reading, char *url)
 	value = reading->server->setting = strndup(value, (size_t)(rest - value));
 	if (!value)
 		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
-	memmove(at, rest + (*rest == '&'), strlen(rest) + (*rest == '\0'));
+	rest += *rest == '&';
+	memmove(at, rest, strlen(rest) + 1);
 	strtoll(value, &rest, 10);
 	return (*value != '\0' && (*rest == '\0' || strcmp(value, "hashtext") == 0)) ||
 	       server_fault(reading, "dlock_advisory= with neither a number nor hashtext");

@@ -15,13 +15,16 @@ load ../lib/mutants
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
 
-@test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others, what is told and forgotten" {
+@test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
 	all_caught pg-pooler-lends-lock pg-forgetful-grant
 	all_caught pg-advisory-left pg-advisory-counted pg-advisory-once pg-claims-ignored program-shows-password
+}
+
+@test "locks in PostgreSQL: force and claims, names, answers without sense, what is forgotten, told and printed" {
 	all_caught pg-force-forgives pg-force-breaks-claims pg-encoding-of-the-client pg-nonsense-renews
-	all_caught pg-forgets-nothing pg-forgets-holders pg-circle-misnamed pg-rights-unprinted
+	all_caught pg-forgets-nothing pg-forgets-half pg-forgets-holders pg-circle-misnamed pg-held-backwards pg-rights-unprinted
 }
 
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {

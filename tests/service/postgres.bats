@@ -399,6 +399,10 @@ refused_without_password() {
 	try dlock new true
 	expect 0
 	assert_equal "$(query 'SELECT name FROM dlock.lock ORDER BY 1' | tr '\n' ' ')" 'lock:cooled lock:held lock:new '
+	query "INSERT INTO dlock.lock (name, fence) VALUES ('lock:old', 1)"
+	try dlock -s newer true
+	expect 0
+	assert_equal "$(query "SELECT count(*) FROM dlock.lock WHERE name = 'lock:old'")" 0
 	try dlock --cooldown 50d cooled touch ran
 	expect 0
 	refute_file ran
@@ -423,6 +427,18 @@ refused_without_password() {
 		((next > last)) || fail "$next after $last"
 		last=$next
 	done
+	holder a x
+	waiter b x 1
+	query 'UPDATE dlock.holder SET since = since + 3600000000'
+	query 'UPDATE dlock.waiter SET ticket = ticket + 3600000000'
+	try dlock status --json x
+	assert_match "$out" '"held_ms":0,.*"waited_ms":0'
+	: >b.go
+	ends a
+	expect 0 '' "$err"
+	finish b
+	expect 0 '' "$err"
+	assert_between "$(query 'SELECT held_us FROM dlock.lock')" 0 3600000000
 }
 
 @test "the numbers of sessions begin anew: those that are taken are passed over" {
@@ -442,10 +458,10 @@ refused_without_password() {
 }
 
 @test "a circle under another prefix: the names are as the users gave them" {
-	start a dlock --prefix team/ one sh -c 'echo one >>have; until [ "$(wc -l <have)" = 2 ]; do sleep 0.02; done
-		exec dlock --prefix team/ two true'
-	start b dlock --prefix team/ two sh -c 'echo two >>have; until [ "$(wc -l <have)" = 2 ]; do sleep 0.02; done
-		exec dlock --prefix team/ one true'
+	start a dlock --prefix teams/one/ one sh -c 'echo one >>have; until [ "$(wc -l <have)" = 2 ]; do sleep 0.02; done
+		exec dlock --prefix teams/one/ two true'
+	start b dlock --prefix teams/one/ two sh -c 'echo two >>have; until [ "$(wc -l <have)" = 2 ]; do sleep 0.02; done
+		exec dlock --prefix teams/one/ one true'
 	finish a
 	local said=$err
 	finish b

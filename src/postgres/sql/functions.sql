@@ -246,7 +246,7 @@ BEGIN
       RETURN;
     END IF;
   END IF;
-  SELECT o.token, o.owner, (now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now
+  SELECT o.token, o.owner, greatest(0, now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now
     INTO holder, owner, ms, left_us FROM dlock.holder o WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
   SELECT CASE WHEN queues THEN count(*) ELSE -1 END INTO rank FROM dlock.waiter w
     WHERE w.name = key AND (dlock.place_of(w), w.ticket) < (dlock.place_of(asked), asked.ticket);
@@ -319,7 +319,7 @@ BEGIN
   PERFORM CASE WHEN h.mode = 'x' THEN pg_advisory_unlock(advisory) ELSE pg_advisory_unlock_shared(advisory) END
     WHERE h.name IS NOT NULL;
   UPDATE dlock.lock u SET ended = (me || u.ended)[1:20],
-    held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN now - h.since ELSE 0 END,
+    held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN greatest(0, now - h.since) ELSE 0 END,
     success = CASE WHEN success_ AND result = 'released' THEN now ELSE u.success END WHERE u.name = key;
   IF success_ AND result = 'released' AND once_id <> '' THEN
     DELETE FROM dlock.once o WHERE (o.name, o.id) IN
@@ -353,7 +353,7 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM dlock.enter(key);
-  RETURN QUERY SELECT o.token, o.owner, (dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000
+  RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000
     FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
     AND o.state <> 'handed' ORDER BY o.around NULLS FIRST, o.since;
   DELETE FROM dlock.holder o WHERE o.name = key AND o.state <> 'handed';
@@ -364,11 +364,11 @@ END $$;
 CREATE OR REPLACE FUNCTION dlock.owners(key text, OUT kind text, OUT place bigint, OUT mode text, OUT owner text,
   OUT priority int, OUT ms bigint, OUT ttl_ms bigint, OUT since bigint, OUT detached boolean)
 RETURNS SETOF record LANGUAGE sql VOLATILE AS $$
-  SELECT 'h', o.expires, o.mode, o.owner, 0, (dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000,
+  SELECT 'h', o.expires, o.mode, o.owner, 0, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000,
     o.since, o.detached
   FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us() AND NOT EXISTS (SELECT
     FROM dlock.holder a WHERE a.name = key AND a.token = o.around AND a.expires > dlock.now_us())
   UNION ALL
-  SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, (dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false
+  SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, greatest(0, dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false
   FROM dlock.waiter w WHERE w.name = key AND dlock.lives(w.session)
 $$;
