@@ -112,8 +112,10 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 	PGresult *result;
 
 	p->asked = true;
-	if (!p->session.connection)
-		p->number = 0; /* the next session has none yet */
+	if (!p->session.connection) { /* the next one begins from nothing */
+		p->number = 0;
+		p->is_ready = false;
+	}
 	result = ask(p, is_plain ? sql_take : NULL, 6, function,
 		ARGUMENTS(p->key, lock->token, p->owner,
 			/* At --at-least the lock stays so long, even if no process renews it. */
@@ -134,6 +136,10 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 
 	(void)failure;
+	if (!p->is_ready)
+		PQclear(session_call(&p->session, "SELECT dlock.rehearse($1)",
+			ARGUMENTS(NUMBER(p->number)), deadline, &(struct lock_answer){0}));
+	p->is_ready = true;
 	while (clock_now() < p->look_at) {
 		struct deadline limit = deadline;
 		PGnotify *notification;
@@ -197,8 +203,10 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	const struct lock_request *r = &p->request;
 	struct release_terms terms = release_terms ? *release_terms : (struct release_terms){0};
 	const char *advisory = p->session.server->setting;
-	/* If nobody has asked for the lock since. */
-	bool is_plain = !r->token && !r->once && !advisory && terms.keep_ms <= 0 && p->fence != 0;
+	/* If nobody has asked for the lock since. To one that has waited the function costs less.
+	 */
+	bool is_plain = !r->token && !r->once && !advisory && terms.keep_ms <= 0 && p->fence != 0 &&
+			!p->is_ready;
 	PGresult *result = NULL;
 
 	answer->result = LOCK_GONE;

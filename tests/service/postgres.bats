@@ -36,6 +36,11 @@ waiter() { # NAME LOCK COUNT: it is the COUNTth
 	start "$1" dlock "$2" ./work "$1"
 	wait_until waits "$2" "$3"
 }
+# So many waiters have done all that there is to do beforehand.
+rest() {
+	[[ $(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND state = 'idle'
+		AND query LIKE '%rehearse%'") == "$1" ]]
+}
 fence_of_x() { query "SELECT fence FROM dlock.holder WHERE name = 'lock:x' AND state = 'held'"; }
 
 @test "pg_terminate_backend of holder and waiters: the holder goes on, the waiters keep their places" {
@@ -98,6 +103,7 @@ has_not_ended() { ! has_ended "$1"; }
 	wait_until test -e built.begun
 	waiter b x 1
 	waiter c x 2
+	wait_until rest 2
 	assert_equal "$(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND
 		(backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state <> 'idle')")" 0
 	: >built.go
@@ -315,6 +321,9 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	for name in 1 2 3 4 5; do
 		waiter w$name x $name
 	done
+	wait_until rest 5
+	assert_equal "$(query 'SELECT name FROM dlock.lock')" lock:x
+	assert_equal "$(query 'SELECT count(*) FROM dlock.waiter')" 5
 	seen=$(query "SELECT pid, query_start, state_change FROM pg_stat_activity WHERE application_name = 'dlock' ORDER BY 1")
 	assert_equal "$(wc -l <<<"$seen")" 6
 	stays 3000 has_not_ended a

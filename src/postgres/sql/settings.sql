@@ -6,7 +6,7 @@ SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', '
     WHEN 'local' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
   set_config('default_transaction_isolation', 'read committed', false),
   set_config('default_transaction_read_only', 'off', false), set_config('search_path', 'pg_catalog, pg_temp', false),
-  set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '2', false),
-  set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '11s', false),
+  set_config('plan_cache_mode', 'force_generic_plan', false), set_config('tcp_keepalives_idle', '5', false),
+  set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '11s', false),
   CASE WHEN current_setting('transaction_timeout', true) <> '' THEN set_config('transaction_timeout', '0', false) END,
   pg_backend_pid() AS pid
