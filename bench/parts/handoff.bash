@@ -54,8 +54,15 @@ measure_handoff() {
 	for name in "${contestants[@]}"; do
 		case $name in
 		flock) ;;
-		dlock | dlock-tcp | dlock-file) handoff_pairs "$name" "$handoff_rounds" ;;
+		dlock | dlock-tcp | dlock-file | dlock-postgres) handoff_pairs "$name" "$handoff_rounds" ;;
 		*) handoff_pairs "$name" 1 ;; # some take ten seconds
 		esac
 	done
+	[[ " ${contestants[*]} " != *" dlock-postgres "* ]] || handoff_beside dlock-postgres dlock redis_ratio
+}
+
+# handoff_beside NAME OTHER METRIC: the median gap of NAME, times that of OTHER.
+handoff_beside() {
+	figure handoff "$1" "$3" "$(awk -F'\t' -v one="$1" -v other="$2" '$1 == "handoff" && $3 == "gap_ms" { gap[$2] = $4 }
+		END { if (gap[other] > 0) printf "%.2f\n", gap[one] / gap[other] }' "$work/figures")"
 }

@@ -32,6 +32,12 @@ static int end(const struct lock_answer *answer, const struct options *options)
 		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to release");
 		return message_failure(&failure);
 	case LOCK_LOST:
+		if (answer->failure.code == EXIT_DONE) /* the service knows no more */
+			failure_set(&failure, EXIT_BUSY,
+				"not held with this token: it is wrong, or has expired");
+		else
+			failure = answer->failure;
+		return message_failure(&failure);
 	case LOCK_FAILED:
 		return message_failure(&answer->failure);
 	default:

@@ -61,6 +61,11 @@ bool lock_service_can(const struct server *server, const struct lock_request *re
 	return missing == 0 || refuse(server->service, request, missing & -missing, failure);
 }
 
+bool lock_is_by_token(const struct lock_request *request)
+{
+	return request->detached && request->token;
+}
+
 struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {

@@ -56,6 +56,9 @@ struct lock_request {
 	struct owner self;   /* the owner that asks */
 };
 
+/* Whether it is about a lock that another process took: renewed or released by its token. Pure. */
+bool lock_is_by_token(const struct lock_request *request);
+
 enum lock_result {
 	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
 	LOCK_SET_AGAIN, /* renew: the server had lost it, no other took it, it is ours again */

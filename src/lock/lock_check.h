@@ -17,6 +17,7 @@ struct lock_finding {
 			      * EXIT_BUSY; else why no lock is safe there */
 	const char *found;   /* half a sentence */
 	const char *advice;  /* what to do; NULL: nothing */
+	const char *script;  /* lines that an administrator has to run; NULL: none */
 };
 
 /* Whether the server, or each of several, is fit to hold locks such as request describes: prefix,

@@ -97,6 +97,18 @@ struct lock_lister {
 	void *state; /* owned, the service's */
 };
 
+static void *open_look(
+	const struct server *server, const struct lock_query *query, struct failure *failure)
+{
+	struct lock_look *look = calloc(1, server->service->look_size);
+
+	if (look)
+		*look = (struct lock_look){server, *query};
+	else
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return look;
+}
+
 struct lock_lister *lock_list_open(
 	const struct server *server, const struct lock_query *query, struct failure *failure)
 {
@@ -110,7 +122,8 @@ struct lock_lister *lock_list_open(
 		return NULL;
 	}
 	lister->ops = server->service->list;
-	lister->state = lister->ops->open(server, query, failure);
+	lister->state = lister->ops->open ? lister->ops->open(server, query, failure)
+					  : open_look(server, query, failure);
 	if (lister->state)
 		return lister;
 	free(lister);
@@ -127,5 +140,7 @@ bool lock_list_look(struct lock_lister *lister,
 void lock_list_close(struct lock_lister *lister)
 {
 	lister->ops->close(lister->state);
+	if (!lister->ops->open)
+		free(lister->state);
 	free(lister);
 }

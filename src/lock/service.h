@@ -62,8 +62,15 @@ struct lock_overlap {
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
 };
 
-/* Looking at the locks that there are. open: NULL with failure; nothing is sent yet. look may be
- * called more than once, over one connection if it lasts; after a failure it connects anew. */
+/* Looking at the locks that there are. open: NULL with failure; nothing is sent yet. NULL in its
+ * place: the state is `look_size` bytes, of zeros behind the struct lock_look with which it begins,
+ * and close leaves it to lock_list_close. look may be called more than once, over one connection if
+ * it lasts; after a failure it connects anew. */
+struct lock_look {
+	const struct server *server; /* borrowed */
+	struct lock_query query;     /* with what is borrowed */
+};
+
 struct lock_list_ops {
 	void *(*open)(const struct server *server, const struct lock_query *query,
 		struct failure *failure);
@@ -139,6 +146,7 @@ struct lock_service {
 		void (*take)(const struct lock_finding *finding, void *context), void *context,
 		struct failure *failure);
 	const struct lock_list_ops *list;
+	size_t look_size;  /* of the list's state, if list->open is NULL */
 	bool shows_tokens; /* the list: each owner's, and what a waiter holds; an empty prefix shows
 			    * all locks. Then lock_wait finds the circles of waits */
 	const struct lock_overlap *overlap; /* NULL: none */

@@ -1,5 +1,6 @@
 #include "lock/token.h"
 
+#include <bsd/string.h>
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -43,6 +44,14 @@ void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE])
 	at = stpcpy(stpcpy(token, self->host), ":");
 	at = stpcpy(number_write(at, self->pid), ":");
 	number_write_hex(number_write_hex(at, random[0]), random[1]);
+}
+
+void token_begin(const struct lock_request *request, char token[static LOCK_TOKEN_SIZE])
+{
+	if (request->token)
+		strlcpy(token, request->token, LOCK_TOKEN_SIZE);
+	else
+		token_make(&request->self, token);
 }
 
 /* As much of the first line as fits; -1 with errno. */

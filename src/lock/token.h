@@ -12,6 +12,9 @@ const char *token_fault(const char *token);
 /* A fresh one: host:pid:128 random bits in hex, of the owner that asks. */
 void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE]);
 
+/* That of the request, else a fresh one: for an attempt that begins. */
+void token_begin(const struct lock_request *request, char token[static LOCK_TOKEN_SIZE]);
+
 /* Whether it stands among tokens that blanks separate. Pure. */
 bool token_is_among(const char *tokens, const char *token);
 

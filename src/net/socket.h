@@ -22,5 +22,9 @@ enum io_result socket_open(int *fd, const struct endpoint *endpoint, const char 
 enum io_result socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
 	struct lookup **lookup, size_t which, size_t *count, struct failure *failure);
 
+/* Another process goes on with the socket: /dev/null takes its place, so that what a library still
+ * has to say goes nowhere. False: it is closed. */
+bool socket_silence(int fd);
+
 /* Why there is no connection: what errno said, as a failure. */
 enum io_result socket_fail(int error, const char *peer, struct failure *failure);

@@ -10,31 +10,20 @@
 
 #define PATIENCE (5 * NANOS_PER_SEC)
 
-/* --- Status --------------------------------------------------------------------------------------
- */
-
-struct listing {
-	struct session session;
-	struct lock_query query;
-};
-
-/* A row for each holder and waiter of each lock, those of one lock behind each other; and one for
- * the lock itself. All of one moment. */
+/* A row for each holder and waiter of each lock, those of one lock behind each other; or one
+ * without an owner. All of one moment. */
 static const char statement[] =
 	"SELECT l.name, o.kind, o.mode, o.owner, o.priority, o.ms, o.ttl_ms, o.since, o.detached, "
 	"l.fence, l.granted, l.contended, l.timeouts, l.lost, l.waited_us, l.held_us, "
-	"dlock.is_foreign(dlock.advisory_key($1, substr(l.name, length($2) + 1))) AS is_foreign "
-	"FROM dlock.lock l, dlock.owners(l.name) o WHERE starts_with(l.name, $2) "
+	"dlock.has_advisory(advisory >> 32, advisory, 1, NULL) AS is_foreign "
+	"FROM dlock.lock l CROSS JOIN dlock.advisory_key($1, substr(l.name, length($2) + 1)) AS "
+	"advisory "
+	"LEFT JOIN LATERAL dlock.owners(l.name) o ON true WHERE starts_with(l.name, $2) "
 	"ORDER BY l.name, o.kind, o.place";
-
-static enum lock_mode mode_of(const char *letter)
-{
-	return *letter == 's' ? LOCK_SHARED : *letter == 'p' ? LOCK_PERMITS : LOCK_EXCLUSIVE;
-}
 
 static struct lock_view_owner read_owner(const PGresult *result, int row)
 {
-	struct lock_view_owner owner = {.mode = mode_of(text_at(result, row, "mode")),
+	struct lock_view_owner owner = {.mode = mode_at(result, row, "mode"),
 		.priority = (int)number_at(result, row, "priority"),
 		.ms = number_at(result, row, "ms"),
 		.ttl_ms = number_at(result, row, "ttl_ms"),
@@ -65,14 +54,14 @@ static int show_lock(const struct listing *l, const PGresult *result, int row,
 	struct lock_view_owner *owners, void (*show)(const struct lock_view *view, void *context),
 	void *context)
 {
-	struct lock_view view = read_lock(result, row, strlen(l->query.prefix));
+	struct lock_view view = read_lock(result, row, strlen(l->look.query.prefix));
 
 	view.holders = owners;
 	for (; row < PQntuples(result) && strcmp(text_at(result, row, "name"), view.key) == 0;
 		row++) {
 		char kind = *text_at(result, row, "kind");
 
-		if (kind != 'l')
+		if (kind != '\0')
 			*owners++ = read_owner(result, row);
 		view.holder_count += kind == 'h';
 		view.waiter_count += kind == 'w';
@@ -83,8 +72,9 @@ static int show_lock(const struct listing *l, const PGresult *result, int row,
 		view.ttl_ms = view.waiters[-1].ttl_ms;
 		view.foreign = false;
 	}
-	if (lock_query_wants(&l->query, view.name) &&
-		(view.foreign || view.holder_count + view.waiter_count > 0 || l->query.idle_too))
+	if (lock_query_wants(&l->look.query, view.name) &&
+		(view.foreign || view.holder_count + view.waiter_count > 0 ||
+			l->look.query.idle_too))
 		show(&view, context);
 	return row;
 }
@@ -93,104 +83,84 @@ static bool list_look(void *state, void (*show)(const struct lock_view *view, vo
 	void *context, struct deadline deadline, struct failure *failure)
 {
 	struct listing *l = state;
+	struct lock_answer answer = {0};
 	struct lock_view_owner *owners;
 	PGresult *result;
 
-	if (session_call(&l->session, statement,
-		    ARGUMENTS(l->session.server->setting, l->query.prefix), &result, deadline,
-		    failure) != LOCK_GRANTED)
-		return false;
+	l->session.server = l->look.server;
+	result = session_call(&l->session, statement,
+		ARGUMENTS(l->look.server->setting, l->look.query.prefix), deadline, &answer);
 	owners = calloc((size_t)PQntuples(result) + 1, sizeof(*owners));
+	*failure = answer.failure;
 	for (int row = 0; owners && row < PQntuples(result);)
 		row = show_lock(l, result, row, owners, show, context);
 	PQclear(result);
 	free(owners);
-	return owners || failure_set(failure, EXIT_SYSTEM, "out of memory");
-}
-
-static void *list_open(
-	const struct server *server, const struct lock_query *query, struct failure *failure)
-{
-	struct listing *l = calloc(1, sizeof(*l));
-
-	if (!l) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return NULL;
-	}
-	l->session.server = server;
-	l->query = *query;
-	return l;
+	return answer.result == LOCK_GRANTED &&
+	       (owners || failure_set(failure, EXIT_SYSTEM, "out of memory"));
 }
 
 static void list_close(void *state)
 {
 	session_close(&((struct listing *)state)->session);
-	free(state);
 }
 
-const struct lock_list_ops postgres_list_ops = {list_open, list_look, list_close};
+const struct lock_list_ops postgres_list_ops = {.look = list_look, .close = list_close};
 
-/* --- dlock check ---------------------------------------------------------------------------------
- */
-
-/* Leaves nothing of the trial's lock. */
-static void remove_trial(struct session *session, const char *prefix, const char *name)
+static PGresult *ask(struct session *session, const char *what, int count,
+	const char *const *arguments, struct lock_answer *answer)
 {
-	struct failure unheard;
-	PGresult *result;
-
-	session_call(session,
-		"WITH gone AS (DELETE FROM dlock.lock WHERE name = $1 || $2 RETURNING 1) "
-		"SELECT count(*) FROM gone",
-		ARGUMENTS(prefix, name), &result, deadline_alone(clock_now() + PATIENCE), &unheard);
-	PQclear(result);
+	*answer = (struct lock_answer){0};
+	return session_call(
+		session, what, count, arguments, deadline_alone(clock_now() + PATIENCE), answer);
 }
 
-static void look_at_server(struct session *session, struct lock_finding *finding,
-	char text[static 200], struct failure *failure)
-{
-	PGresult *result;
+static const char facts[] = "SELECT current_setting('server_version') AS version, "
+			    "current_setting('fsync') = 'on' AS is_safe, count(*) FROM dlock.lock";
 
-	if (session_call(session,
-		    "SELECT current_setting('server_version') AS version, "
-		    "current_setting('fsync') = 'on' AS is_safe, count(*) FROM dlock.lock",
-		    0, NULL, &result, deadline_alone(clock_now() + PATIENCE),
-		    failure) != LOCK_GRANTED) {
-		finding->verdict = LOCK_UNFIT;
-		finding->code = failure->code;
-		finding->found = failure->text;
-		if (failure->code == EXIT_REFUSED)
-			finding->advice =
-				"an administrator: GRANT CREATE ON DATABASE ... TO ..., or run "
-				"dlock once; then GRANT USAGE ON SCHEMA dlock, and ALL ON ALL "
-				"TABLES and SEQUENCES IN SCHEMA dlock";
-		return;
-	}
-	snprintf(text, 200, "PostgreSQL %.40s", text_at(result, 0, "version"));
-	finding->found = text;
-	if (!flag_at(result, 0, "is_safe")) {
-		finding->verdict = LOCK_DOUBTFUL;
-		finding->code = EXIT_BUSY;
-		finding->found = "fsync is off: a crash may lose grants";
-		finding->advice = "fsync = on";
-	}
-	PQclear(result);
-}
+/* What an administrator has to run for us: the schema, if it is not whole, and the rights to it. */
+static const char rights[] =
+	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_1' AND "
+	"pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'dlock')) "
+	"THEN '' ELSE $1 END || format('GRANT USAGE ON SCHEMA dlock TO %1$I;\n"
+	"GRANT ALL ON ALL TABLES IN SCHEMA dlock TO %1$I;\n"
+	"GRANT ALL ON ALL SEQUENCES IN SCHEMA dlock TO %1$I;\n"
+	"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock TO %1$I;\n', current_user) AS script";
 
 bool postgres_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
 {
 	struct session session = {.server = server};
-	char text[200], name[TRIAL_NAME];
 	struct lock_finding finding = {.server = server->text, .subject = "server"};
+	struct lock_answer answer, unheard;
+	PGresult *found = ask(&session, facts, 0, NULL, &answer), *needed = NULL;
+	char text[60], name[TRIAL_NAME];
 
-	look_at_server(&session, &finding, text, failure);
-	take(&finding, context);
-	if (finding.verdict != LOCK_UNFIT) {
-		trial_report(server, request, trial_name(name), take, context);
-		remove_trial(&session, request->prefix, name);
+	(void)failure;
+	snprintf(text, sizeof(text), "PostgreSQL %.40s", text_at(found, 0, "version"));
+	finding.found = found ? text : answer.failure.text;
+	if (!found) {
+		finding.verdict = LOCK_UNFIT;
+		finding.code = answer.failure.code;
+		if (finding.code == EXIT_REFUSED && session.connection)
+			needed = ask(&session, rights, ARGUMENTS(sql_install), &unheard);
+		if (needed)
+			finding.script = text_at(needed, 0, "script");
+	} else if (!flag_at(found, 0, "is_safe")) {
+		finding.verdict = LOCK_DOUBTFUL;
+		finding.code = EXIT_BUSY;
+		finding.found = "fsync is off: a crash may lose grants";
+		finding.advice = "fsync = on";
 	}
+	take(&finding, context);
+	if (found) {
+		trial_report(server, request, trial_name(name), take, context);
+		PQclear(ask(&session, "DELETE FROM dlock.lock WHERE name = $1 || $2 RETURNING name",
+			ARGUMENTS(request->prefix, name), &unheard));
+	}
+	PQclear(found);
+	PQclear(needed);
 	session_close(&session);
 	return true;
 }

@@ -14,6 +14,8 @@ struct postgres_lock {
 	int64_t number; /* of the session, as the server counts them; 0: none */
 	uint64_t fence; /* of the grant; 0: none */
 	bool asked;     /* something may be left in the server */
+	bool is_ready;  /* the session has rehearsed what follows a wait */
+	bool is_new;    /* the server did not know the lock before sql_take */
 	nanos look_at;  /* when asking again makes sense, by itself */
 };
 
@@ -29,4 +31,11 @@ void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *he
 bool postgres_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
+
+/* The state of a look. */
+struct listing {
+	struct lock_look look; /* first */
+	struct session session;
+};
+
 extern const struct lock_list_ops postgres_list_ops;

@@ -11,57 +11,45 @@
 
 #define ADVISORY "dlock_advisory="
 
-/* --- The URL -------------------------------------------------------------------------------------
- */
-
 /* dlock_advisory=hashtext or a number is ours; all else is libpq's. */
 static bool take_advisory(const struct server_reading *reading, char *url)
 {
-	char *at = strstr(url, ADVISORY), *value, *end;
+	char *at = strstr(url, ADVISORY), *value, *rest;
 
 	if (!at || (at[-1] != '?' && at[-1] != '&'))
 		return true;
-	value = strndup(at + strlen(ADVISORY), strcspn(at + strlen(ADVISORY), "&"));
+	value = at + strlen(ADVISORY);
+	rest = value + strcspn(value, "&");
+	value = reading->server->setting = strndup(value, (size_t)(rest - value));
 	if (!value)
 		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
-	reading->server->setting = value;
-	strtoll(value, &end, 10);
-	if (*value == '\0' || (*end != '\0' && strcmp(value, "hashtext") != 0))
-		return server_fault(reading, "dlock_advisory= with neither a number nor hashtext");
-	end = at + strlen(ADVISORY) + strlen(value);
-	if (*end == '\0')
-		at[-1] = '\0';
-	else
-		memmove(at, end + 1, strlen(end));
-	return true;
-}
-
-/* libpq reads it again as it connects; what it takes is known now, and the password. */
-static bool keep_url(const struct server_reading *reading, const char *url)
-{
-	PQconninfoOption *options = PQconninfoParse(url, NULL);
-
-	for (const PQconninfoOption *o = options; o && o->keyword; o++)
-		if (o->val && strcmp(o->keyword, "password") == 0)
-			reading->server->password = strdup(o->val);
-	PQconninfoFree(options);
-	return options || server_fault(reading, "what libpq does not take");
+	rest += *rest == '&';
+	memmove(at, rest, strlen(rest) + 1);
+	strtoll(value, &rest, 10);
+	return (*value != '\0' && (*rest == '\0' || strcmp(value, "hashtext") == 0)) ||
+	       server_fault(reading, "dlock_advisory= with neither a number nor hashtext");
 }
 
 static bool read_url(struct server_reading *reading)
 {
 	struct server *server = reading->server;
+	PQconninfoOption *options;
 
 	server->text = strdup(reading->text);
 	server->path = strdup(reading->text);
 	if (!server->text || !server->path)
 		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
 	server_scrub(server->text);
-	return take_advisory(reading, server->path) && keep_url(reading, server->path);
+	if (!take_advisory(reading, server->path))
+		return false;
+	/* libpq reads it again as it connects; what it takes is known now, and the password. */
+	options = PQconninfoParse(server->path, NULL);
+	for (const PQconninfoOption *o = options; o && o->keyword; o++)
+		if (o->val && strcmp(o->keyword, "password") == 0)
+			server->password = strdup(o->val);
+	PQconninfoFree(options);
+	return options || server_fault(reading, "what libpq does not take");
 }
-
-/* --- The lock ------------------------------------------------------------------------------------
- */
 
 static struct lock *postgres_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
@@ -79,10 +67,7 @@ static struct lock *postgres_open(
 	owner_write(&request->self, p->owner);
 	if (request->hold)
 		strlcat(p->owner, "\thold=1", sizeof(p->owner));
-	if (request->token)
-		strlcpy(p->lock.token, request->token, sizeof(p->lock.token));
-	else
-		token_make(&request->self, p->lock.token);
+	token_begin(request, p->lock.token);
 	return &p->lock;
 }
 
@@ -130,4 +115,5 @@ const struct lock_service postgres_service = {
 	.force = postgres_force,
 	.check = postgres_check,
 	.list = &postgres_list_ops,
+	.look_size = sizeof(struct listing),
 };

@@ -1,20 +1,16 @@
 #include "postgres/session.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "net/server.h"
-#include "postgres/sql_text.h"
-
-/* --- What is sent and read -------------------------------------------------------------------- */
+#include "net/socket.h"
 
 const char *write_number(char text[static NUMBER_SIZE], int64_t number)
 {
-	snprintf(text, NUMBER_SIZE, "%" PRId64, number);
+	number_write(text, number);
 	return text;
 }
 
@@ -35,7 +31,12 @@ bool flag_at(const PGresult *result, int row, const char *column)
 	return *text_at(result, row, column) == 't';
 }
 
-/* --- Failures --------------------------------------------------------------------------------- */
+enum lock_mode mode_at(const PGresult *result, int row, const char *column)
+{
+	char mode = *text_at(result, row, column);
+
+	return mode == 's' ? LOCK_SHARED : mode == 'p' ? LOCK_PERMITS : LOCK_EXCLUSIVE;
+}
 
 static enum exit_code code_of(const char *state, const char *text)
 {
@@ -44,7 +45,7 @@ static enum exit_code code_of(const char *state, const char *text)
 		enum exit_code code;
 	} codes[] = {{"28", EXIT_REFUSED}, {"42501", EXIT_REFUSED}, {"25006", EXIT_REFUSED},
 		{"3D000", EXIT_CONFIG}, {"57P", EXIT_UNREACHABLE}, {"53", EXIT_UNREACHABLE},
-		{"08", EXIT_UNREACHABLE}, {"55P03", EXIT_UNREACHABLE}};
+		{"08", EXIT_UNREACHABLE}, {"55P03", EXIT_UNREACHABLE}, {"40", EXIT_UNREACHABLE}};
 
 	if (strstr(text, "no password supplied") || strstr(text, "certificate"))
 		return EXIT_REFUSED;
@@ -67,52 +68,53 @@ static void find_state(const char *text, char state[static 6])
 	state[0] = '\0';
 }
 
-/* No connection came about. The first line of what libpq says. */
-static enum lock_result fail_connecting(struct session *session, struct failure *failure)
-{
-	const char *text = PQerrorMessage(session->connection);
-	enum exit_code code;
-	char state[6];
-
-	find_state(text, state);
-	code = code_of(state, text);
-	failure_set(failure, code, "%s %s: %.*s",
-		code == EXIT_UNREACHABLE ? "cannot reach" : "cannot use", session->server->text,
-		(int)strcspn(text, "\n"), text);
-	session_close(session);
-	return LOCK_FAILED;
-}
-
-static enum lock_result fail_statement(
-	struct session *session, const PGresult *result, struct failure *failure)
+/* The first line of what the server says. */
+static bool fail_statement(
+	const struct session *session, const PGresult *result, struct failure *failure)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+	bool is_right = state && strcmp(state, "42501") == 0;
 
 	if (!text)
-		text = PQerrorMessage(session->connection);
-	failure_set(failure, code_of(state ? state : "", text), "%s: %.*s", session->server->text,
+		text = PQresultErrorMessage(result);
+	return failure_set(failure, code_of(state ? state : "", text), "%s: %.*s%s",
+		session->server->text, (int)strcspn(text, "\n"), text,
+		is_right ? "; an administrator must run once what `dlock check` prints" : "");
+}
+
+/* There is no connection, or none any more; the first line of what libpq says. */
+static bool break_off(struct session *session, struct failure *failure)
+{
+	const char *text = PQerrorMessage(session->connection), *how = "";
+	enum exit_code code = EXIT_UNREACHABLE;
+	char state[6];
+
+	if (session->pid[0] == '\0') {
+		find_state(text, state);
+		code = code_of(state, text);
+		how = code == EXIT_UNREACHABLE ? "cannot reach " : "cannot use ";
+	}
+	failure_set(failure, code, "%s%s: %.*s", how, session->server->text,
 		(int)strcspn(text, "\n"), text);
-	return LOCK_FAILED;
-}
-
-static enum lock_result break_off(struct session *session, struct failure *failure)
-{
-	fail_statement(session, NULL, failure);
-	failure->code = EXIT_UNREACHABLE;
 	session_close(session);
-	return LOCK_FAILED;
+	return false;
 }
 
-static enum lock_result give_up(
-	struct session *session, enum deadline_end end, struct failure *failure)
+/* Waits for the socket. What comes after the deadline is not ours any more. */
+static bool await(
+	struct session *session, int events, struct deadline *deadline, struct lock_answer *answer)
 {
-	failure_set(failure, EXIT_UNREACHABLE, "no answer from %s", session->server->text);
-	session_leave(session);
-	return end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
-}
+	enum deadline_end end =
+		deadline_wait(deadline, PQsocket(session->connection), (short)events);
 
-/* --- Connecting ------------------------------------------------------------------------------- */
+	if (end == DEADLINE_READY)
+		return true;
+	failure_set(&answer->failure, EXIT_UNREACHABLE, "no answer from %s", session->server->text);
+	answer->result = end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
+	session_leave(session);
+	return false;
+}
 
 static void hear_nothing(void *context, const char *message)
 {
@@ -120,143 +122,136 @@ static void hear_nothing(void *context, const char *message)
 	(void)message;
 }
 
-static PGconn *begin(const struct server *server)
+static bool is_connected(
+	struct session *session, struct deadline deadline, struct lock_answer *answer)
 {
 	/* What comes later goes before what came first. */
-	const char *names[] = {
-		"target_session_attrs", "fallback_application_name", "password", "dbname", NULL};
-	const char *values[] = {"primary", "dlock", server->password, server->path, NULL};
-
-	return PQconnectStartParams(names, values, 1);
-}
-
-enum lock_result session_connect(
-	struct session *session, struct deadline deadline, struct failure *failure)
-{
+	const char *names[] = {"target_session_attrs", "fallback_application_name", "password",
+		"dbname", "client_encoding", NULL};
+	const char *values[] = {
+		"primary", "dlock", session->server->password, session->server->path, "UTF8", NULL};
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
 
 	if (session->connection)
-		return LOCK_GRANTED;
-	session->set_up = session->owes = false;
-	session->connection = begin(session->server);
+		return true;
+	session->pid[0] = '\0';
+	session->connection = PQconnectStartParams(names, values, 1);
 	PQsetErrorVerbosity(session->connection, PQERRORS_VERBOSE);
 	PQsetNoticeProcessor(session->connection, hear_nothing, NULL);
 	while (next != PGRES_POLLING_OK) {
-		enum deadline_end end;
-
 		if (PQstatus(session->connection) == CONNECTION_BAD)
-			return fail_connecting(session, failure);
-		end = deadline_wait(&deadline, PQsocket(session->connection),
-			next == PGRES_POLLING_READING ? POLLIN : POLLOUT);
-		if (end != DEADLINE_READY)
-			return give_up(session, end, failure);
+			return break_off(session, &answer->failure);
+		if (!await(session, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, &deadline,
+			    answer))
+			return false;
 		next = PQconnectPoll(session->connection);
 	}
 	PQsetnonblocking(session->connection, 1);
 	PQenterPipelineMode(session->connection);
-	return LOCK_GRANTED;
+	number_write(session->pid, PQbackendPID(session->connection));
+	session->is_new = true;
+	session->owes = false;
+	return true;
 }
 
-/* --- Statements ------------------------------------------------------------------------------- */
-
-static bool send(PGconn *connection, const char *statement, int count, const char *const *arguments)
+static bool send(
+	struct session *session, const char *statement, int count, const char *const *arguments)
 {
-	return PQsendQueryParams(connection, statement, count, NULL, arguments, NULL, NULL, 0) &&
-	       PQpipelineSync(connection);
+	return PQsendQueryParams(
+		       session->connection, statement, count, NULL, arguments, NULL, NULL, 0) &&
+	       PQpipelineSync(session->connection);
 }
 
 /* Until libpq has a result. */
-static enum lock_result await_result(
-	struct session *session, struct deadline *deadline, struct failure *failure)
+static bool await_result(
+	struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
 	PGconn *connection = session->connection;
 	int unsent;
 
 	while ((unsent = PQflush(connection)) > 0 || (unsent == 0 && PQisBusy(connection))) {
-		enum deadline_end end = deadline_wait(deadline, PQsocket(connection),
-			(short)(unsent ? POLLIN | POLLOUT : POLLIN));
-
-		if (end != DEADLINE_READY)
-			return give_up(session, end, failure);
+		if (!await(session, unsent ? POLLIN | POLLOUT : POLLIN, deadline, answer))
+			return false;
 		if (!PQconsumeInput(connection))
-			return break_off(session, failure);
+			return break_off(session, &answer->failure);
 	}
-	return unsent < 0 ? break_off(session, failure) : LOCK_GRANTED;
+	return unsent == 0 || break_off(session, &answer->failure);
 }
 
-/* Reads to the end of one statement. *result: its rows, or its error. */
-static enum lock_result read_result(struct session *session, PGresult **result,
-	struct deadline *deadline, struct failure *failure)
+/* Reads to the end of one statement. Returns its rows, or its error. */
+static PGresult *read_result(
+	struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
-	enum lock_result got;
+	PGresult *result = NULL;
 
-	*result = NULL;
-	while ((got = await_result(session, deadline, failure)) == LOCK_GRANTED) {
-		PGresult *one = PQgetResult(session->connection);
+	while (await_result(session, deadline, answer)) {
+		PGresult *next = PQgetResult(session->connection);
+		bool is_end = PQresultStatus(next) == PGRES_PIPELINE_SYNC;
 
-		if (PQresultStatus(one) == PGRES_PIPELINE_SYNC) {
-			PQclear(one);
-			return LOCK_GRANTED;
+		if (is_end && result) {
+			PQclear(next);
+			return result;
 		}
-		if (one) {
-			PQclear(*result);
-			*result = one;
+		if (next) {
+			PQclear(result);
+			result = next;
 		}
-		if (PQstatus(session->connection) != CONNECTION_OK) {
-			got = break_off(session, failure);
+		if (is_end || PQstatus(session->connection) != CONNECTION_OK) {
+			break_off(session, &answer->failure);
 			break;
 		}
 	}
-	PQclear(*result);
-	*result = NULL;
-	return got;
+	PQclear(result);
+	return NULL;
+}
+
+static bool send_settings(struct session *session)
+{
+	if (!session->is_new)
+		return true;
+	session->is_new = false;
+	session->owes = true;
+	return send(session, sql_settings, 0, NULL);
 }
 
 /* A session of a pooler is now one of the server's and then another. */
-static enum lock_result read_settings(
-	struct session *session, struct deadline *deadline, struct failure *failure)
+static bool read_settings(
+	struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
-	PGresult *result;
-	enum lock_result got = read_result(session, &result, deadline, failure);
+	PGresult *result = session->owes ? read_result(session, deadline, answer) : NULL;
 
-	if (got != LOCK_GRANTED)
-		return got;
-	if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-		fail_statement(session, result, failure);
-	} else if (number_at(result, 0, "pid") != PQbackendPID(session->connection)) {
-		failure_set(failure, EXIT_CONFIG,
+	if (!result)
+		return !session->owes;
+	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+		fail_statement(session, result, &answer->failure);
+	else if (strcmp(text_at(result, 0, "pid"), session->pid) != 0)
+		failure_set(&answer->failure, EXIT_CONFIG,
 			"%s is a pooler: sessions behind it are not ours alone; give dlock the "
 			"server itself",
 			session->server->text);
-	} else {
-		session->set_up = true;
-	}
+	else
+		session->owes = false;
 	PQclear(result);
-	if (session->set_up)
-		return LOCK_GRANTED;
-	session_close(session);
-	return LOCK_FAILED;
+	if (session->owes)
+		session_close(session);
+	return !session->owes;
 }
 
-/* One try. Settings and statement go in one packet. */
-static enum lock_result execute(struct session *session, const char *statement, int count,
-	const char *const *arguments, PGresult **result, struct deadline *deadline,
-	struct failure *failure)
+/* One try. Returns its rows, or its error. */
+static PGresult *execute(struct session *session, const char *statement, int count,
+	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
-	PGconn *connection = session->connection;
-	bool goes_first = !session->set_up && !session->owes && statement == sql_take;
-	bool known = session->set_up || session->owes || goes_first;
-	enum lock_result got = LOCK_GRANTED;
+	bool goes_first = session->is_new && statement == sql_take;
 
-	session->sent_at = clock_now();
-	if ((!known && !send(connection, sql_settings, 0, NULL)) ||
-		!send(connection, statement, count, arguments) ||
-		(goes_first && !send(connection, sql_settings, 0, NULL)))
-		return break_off(session, failure);
-	if (!session->set_up && !goes_first)
-		got = read_settings(session, deadline, failure);
-	session->owes = goes_first;
-	return got == LOCK_GRANTED ? read_result(session, result, deadline, failure) : got;
+	answer->asked_at = clock_now();
+	if (!((goes_first || send_settings(session)) &&
+		    send(session, statement, count, arguments) && send_settings(session))) {
+		break_off(session, &answer->failure);
+		return NULL;
+	}
+	return goes_first || read_settings(session, deadline, answer)
+		       ? read_result(session, deadline, answer)
+		       : NULL;
 }
 
 /* Schema, function, or table. */
@@ -269,49 +264,41 @@ static bool is_missing(const PGresult *result)
 
 /* The schema is one statement to the server: all of it, or nothing. Several clients may find it
  * missing at once. */
-static enum lock_result install(
-	struct session *session, struct deadline *deadline, struct failure *failure)
+static bool install(struct session *session, struct deadline *deadline, struct lock_answer *answer)
+{
+	PGresult *result = execute(session, sql_install, 0, NULL, deadline, answer);
+	bool done = PQresultStatus(result) == PGRES_COMMAND_OK;
+
+	if (result && !done)
+		fail_statement(session, result, &answer->failure);
+	PQclear(result);
+	return done;
+}
+
+PGresult *session_call(struct session *session, const char *statement, int count,
+	const char *const *arguments, struct deadline deadline, struct lock_answer *answer)
 {
 	PGresult *result = NULL;
-	enum lock_result got = execute(session, sql_install, 0, NULL, &result, deadline, failure);
 
-	if (got == LOCK_GRANTED && PQresultStatus(result) != PGRES_COMMAND_OK) {
-		got = fail_statement(session, result, failure);
-		if (failure->code == EXIT_REFUSED)
-			failure_set(failure, EXIT_REFUSED,
-				"%s; an administrator must run once what `dlock check` prints",
-				failure->text);
+	answer->result = LOCK_FAILED;
+	if (is_connected(session, deadline, answer))
+		result = execute(session, statement, count, arguments, &deadline, answer);
+	if (is_missing(result)) {
+		PQclear(result);
+		result = NULL;
+		if (install(session, &deadline, answer))
+			result = execute(session, statement, count, arguments, &deadline, answer);
 	}
+	answer->granted_at = clock_now();
+	if (PQresultStatus(result) == PGRES_TUPLES_OK) {
+		answer->result = LOCK_GRANTED;
+		return result;
+	}
+	if (result)
+		fail_statement(session, result, &answer->failure);
 	PQclear(result);
-	return got;
+	return NULL;
 }
-
-enum lock_result session_call(struct session *session, const char *statement, int count,
-	const char *const *arguments, PGresult **result, struct deadline deadline,
-	struct failure *failure)
-{
-	enum lock_result got = session_connect(session, deadline, failure);
-
-	*result = NULL;
-	if (got == LOCK_GRANTED)
-		got = execute(session, statement, count, arguments, result, &deadline, failure);
-	if (got == LOCK_GRANTED && is_missing(*result)) {
-		PQclear(*result);
-		*result = NULL;
-		got = install(session, &deadline, failure);
-		if (got == LOCK_GRANTED)
-			got = execute(
-				session, statement, count, arguments, result, &deadline, failure);
-	}
-	if (got != LOCK_GRANTED || PQresultStatus(*result) == PGRES_TUPLES_OK)
-		return got;
-	got = fail_statement(session, *result, failure);
-	PQclear(*result);
-	*result = NULL;
-	return got;
-}
-
-/* --- Notifications, and the end --------------------------------------------------------------- */
 
 enum lock_result session_listen(
 	struct session *session, struct deadline deadline, PGnotify **notification)
@@ -339,17 +326,10 @@ void session_close(struct session *session)
 	session->connection = NULL;
 }
 
-/* What PQfinish has to say goes nowhere. */
 void session_leave(struct session *session)
 {
-	int fd = session->connection ? PQsocket(session->connection) : -1;
-	int nowhere = fd < 0 ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (nowhere >= 0) {
-		dup3(nowhere, fd, O_CLOEXEC);
-		close(nowhere);
+	if (session->connection && socket_silence(PQsocket(session->connection)))
 		session_close(session);
-	}
 	session->connection = NULL;
 }
 

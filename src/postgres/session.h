@@ -10,54 +10,53 @@
 
 #include "base/deadline.h"
 #include "base/failure.h"
+#include "base/number.h"
 #include "lock/lock.h"
 
 struct server;
+
+/* What sql/embed.sh makes of sql/, a statement each: the settings of a session (gives the backend's
+ * pid); schema and functions; a lock that nobody has; its release, if nobody came since. */
+extern const char sql_settings[], sql_install[], sql_take[], sql_release[];
 
 /* Begins as zeros but for server. */
 struct session {
 	const struct server *server; /* borrowed */
 	PGconn *connection;          /* owned; NULL: none */
-	bool set_up;                 /* the session's settings were made */
-	bool owes;     /* they were sent behind its first statement, and their answer is
-			* still to be read */
-	nanos sent_at; /* before the last statement left */
+	char pid[NUMBER_SIZE];       /* of the server's process. May be an argument of the statement
+				      * that connects first */
+	bool is_new;                 /* the session's settings are still to be sent */
+	bool owes;                   /* they were, and their answer is still to be read */
 };
 
 /* What a statement calls $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL:
- * null.
- */
+ * null. */
 #define ARGUMENTS(...)                                                                             \
 	(int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *const[])       \
 	{                                                                                          \
 		__VA_ARGS__                                                                        \
 	}
-#define NUMBER_SIZE    24
 #define NUMBER(number) write_number((char[NUMBER_SIZE]){0}, number)
 #define FLAG(flag)     ((flag) ? "t" : "f")
 
 /* Returns text. */
 const char *write_number(char text[static NUMBER_SIZE], int64_t number);
 
-/* Connects, if there is no connection. */
-enum lock_result session_connect(
-	struct session *session, struct deadline deadline, struct failure *failure);
-
 /* Executes a statement; connects first if that is needed, and makes schema and functions if they
- * are missing. LOCK_GRANTED: *result is the caller's, PQclear() it. LOCK_TIMEOUT (failure names the
- * server) and LOCK_CANCELLED: the connection is closed, and the statement may yet be executed.
- * LOCK_FAILED: failure; nothing was changed, unless the connection broke: there is none then. But
- * for LOCK_GRANTED *result is NULL. The settings go before the first statement, and are awaited;
- * but sql_take, which minds them itself, goes first. */
-enum lock_result session_call(struct session *session, const char *statement, int count,
-	const char *const *arguments, PGresult **result, struct deadline deadline,
-	struct failure *failure);
+ * are missing. The settings go before the first statement, and are awaited; but sql_take, which
+ * minds them itself, goes first. Returns the rows, for PQclear(). The answer has when the statement
+ * left and was answered, and the result. NULL: LOCK_TIMEOUT (failure names the server) or
+ * LOCK_CANCELLED: the connection is closed, and the statement may yet be executed; or LOCK_FAILED
+ * with failure: nothing was changed, unless the connection broke: there is none then. */
+PGresult *session_call(struct session *session, const char *statement, int count,
+	const char *const *arguments, struct deadline deadline, struct lock_answer *answer);
 
 /* A field of a row by its column's name; "" or 0 where there is none. A text is borrowed from the
  * result. */
 const char *text_at(const PGresult *result, int row, const char *column);
 int64_t number_at(const PGresult *result, int row, const char *column);
 bool flag_at(const PGresult *result, int row, const char *column);
+enum lock_mode mode_at(const PGresult *result, int row, const char *column);
 
 /* Waits for a notification on any channel that the session listens to. LOCK_GRANTED: *notification
  * is the caller's, PQfreemem() it; NULL: the connection broke. LOCK_TIMEOUT, LOCK_CANCELLED. */

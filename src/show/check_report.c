@@ -29,12 +29,31 @@ static char *copy_clean(const char *text)
 	return copy == NULL ? NULL : utf8_clean(copy);
 }
 
+/* The same of several lines. */
+static char *copy_lines(const char *text)
+{
+	char *copy = strdup(text), *rest = copy, *to = copy;
+
+	while (rest != NULL) {
+		const char *line = utf8_clean(strsep(&rest, "\n"));
+		size_t length = strlen(line);
+
+		memmove(to, line, length);
+		to += length;
+		*to = '\0';
+		if (rest != NULL)
+			*to++ = '\n';
+	}
+	return copy;
+}
+
 static void free_finding(const struct lock_finding *finding)
 {
 	free((char *)finding->server);
 	free((char *)finding->subject);
 	free((char *)finding->found);
 	free((char *)finding->advice);
+	free((char *)finding->script);
 }
 
 void check_report_take(const struct lock_finding *finding, void *context)
@@ -53,8 +72,10 @@ void check_report_take(const struct lock_finding *finding, void *context)
 	copy.subject = copy_clean(finding->subject);
 	copy.found = copy_clean(finding->found);
 	copy.advice = finding->advice == NULL ? NULL : copy_clean(finding->advice);
+	copy.script = finding->script == NULL ? NULL : copy_lines(finding->script);
 	if (copy.server == NULL || copy.subject == NULL || copy.found == NULL ||
-		(copy.advice == NULL && finding->advice != NULL)) {
+		(copy.advice == NULL && finding->advice != NULL) ||
+		(copy.script == NULL && finding->script != NULL)) {
 		findings->out_of_memory = true;
 		free_finding(&copy);
 		return;
@@ -118,6 +139,13 @@ static void print_cell(enum color color, const char *text, int width)
 	printf("%*s", width + 2 - (int)utf8_width_of_text(text), "");
 }
 
+static void print_scripts(const struct check_report *findings)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->list[i].script != NULL)
+			printf("\n%s", findings->list[i].script);
+}
+
 void check_report_table(const struct check_report *findings, bool only_failures)
 {
 	int servers = has_several(findings) ? widest(findings, "SERVER", true) : -1;
@@ -147,13 +175,18 @@ void check_report_table(const struct check_report *findings, bool only_failures)
 			printf(" -> %s", finding->advice);
 		putchar('\n');
 	}
+	print_scripts(findings);
 }
 
 static json_t *finding_object(const struct lock_finding *finding)
 {
-	return json_pack("{s:s, s:s, s:s, s:s, s:s?}", "server", finding->server, "check",
+	json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s?}", "server", finding->server, "check",
 		finding->subject, "verdict", verdicts[finding->verdict].word, "found",
 		finding->found, "advice", finding->advice);
+
+	if (object != NULL && finding->script != NULL)
+		json_object_set_new(object, "script", json_string(finding->script));
+	return object;
 }
 
 static const char *overall(enum exit_code code)

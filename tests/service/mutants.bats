@@ -24,7 +24,13 @@ load ../lib/mutants
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
 	all_caught pg-pooler-lends-lock pg-forgetful-grant
-	all_caught pg-advisory-left pg-advisory-counted pg-claims-ignored program-shows-password
+	all_caught pg-advisory-left pg-advisory-counted pg-advisory-once pg-claims-ignored program-shows-password
+}
+
+@test "locks in PostgreSQL: force and claims, names, answers without sense, what is forgotten, told and printed" {
+	all_caught pg-force-forgives pg-force-breaks-claims pg-encoding-of-the-client pg-nonsense-renews
+	all_caught pg-forgets-nothing pg-forgets-half pg-forgets-holders pg-unrehearsed pg-rehearsal-kept
+	all_caught pg-circle-misnamed pg-held-backwards pg-rights-unprinted
 }
 
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {

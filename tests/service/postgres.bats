@@ -36,6 +36,11 @@ waiter() { # NAME LOCK COUNT: it is the COUNTth
 	start "$1" dlock "$2" ./work "$1"
 	wait_until waits "$2" "$3"
 }
+# So many waiters have done all that there is to do beforehand.
+rest() {
+	[[ $(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND state = 'idle'
+		AND query LIKE '%rehearse%'") == "$1" ]]
+}
 fence_of_x() { query "SELECT fence FROM dlock.holder WHERE name = 'lock:x' AND state = 'held'"; }
 
 @test "pg_terminate_backend of holder and waiters: the holder goes on, the waiters keep their places" {
@@ -98,6 +103,7 @@ has_not_ended() { ! has_ended "$1"; }
 	wait_until test -e built.begun
 	waiter b x 1
 	waiter c x 2
+	wait_until rest 2
 	assert_equal "$(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND
 		(backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR state <> 'idle')")" 0
 	: >built.go
@@ -117,6 +123,7 @@ has_not_ended() { ! has_ended "$1"; }
 		ALTER ROLE hostile SET default_transaction_isolation = 'repeatable read';
 		ALTER ROLE hostile SET default_transaction_read_only = on; ALTER ROLE hostile SET synchronous_commit = off;
 		ALTER ROLE hostile SET lock_timeout = '1ms'; ALTER ROLE hostile SET search_path = evil"
+	query "ALTER ROLE hostile SET transaction_timeout = '1ms'" || true # from PostgreSQL 17 on
 	export DLOCK_SERVER=postgres://hostile@/postgres?host=$database
 	holder a x -t 2
 	waiter b x 1
@@ -133,22 +140,31 @@ has_not_ended() { ! has_ended "$1"; }
 }
 
 @test "no right to make the schema: 77, and what an administrator has to do; with it all works" {
-	query "DROP ROLE IF EXISTS poor; CREATE ROLE poor LOGIN"
-	export DLOCK_SERVER=postgres://poor@/postgres?host=$database
+	query 'DROP ROLE IF EXISTS "Poor"; CREATE ROLE "Poor" LOGIN'
+	export DLOCK_SERVER=postgres://Poor@/postgres?host=$database
 	try dlock x touch ran
 	expect_failure 77 'permission denied.*administrator.*dlock check'
 	try dlock check
 	assert_equal "$status" 77
-	assert_match "$out" 'GRANT'
-	DLOCK_SERVER=postgres://tester@/postgres?host=$database try dlock x true
-	try dlock x touch ran
-	expect_failure 77 'permission denied'
-	query 'GRANT USAGE ON SCHEMA dlock TO poor; GRANT ALL ON ALL TABLES IN SCHEMA dlock TO poor;
-		GRANT ALL ON ALL SEQUENCES IN SCHEMA dlock TO poor'
-	refute_file ran
+	assert_match "$out" 'CREATE TABLE .*GRANT USAGE ON SCHEMA dlock TO "Poor";'
+	psql -qAt -v ON_ERROR_STOP=1 <<<"${out#*$'\n\n'}" 2>/dev/null
 	try dlock x echo ran
 	expect 0 ran
-	query 'DROP OWNED BY poor; DROP ROLE poor'
+	try dlock check
+	assert_between "$status" 0 1 # fsync is off
+	query 'DROP SCHEMA dlock CASCADE'
+	DLOCK_SERVER=postgres://tester@/postgres?host=$database try dlock x true
+	try dlock x touch ran
+	expect_failure 77 'permission denied.*administrator'
+	try dlock check --json
+	assert_equal "$status" 77
+	refute_match "$out" 'CREATE TABLE'
+	"$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["findings"][0]["script"])' <<<"$out" |
+		psql -qAt -v ON_ERROR_STOP=1
+	refute_file ran
+	try dlock --shared x echo ran
+	expect 0 ran
+	query 'DROP OWNED BY "Poor"; DROP ROLE "Poor"'
 }
 
 @test "no such database, role or password: 78 and 77; the password is nowhere to be seen" {
@@ -289,9 +305,222 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 }
 
 @test "a plain dlock maps no libpq, and a run of its own program leaves no session" {
-	try dlock x true
-	expect 0
+	try dlock -S "file:$PWD/locks" x sh -c 'cat /proc/$PPID/maps'
+	assert_equal "$status" 0
+	assert_match "$out" heap
+	refute_match "$out" libpq
+	try dlock x sh -c 'cat /proc/$PPID/maps'
+	assert_equal "$status" 0
+	assert_match "$out" libpq
 	wait_until eval '[[ -z $(query "$ours") ]]'
+}
+
+@test "idle waiters cost the server nothing: no statement, no transaction" {
+	holder a x -t 60
+	local name seen
+	for name in 1 2 3 4 5; do
+		waiter w$name x $name
+	done
+	wait_until rest 5
+	assert_equal "$(query 'SELECT name FROM dlock.lock')" lock:x
+	assert_equal "$(query 'SELECT count(*) FROM dlock.waiter')" 5
+	seen=$(query "SELECT pid, query_start, state_change FROM pg_stat_activity WHERE application_name = 'dlock' ORDER BY 1")
+	assert_equal "$(wc -l <<<"$seen")" 6
+	stays 3000 has_not_ended a
+	assert_equal "$(query "SELECT pid, query_start, state_change FROM pg_stat_activity
+		WHERE application_name = 'dlock' ORDER BY 1")" "$seen" 'the sessions three seconds later'
+	for name in 1 2 3 4 5; do
+		: >w$name.go
+	done
+	ends a
+	expect 0 '' "$err"
+	for name in 1 2 3 4 5; do
+		finish w$name
+		expect 0 '' "$err"
+	done
+}
+
+@test "what psql takes is taken: several hosts, a service file, a password file, and DLOCK_PASSWORD" {
+	try dlock -S "postgres://tester@/postgres?host=$PWD/none,$database" x echo ran
+	expect 0 ran
+	printf '[here]\nhost=%s\nuser=tester\ndbname=postgres\n' "$database" >services
+	PGSERVICEFILE=$PWD/services PGHOST='' PGUSER='' PGDATABASE='' try dlock -S 'postgres:///?service=here' x echo ran
+	expect 0 ran
+	query "DROP ROLE IF EXISTS locked; CREATE ROLE locked LOGIN SUPERUSER PASSWORD 's3cret'"
+	sed -i '1i local all locked scram-sha-256' "$database/data/pg_hba.conf"
+	query 'SELECT pg_reload_conf()'
+	export DLOCK_SERVER=postgres://locked@/postgres?host=$database
+	wait_until refused_without_password
+	refute_file ran
+	echo '*:*:*:locked:s3cret' >passwords
+	chmod 600 passwords
+	PGPASSFILE=$PWD/passwords try dlock x echo ran
+	expect 0 ran
+	DLOCK_PASSWORD=s3cret try dlock x echo ran
+	expect 0 ran
+	DLOCK_PASSWORD=wrong try dlock x touch ran
+	expect_failure 77 'password'
+	refute_file ran
+	sed -i 1d "$database/data/pg_hba.conf"
+	query 'SELECT pg_reload_conf()'
+	query 'DROP ROLE locked'
+}
+refused_without_password() {
+	try dlock x touch ran
+	[[ $status == 77 ]]
+}
+
+@test "one name in every encoding of the client and of the role" {
+	holder a é
+	PGCLIENTENCODING=LATIN1 try dlock -n é touch ran
+	assert_equal "$status" 1
+	refute_file ran
+	PGCLIENTENCODING=LATIN1 try dlock status --json é
+	assert_match "$out" '"name":"é"'
+	ends a
+	expect 0 '' "$err"
+}
+
+@test "broken by force: COMMAND ends before its dlock has noticed that: 80, and no success is on record" {
+	holder a x -t 60
+	try dlock release --force x
+	assert_equal "$status" 0
+	ends a
+	assert_equal "$status" 80
+	try dlock --cooldown 1h x echo ran
+	expect 0 ran
+}
+
+@test "broken by force: a claim is a waiter's, and stays" {
+	dlock x true
+	query "INSERT INTO dlock.holder VALUES ('lock:x', 'waiter', 'x', 'host=h', dlock.now_us(), dlock.now_us() + 60000000,
+		60000, 0, NULL, 'handed', false)"
+	try dlock release --force x
+	assert_equal "$(query 'SELECT count(*) FROM dlock.holder')" 1
+	query 'DELETE FROM dlock.holder'
+}
+
+@test "a lock that nobody has used for a month is forgotten, but not one that is held or has a longer cooldown" {
+	try dlock old true
+	try dlock --cooldown 50d cooled true
+	holder a held -t 60
+	query "UPDATE dlock.lock SET fence = fence - 3000000000000, success = success - 3000000000000"
+	try dlock new true
+	expect 0
+	assert_equal "$(query 'SELECT name FROM dlock.lock ORDER BY 1' | tr '\n' ' ')" 'lock:cooled lock:held lock:new '
+	query "INSERT INTO dlock.lock (name, fence) VALUES ('lock:old', 1)"
+	try dlock -s newer true
+	expect 0
+	assert_equal "$(query "SELECT count(*) FROM dlock.lock WHERE name = 'lock:old'")" 0
+	try dlock --cooldown 50d cooled touch ran
+	expect 0
+	refute_file ran
+	try dlock -n held touch ran
+	assert_equal "$status" 1
+	ends a
+	expect 0 '' "$err"
+	try dlock -v old sh -c 'echo $DLOCK_FENCE'
+	(($(query "SELECT fence FROM dlock.lock WHERE name = 'lock:old'") > $(query "SELECT fence FROM dlock.lock
+		WHERE name = 'lock:cooled'")))
+}
+
+@test "the server's clock was ahead: the fencing token still grows, by either way to a grant" {
+	local last next mode
+	dlock x true
+	query "UPDATE dlock.lock SET fence = fence + 3600000000, ticket = ticket + 3600000000"
+	last=$(query 'SELECT fence FROM dlock.lock')
+	for mode in -x -s -x; do
+		try dlock $mode x sh -c 'echo $DLOCK_FENCE'
+		assert_equal "$status" 0
+		next=$out
+		((next > last)) || fail "$next after $last"
+		last=$next
+	done
+	holder a x
+	waiter b x 1
+	query 'UPDATE dlock.holder SET since = since + 3600000000'
+	query 'UPDATE dlock.waiter SET ticket = ticket + 3600000000'
+	try dlock status --json x
+	assert_match "$out" '"held_ms":0,.*"waited_ms":0'
+	: >b.go
+	ends a
+	expect 0 '' "$err"
+	finish b
+	expect 0 '' "$err"
+	assert_between "$(query 'SELECT held_us FROM dlock.lock')" 0 3600000000
+}
+
+@test "the numbers of sessions begin anew: those that are taken are passed over" {
+	holder a x
+	waiter b x 1
+	query "SELECT setval('dlock.session', 2147483647)"
+	waiter c x 2
+	assert_equal "$(query 'SELECT count(DISTINCT session) FROM dlock.waiter')" 2
+	: >b.go
+	: >c.go
+	ends a
+	finish b
+	expect 0 '' "$err"
+	finish c
+	expect 0 '' "$err"
+	assert_equal "$(sed -n 's/.* begin //p' spans | tr '\n' ' ')" 'a b c '
+}
+
+@test "a circle under another prefix: the names are as the users gave them" {
+	start a dlock --prefix teams/one/ one sh -c 'echo one >>have; until [ "$(wc -l <have)" = 2 ]; do sleep 0.02; done
+		exec dlock --prefix teams/one/ two true'
+	start b dlock --prefix teams/one/ two sh -c 'echo two >>have; until [ "$(wc -l <have)" = 2 ]; do sleep 0.02; done
+		exec dlock --prefix teams/one/ one true'
+	finish a
+	local said=$err
+	finish b
+	assert_match "$said$err" 'deadlock: (one|two) is held by [^ ]*, which waits for (one|two), which is held by a dlock around'
+}
+
+@test "dlock_advisory=NUMBER: that advisory lock excludes, and is held, shared or not" {
+	export DLOCK_SERVER="postgres://tester@/postgres?dlock_advisory=-42&host=$database"
+	holder a x
+	assert_equal "$(query 'SELECT pg_try_advisory_lock(-42)')" f
+	assert_equal "$(query 'SELECT pg_try_advisory_lock_shared(-42)')" f
+	ends a
+	expect 0 '' "$err"
+	holder b x -s
+	assert_equal "$(query 'SELECT pg_try_advisory_lock(-42)')" f
+	assert_equal "$(query 'SELECT pg_try_advisory_lock_shared(-42)')" t
+	ends b
+	expect 0 '' "$err"
+	start other psql -qAtc 'SELECT pg_advisory_lock(-42)' -c 'SELECT pg_sleep(600)'
+	wait_until eval '[[ $(query "SELECT pg_try_advisory_lock(-42)") == f ]]'
+	try dlock -n x touch ran
+	assert_equal "$status" 1
+	assert_match "$err" 'another client with the advisory lock'
+	refute_file ran
+	try dlock status --json x
+	assert_match "$out" '"mode":"foreign"'
+	kill "$other_pid"
+	finish other
+	query 'SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE $$%pg_sleep(600)$$'
+}
+
+has_advisory() {
+	[[ $(query "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND application_name = '$1'") == 1 ]]
+}
+
+@test "an advisory lock that another has when the holder comes back: it is taken as soon as a renewal finds it free" {
+	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&dlock_advisory=hashtext"
+	holder a x -t 3
+	start other env PGAPPNAME=other psql -qAtc "SELECT pg_advisory_lock(hashtext('x'))" -c 'SELECT pg_sleep(600)'
+	wait_until eval '[[ $(query "SELECT count(*) FROM pg_locks WHERE NOT granted") == 1 ]]'
+	query "SELECT pg_terminate_backend(pid) FROM ($ours) AS one" >/dev/null
+	wait_until has_advisory other
+	stays 1500 has_not_ended a # it is renewed by a session without
+	refute has_advisory dlock
+	query "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'other'" >/dev/null
+	wait_until has_advisory dlock
+	finish other
+	ends a
+	expect 0 '' "$err"
 }
 
 @test "an advisory lock that was renewed is free at once after the release" {
@@ -366,6 +595,16 @@ calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHER
 		expect_failure 76 'without sense'
 	done
 	refute_file ran
+}
+
+@test "a renewal without sense is none: COMMAND is stopped in time" {
+	dlock x true
+	holder a x -t 3
+	query "DROP FUNCTION dlock.renew_1"
+	query "CREATE FUNCTION dlock.renew_1(text, text, bigint, boolean, bigint, OUT result text, OUT ttl_ms bigint, OUT fence bigint)
+		LANGUAGE sql AS \$\$ SELECT 'odd', 3000::bigint, 1::bigint \$\$"
+	finish a
+	assert_equal "$status" 80
 }
 
 @test "one of two readers leaves: a writer that asks for the first time is refused" {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# embed.sh FOLDER turns the SQL files into C (postgres/sql_text.h). What makes schema and functions is one DO
+# embed.sh FOLDER turns the SQL files into C (postgres/session.h). What makes schema and functions is one DO
 # block, which is one statement: it is executed as a whole or not at all, one client after the other.
 set -eu
 cd "$1"
@@ -10,11 +10,11 @@ embed() { # NAME, and text on stdin
 	printf '\t;\n'
 }
 
-printf '/* Made by embed.sh. */\n#include "postgres/sql_text.h"\n'
+printf '/* Made by embed.sh. */\n#include "postgres/session.h"\n'
 {
 	echo 'DO $dlock$ BEGIN PERFORM pg_catalog.pg_advisory_xact_lock(1684826994, 1);'
 	cat schema.sql functions.sql
-	echo 'END $dlock$'
+	echo 'END $dlock$;'
 } | embed sql_install
 embed sql_settings <settings.sql
 embed sql_take <take.sql

@@ -9,36 +9,33 @@ CREATE OR REPLACE FUNCTION dlock.place_of(waiter dlock.waiter) RETURNS bigint LA
   SELECT waiter.ticket - waiter.priority * 60000000::bigint
 $$;
 
--- Whether the session of that number lives: it has an advisory lock, for which it never waits. 1684826994
--- is dlck.
-CREATE OR REPLACE FUNCTION dlock.lives(session int) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = 1684826994::oid
-    AND objid = session::oid AND objsubid = 2 AND granted
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-$$;
-
--- The number of this session, for as long as it lives: it listens to the channel of that number, and has the
--- advisory lock. 0: it has none yet.
-CREATE OR REPLACE FUNCTION dlock.number_session(known int) RETURNS int LANGUAGE plpgsql AS $$
-DECLARE
-  number int := known;
+-- Whether that process has an advisory lock of one key (64 bits in two halves), or of two; null: any process.
+CREATE OR REPLACE FUNCTION dlock.has_advisory(high bigint, low bigint, keys int, process int) RETURNS boolean
+LANGUAGE plpgsql AS $$
 BEGIN
-  WHILE number = 0 LOOP
-    number := nextval('dlock.session');
-    IF NOT pg_try_advisory_lock(1684826994, number) THEN
-      number := 0;
-    END IF;
-  END LOOP;
-  IF known = 0 THEN
-    EXECUTE 'LISTEN dlock_' || number;
-  END IF;
-  RETURN number;
+  RETURN EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = keys
+    AND classid = (high & 4294967295)::oid AND objid = (low & 4294967295)::oid AND pid = coalesce(process, pid)
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()));
 END $$;
 
--- The channel on which that session listens.
-CREATE OR REPLACE FUNCTION dlock.tell(session int, message text) RETURNS void LANGUAGE sql VOLATILE AS $$
-  SELECT pg_notify('dlock_' || session, message)
+-- Whether the session of that number lives. 1684826994 is dlck.
+CREATE OR REPLACE FUNCTION dlock.lives(session int) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+  SELECT dlock.has_advisory(1684826994, session, 2, NULL)
 $$;
+
+-- Takes a place in the queue. The session's number is its own for as long as it lives: it listens
+-- to the channel of that number, and has the advisory lock. 0: it has none yet.
+CREATE OR REPLACE FUNCTION dlock.queue(INOUT w dlock.waiter) LANGUAGE plpgsql AS $$
+BEGIN
+  IF w.session = 0 THEN
+    LOOP
+      w.session := nextval('dlock.session');
+      EXIT WHEN pg_try_advisory_lock(1684826994, w.session);
+    END LOOP;
+    EXECUTE 'LISTEN dlock_' || w.session;
+  END IF;
+  INSERT INTO dlock.waiter SELECT w.*;
+END $$;
 
 -- Locks the row of a lock; makes it first if it is missing. Others than its holder may have come then.
 CREATE OR REPLACE FUNCTION dlock.enter(key text) RETURNS dlock.lock LANGUAGE plpgsql AS $$
@@ -46,11 +43,8 @@ DECLARE
   found_ dlock.lock;
 BEGIN
   LOOP
-    SELECT * INTO found_ FROM dlock.lock WHERE name = key FOR UPDATE;
-    IF found_.name IS NOT NULL THEN
-      IF found_.alone IS NOT NULL THEN
-        UPDATE dlock.lock SET alone = NULL WHERE name = key;
-      END IF;
+    UPDATE dlock.lock SET alone = NULL WHERE name = key RETURNING * INTO found_;
+    IF FOUND THEN
       RETURN found_;
     END IF;
     INSERT INTO dlock.lock (name) VALUES (key) ON CONFLICT DO NOTHING;
@@ -59,15 +53,15 @@ END $$;
 
 -- Whether another holder of that mode may stand beside those that there are. Holders inside one another
 -- have one permit.
-CREATE OR REPLACE FUNCTION dlock.fits(key text, me text, want text, most int) RETURNS boolean
-LANGUAGE sql VOLATILE AS $$
-  SELECT count(*) = 0 OR want <> 'x' AND bool_and(mode = want)
+CREATE OR REPLACE FUNCTION dlock.fits(key text, me text, want text, most int) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  RETURN count(*) = 0 OR want <> 'x' AND bool_and(mode = want)
     AND (want = 's' OR count(DISTINCT coalesce(around, token)) < most)
-  FROM dlock.holder WHERE name = key AND token <> me AND expires > dlock.now_us()
-$$;
+  FROM dlock.holder WHERE name = key AND token <> me AND expires > dlock.now_us();
+END $$;
 
--- Hands the lock to the waiters that are next, for the time of a claim; the dead are passed over. Who is
--- next after them looks by itself when the claim must have come.
+-- Hands the lock to the waiters that are next, for the time of a claim; the dead are passed over. The next one
+-- after them looks by itself when the claim must have come. A message says in how many ms to look.
 CREATE OR REPLACE FUNCTION dlock.hand_on(key text, me text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   w dlock.waiter;
@@ -80,7 +74,7 @@ BEGIN
     END IF;
     IF NOT dlock.fits(key, w.token, w.mode, w.permits) THEN
       IF handed THEN
-        PERFORM dlock.tell(w.session, 'look 1005');
+        PERFORM pg_notify('dlock_' || w.session, '1005');
       END IF;
       EXIT;
     END IF;
@@ -90,81 +84,86 @@ BEGIN
       dlock.now_us() + 1000000, w.ttl_ms, 0, NULL, 'handed', false);
     handed := true;
     IF w.token <> me THEN
-      PERFORM dlock.tell(w.session, 'go');
+      PERFORM pg_notify('dlock_' || w.session, '0');
     END IF;
   END LOOP;
 END $$;
 
--- Whether users of advisory locks leave the lock to us; if so, we have theirs. True if none are asked for.
+-- The advisory lock that dlock_advisory= asks for; NULL: none.
+CREATE OR REPLACE FUNCTION dlock.advisory_key(how text, name text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN how = 'hashtext' THEN hashtext(name)::bigint ELSE how::bigint END
+$$;
+
+-- Whether users of advisory locks leave the lock to us; if so, this session has theirs, once: it would be
+-- counted. True if none are asked for.
 CREATE OR REPLACE FUNCTION dlock.take_advisory(key bigint, want text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT CASE WHEN key IS NULL THEN true WHEN want = 'x' THEN pg_try_advisory_lock(key)
-    ELSE pg_try_advisory_lock_shared(key) END
+  SELECT CASE WHEN key IS NULL OR dlock.has_advisory(key >> 32, key, 1, pg_backend_pid()) THEN true
+    WHEN want = 'x' THEN pg_try_advisory_lock(key) ELSE pg_try_advisory_lock_shared(key) END
 $$;
 
--- Whether waiting would never end: a holder of the lock, or of one that it waits for, and so on, waits
--- below one of `mine`. Two that wait at the same moment look one after the other. One that waits for a
--- permit is let in by any of its holders, so nothing is proved by it.
-CREATE OR REPLACE FUNCTION dlock.is_in_circle(key text, want text, mine text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  WITH RECURSIVE blocker(token) AS (
-    SELECT coalesce(around, token) FROM dlock.holder
-    WHERE name = key AND expires > dlock.now_us() AND want <> 'p'
-    UNION
-    SELECT coalesce(h.around, h.token) FROM blocker b
-    JOIN dlock.waiter w ON b.token = ANY (w.held) AND w.mode <> 'p'
-    JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
-  ) SELECT EXISTS (SELECT FROM blocker WHERE token = ANY (mine))
-$$;
+-- Whether waiting would never end: a holder of the lock, or of one that it waits for, and so on, waits below
+-- one of `mine`. Returns a shortest way round (struct deadlock_path), with names without the prefix, which has
+-- that length; or null. Two that wait at the same moment look one after the other. One that waits for a permit
+-- is let in by any of its holders, so nothing is proved by it.
+CREATE OR REPLACE FUNCTION dlock.circle(key text, prefix int, mine text[]) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  seen text[] := ARRAY(SELECT DISTINCT coalesce(around, token) FROM dlock.holder WHERE name = key AND expires > dlock.now_us());
+  paths text[] := array_fill(substr(key, prefix + 1), ARRAY[cardinality(seen)]);
+  step record;
+  i int := 1;
+BEGIN
+  PERFORM pg_advisory_xact_lock(1684826994, 0);
+  WHILE i <= cardinality(seen) AND seen[i] <> ALL (mine) LOOP
+    FOR step IN SELECT DISTINCT ON (coalesce(h.around, h.token)) coalesce(h.around, h.token) AS next,
+      paths[i] || ' is held by ' || regexp_replace(seen[i], ':[^:]*$', '') || ', which waits for ' ||
+      substr(w.name, prefix + 1) || ', which' AS path
+      FROM dlock.waiter w JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
+      WHERE seen[i] = ANY (w.held) AND w.mode <> 'p' AND coalesce(h.around, h.token) <> ALL (seen) LOOP
+      seen := seen || step.next;
+      paths := paths || step.path;
+    END LOOP;
+    i := i + 1;
+  END LOOP;
+  RETURN paths[i];
+END $$;
 
--- Who waits for what there (struct deadlock_path). There may be many ways round; the server looks for no more
--- than the first.
-CREATE OR REPLACE FUNCTION dlock.circle(key text, mine text[]) RETURNS text LANGUAGE sql VOLATILE AS $$
-  WITH RECURSIVE blocker(token, seen, path) AS (
-    SELECT coalesce(around, token), ARRAY[key], substr(key, 6) FROM dlock.holder
-    WHERE name = key AND expires > dlock.now_us()
-    UNION ALL
-    SELECT coalesce(h.around, h.token), b.seen || w.name, b.path || ' is held by ' ||
-      regexp_replace(b.token, ':[^:]*$', '') || ', which waits for ' || substr(w.name, 6) || ', which'
-    FROM blocker b
-    JOIN dlock.waiter w ON b.token = ANY (w.held) AND w.mode <> 'p' AND w.name <> ALL (b.seen)
-    JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
-  ) SELECT path FROM blocker WHERE token = ANY (mine) LIMIT 1
-$$;
-
--- Takes the lock, claims what was handed over, or queues for it. asked: the request, with the fields of
--- dlock.waiter and dlock.holder. place: its ticket from an earlier answer; 0: none. outer_tokens: the owner
+-- Takes the lock, claims what was handed over, or queues for it. place: its ticket from an earlier answer; 0: none. outer_tokens: the owner
 -- tokens under which it runs, with blanks between them. held: a line for each lock that it runs under; the
--- first word is the owner token. ms: since when it is held, or was done. result: granted, busy, already, within, mode s or
--- mode p (the outer's, into which this one does not go), circle (owner: what dlock.circle says), or ended.
-CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, want text, most int, ttl bigint, place bigint,
-  points int, who text, cooldown_ms bigint, once_id text, outer_tokens text, held text, queues boolean,
-  own_session int, detach boolean, for_hold boolean, advisory bigint,
+-- first word is the owner token. bare: the name without the prefix. ms: since when it is held, or was done.
+-- result: granted, busy, already, within, mode (that of the outer, into which this one does not go), circle
+-- (owner: what dlock.circle says), or ended.
+CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, who text, ttl bigint, detach boolean, want text, most int,
+  place bigint, points int, cooldown_ms bigint, once_id text, outer_tokens text, held text, queues boolean,
+  own_session int, for_hold boolean, advisory bigint, bare text,
   OUT result text, OUT fence bigint, OUT ticket bigint, OUT session int, OUT rank int, OUT left_us bigint,
-  OUT holder text, OUT owner text, OUT ms bigint, OUT whole boolean, OUT covered boolean, OUT is_foreign boolean)
+  OUT holder text, OUT owner text, OUT ms bigint, OUT mode text, OUT whole boolean, OUT covered boolean,
+  OUT is_foreign boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   l dlock.lock := dlock.enter(key);
   h dlock.holder;
-  mine dlock.holder;
+  free boolean;
+  asked dlock.waiter;
   now bigint := dlock.now_us();
   done bigint;
   outers text[] := string_to_array(outer_tokens, ' ');
   under text[] := ARRAY(SELECT split_part(line, ' ', 1) FROM string_to_table(held, E'\n') AS line WHERE line <> '');
 BEGIN
   session := own_session;
-  is_foreign := false;
   IF me = ANY (l.ended) THEN
     result := 'ended';
     RETURN;
   END IF;
+  -- Its place, if it waited; a claim, or a grant of which it did not hear.
+  DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
+  DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me RETURNING o.expires > now INTO free;
 
   SELECT max(at) INTO done FROM (
     SELECT l.success WHERE abs(now - l.success) < cooldown_ms * 1000
     UNION ALL
     SELECT at FROM dlock.once o WHERE o.name = key AND o.id = once_id AND o.expires > now) AS successes(at);
   IF done > 0 THEN
-    DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
-    DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me;
     PERFORM dlock.hand_on(key, '');
     result := 'already';
     ms := (now - done) / 1000;
@@ -178,10 +177,10 @@ BEGIN
     AND split_part(o.owner, E'\t', 1) = split_part(who, E'\t', 1)
     AND split_part(o.owner, E'\t', 2) = split_part(who, E'\t', 2) ORDER BY o.around NULLS FIRST LIMIT 1;
   IF h.name IS NOT NULL THEN
-    DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
     holder := coalesce(h.around, h.token);
     IF h.mode NOT IN ('x', want) THEN
-      result := 'mode ' || h.mode;
+      result := 'mode';
+      mode := h.mode;
       RETURN;
     END IF;
     fence := h.fence;
@@ -191,79 +190,57 @@ BEGIN
       AND split_part(o.owner, E'\tuser=', 1) = split_part(who, E'\tuser=', 1));
     IF NOT covered AND NOT detach THEN
       INSERT INTO dlock.holder VALUES (key, me, h.mode, who, now, now + ttl * 1000, ttl, h.fence, holder,
-        'held', false) ON CONFLICT (name, token) DO UPDATE SET expires = excluded.expires;
+        'held', false);
     END IF;
     result := 'within';
     RETURN;
   END IF;
 
-  SELECT * INTO mine FROM dlock.holder o WHERE o.name = key AND o.token = me AND o.expires > now;
-  IF mine.name IS NULL THEN
-    ticket := place;
-    IF place = 0 THEN
-      ticket := greatest(l.ticket + 1, now);
-    END IF;
-    IF EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key) OR NOT dlock.fits(key, me, want, most) THEN
-      IF queues THEN
-        session := dlock.number_session(session);
-        INSERT INTO dlock.waiter VALUES (key, me, want, most, who, ticket, points, ttl, under, session)
-          ON CONFLICT (name, token) DO UPDATE SET session = excluded.session;
-      END IF;
-      PERFORM dlock.hand_on(key, me);
-      SELECT * INTO mine FROM dlock.holder o WHERE o.name = key AND o.token = me AND o.expires > now;
-    END IF;
-    -- All that were ahead may have turned out to be dead.
-    IF mine.name IS NULL AND NOT EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key)
-      AND dlock.fits(key, me, want, most) THEN
-      mine.name := key;
-    END IF;
-  ELSE
-    ticket := place;
+  ticket := CASE WHEN place = 0 AND free IS NOT TRUE THEN greatest(l.ticket + 1, now) ELSE place END;
+  asked := (key, me, want, most, who, ticket, points, ttl, under, own_session);
+  IF free IS NOT TRUE
+    AND (EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key) OR NOT dlock.fits(key, me, want, most)) THEN
+    asked := CASE WHEN queues THEN dlock.queue(asked) ELSE asked END;
+    PERFORM dlock.hand_on(key, me);
+    DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me RETURNING true INTO free;
   END IF;
+  -- All that were ahead may have turned out to be dead.
+  free := free IS TRUE OR NOT EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key) AND dlock.fits(key, me, want, most);
 
-  IF mine.name IS NOT NULL AND dlock.take_advisory(advisory, want) THEN
+  IF free AND dlock.take_advisory(advisory, want) THEN
     fence := greatest(l.fence + 1, now);
-    DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
-    DELETE FROM dlock.holder o WHERE o.name = key AND (o.expires <= now OR o.token = me);
+    DELETE FROM dlock.holder o WHERE o.name = key AND o.expires <= now;
     INSERT INTO dlock.holder VALUES (key, me, want, who, now, now + ttl * 1000, ttl, fence, NULL, 'held', detach);
     UPDATE dlock.lock u SET fence = acquire_1.fence, granted = u.granted + 1,
-      ticket = greatest(u.ticket, acquire_1.ticket),
+      ticket = greatest(u.ticket, acquire_1.ticket), keep_us = greatest(u.keep_us, cooldown_ms * 1000),
       waited_us = u.waited_us + CASE WHEN place = 0 THEN 0 ELSE greatest(0, now - place) END
       WHERE u.name = key;
+    session := asked.session;
     result := 'granted';
     RETURN;
   END IF;
 
   result := 'busy';
   fence := l.fence;
-  IF mine.name IS NOT NULL THEN
-    is_foreign := true;
-    DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me;
-    IF queues THEN
-      session := dlock.number_session(session);
-      INSERT INTO dlock.waiter VALUES (key, me, want, most, who, ticket, points, ttl, under, session)
-        ON CONFLICT (name, token) DO UPDATE SET session = excluded.session;
-    END IF;
+  is_foreign := free;
+  IF free AND queues THEN
+    asked := dlock.queue(asked);
   END IF;
-  IF place = 0 THEN
-    UPDATE dlock.lock u SET contended = u.contended + 1, ticket = greatest(u.ticket, acquire_1.ticket)
-      WHERE u.name = key;
-  END IF;
-  IF queues AND cardinality(under) > 0 THEN
-    PERFORM pg_advisory_xact_lock(1684826994, 0);
-    IF dlock.is_in_circle(key, want, under) THEN
+  session := asked.session;
+  UPDATE dlock.lock u SET contended = u.contended + 1, ticket = greatest(u.ticket, acquire_1.ticket)
+    WHERE u.name = key AND place = 0;
+  IF queues AND want <> 'p' AND cardinality(under) > 0 THEN
+    owner := dlock.circle(key, length(key) - length(bare), under);
+    IF owner IS NOT NULL THEN
       DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
-      owner := dlock.circle(key, under);
       result := 'circle';
       RETURN;
     END IF;
   END IF;
-  SELECT o.token, o.owner, (now - o.since) / 1000 INTO holder, owner, ms FROM dlock.holder o
-    WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
-  SELECT CASE WHEN want = 'p' THEN min(o.expires) ELSE max(o.expires) END - now INTO left_us
-    FROM dlock.holder o WHERE o.name = key AND o.expires > now;
+  SELECT o.token, o.owner, greatest(0, now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now
+    INTO holder, owner, ms, left_us FROM dlock.holder o WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
   SELECT CASE WHEN queues THEN count(*) ELSE -1 END INTO rank FROM dlock.waiter w
-    WHERE w.name = key AND (dlock.place_of(w), w.ticket) < (acquire_1.ticket - points * 60000000::bigint, acquire_1.ticket);
+    WHERE w.name = key AND (dlock.place_of(w), w.ticket) < (dlock.place_of(asked), asked.ticket);
 END $$;
 
 -- Extends a lease; ttl 0: by as much as it was acquired for. by_token: only that of a detached lock. result:
@@ -295,9 +272,10 @@ BEGIN
 END $$;
 
 -- Gives back whatever the token has: the lock, or a place in the queue; then hands on. keep_ms > 0: lets the
--- lock expire then. granted: the fencing token that is known; 0: none. result: released, gone, lost, or denied.
-CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, keep_ms bigint, granted_fence bigint, by_token boolean,
-  success_ boolean, once_id text, once_ms bigint, advisory bigint,
+-- lock expire then. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
+-- denied.
+CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, success_ boolean, keep_ms bigint, granted_fence bigint,
+  by_token boolean, once_id text, once_ms bigint, advisory bigint,
   OUT result text, OUT inside text, OUT is_around boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -319,9 +297,7 @@ BEGIN
   ELSIF h.name IS NULL THEN
     result := CASE WHEN granted_fence > 0 THEN 'lost' ELSE 'gone' END;
     DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
-    IF FOUND THEN
-      UPDATE dlock.lock u SET timeouts = u.timeouts + 1 WHERE u.name = key;
-    END IF;
+    UPDATE dlock.lock u SET timeouts = u.timeouts + 1 WHERE u.name = key AND FOUND;
   ELSIF keep_ms > 0 AND h.around IS NULL THEN
     UPDATE dlock.holder o SET state = 'kept', expires = now + keep_ms * 1000 WHERE o.name = key AND o.token = me;
   ELSE
@@ -329,58 +305,73 @@ BEGIN
   END IF;
   SELECT string_agg(substring(o.owner FROM E'\tpid=([0-9]+)'), ' ') INTO inside FROM dlock.holder o
     WHERE o.name = key AND o.around = me AND o.expires > now;
-  IF advisory IS NOT NULL AND h.name IS NOT NULL THEN
-    PERFORM CASE WHEN h.mode = 'x' THEN pg_advisory_unlock(advisory) ELSE pg_advisory_unlock_shared(advisory) END;
-  END IF;
+  PERFORM CASE WHEN h.mode = 'x' THEN pg_advisory_unlock(advisory) ELSE pg_advisory_unlock_shared(advisory) END
+    WHERE h.name IS NOT NULL;
   UPDATE dlock.lock u SET ended = (me || u.ended)[1:20],
-    held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN now - h.since ELSE 0 END,
+    held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN greatest(0, now - h.since) ELSE 0 END,
     success = CASE WHEN success_ AND result = 'released' THEN now ELSE u.success END WHERE u.name = key;
   IF success_ AND result = 'released' AND once_id <> '' THEN
-    DELETE FROM dlock.once o WHERE o.expires < now;
+    DELETE FROM dlock.once o WHERE (o.name, o.id) IN
+      (SELECT e.name, e.id FROM dlock.once e WHERE e.expires < now FOR UPDATE SKIP LOCKED);
     INSERT INTO dlock.once VALUES (key, once_id, now, now + once_ms * 1000)
       ON CONFLICT (name, id) DO UPDATE SET at = excluded.at, expires = excluded.expires;
   END IF;
   PERFORM dlock.hand_on(key, '');
   UPDATE dlock.lock u SET alone = '' WHERE u.name = key AND NOT EXISTS (SELECT FROM dlock.holder o WHERE o.name = key)
     AND NOT EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key);
+  PERFORM dlock.forget() WHERE l.granted = 1;
 END $$;
 
--- Breaks the lock of any holder; a row for each that it had.
+-- Forgets locks that were not used for a month, or for their longest cooldown. The first release of each new
+-- lock looks at one page of the table, so that grows no further than what is in use asks for.
+CREATE OR REPLACE FUNCTION dlock.forget() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  page bigint := floor(random() * pg_relation_size('dlock.lock') / current_setting('block_size')::int);
+  old text[] := ARRAY(SELECT name FROM dlock.lock l WHERE ctid >= format('(%s,0)', page)::tid
+    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, success) + keep_us < dlock.now_us() AND NOT EXISTS
+    (SELECT FROM dlock.holder h WHERE h.name = l.name AND h.expires + l.keep_us > dlock.now_us()) FOR UPDATE SKIP LOCKED);
+BEGIN
+  DELETE FROM dlock.holder WHERE name = ANY (old);
+  DELETE FROM dlock.waiter WHERE name = ANY (old);
+  DELETE FROM dlock.lock WHERE name = ANY (old);
+END $$;
+
+-- A session's first call of a function costs a few ms, which a waiter has to spare and those behind it have not.
+-- So a waiter goes through a grant, a handoff and a claim, and takes all of it back. own: its session's number.
+CREATE OR REPLACE FUNCTION dlock.rehearse(own int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  key text := 'rehearsal' || own;
+BEGIN
+  PERFORM dlock.acquire_1(key, 'a', '', 0, false, 'x', 0, 0, 0, 0, '', '', '', false, own, false, NULL, key);
+  INSERT INTO dlock.waiter VALUES (key, 'b', 'x', 0, '', 1, 0, 0, '{}', own);
+  PERFORM dlock.release_1(key, 'a', true, 0, 1, false, '', 0, NULL);
+  PERFORM dlock.acquire_1(key, 'b', '', 0, false, 'x', 0, 1, 0, 0, '', '', '', false, own, false, NULL, key);
+  RAISE EXCEPTION 'taken back';
+EXCEPTION WHEN raise_exception THEN
+END $$;
+
+-- Breaks the lock of any holder; a row for each that it had. A claim is a waiter's.
 CREATE OR REPLACE FUNCTION dlock.force_1(key text) RETURNS TABLE (token text, owner text, ms bigint, left_ms bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM dlock.enter(key);
-  RETURN QUERY SELECT o.token, o.owner, (dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000
+  RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000
     FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
     AND o.state <> 'handed' ORDER BY o.around NULLS FIRST, o.since;
-  UPDATE dlock.lock u SET ended = (ARRAY(SELECT token FROM dlock.holder o WHERE o.name = key) || u.ended)[1:20]
-    WHERE u.name = key;
-  DELETE FROM dlock.holder o WHERE o.name = key;
+  DELETE FROM dlock.holder o WHERE o.name = key AND o.state <> 'handed';
   PERFORM dlock.hand_on(key, '');
 END $$;
 
--- The advisory lock that dlock_advisory= asks for; NULL: none.
-CREATE OR REPLACE FUNCTION dlock.advisory_key(how text, name text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN how = 'hashtext' THEN hashtext(name)::bigint ELSE how::bigint END
-$$;
-
-CREATE OR REPLACE FUNCTION dlock.is_foreign(key bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT key IS NOT NULL AND EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
-    AND classid = ((key >> 32) & 4294967295)::oid AND objid = (key & 4294967295)::oid)
-$$;
-
--- Holders and waiters of a lock, and a row for itself. Those inside another are not shown beside it.
+-- Holders and waiters of a lock. Those inside another are not shown beside it.
 CREATE OR REPLACE FUNCTION dlock.owners(key text, OUT kind text, OUT place bigint, OUT mode text, OUT owner text,
   OUT priority int, OUT ms bigint, OUT ttl_ms bigint, OUT since bigint, OUT detached boolean)
 RETURNS SETOF record LANGUAGE sql VOLATILE AS $$
-  SELECT 'h', o.expires, o.mode, o.owner, 0, (dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000,
+  SELECT 'h', o.expires, o.mode, o.owner, 0, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000,
     o.since, o.detached
   FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us() AND NOT EXISTS (SELECT
     FROM dlock.holder a WHERE a.name = key AND a.token = o.around AND a.expires > dlock.now_us())
   UNION ALL
-  SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, (dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false
+  SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, greatest(0, dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false
   FROM dlock.waiter w WHERE w.name = key AND dlock.lives(w.session)
-  UNION ALL
-  SELECT 'l', 0, '', '', 0, 0, 0, 0, false
 $$;

@@ -2,7 +2,7 @@
 -- dlock.release_1 decides.
 -- $1 name, $2 owner token, $3 whether COMMAND ended well
 WITH mine AS (
-  UPDATE dlock.lock l SET alone = '', ended = ($2::text || l.ended)[1:20], held_us = l.held_us + t.now - h.since,
+  UPDATE dlock.lock l SET alone = '', ended = ($2::text || l.ended)[1:20], held_us = l.held_us + greatest(0, t.now - h.since),
     success = CASE WHEN $3::boolean THEN t.now ELSE l.success END
   FROM dlock.holder h, (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS t(now)
   WHERE l.name = $1 AND l.alone = $2 AND h.name = $1 AND h.token = $2 RETURNING l.name)

@@ -9,7 +9,8 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
   ticket bigint NOT NULL DEFAULT 0,
   alone text,                          -- '': it has no holder and no waiter; a token: only that holder; null: unknown
   success bigint,                      -- when COMMAND last ended well
-  ended text[] NOT NULL DEFAULT '{}',  -- owner tokens that were released or broken last
+  ended text[] NOT NULL DEFAULT '{}',  -- owner tokens that were released last
+  keep_us bigint NOT NULL DEFAULT 2592000000000,  -- how long it is remembered: a month, or the longest cooldown
   granted bigint NOT NULL DEFAULT 0,
   contended bigint NOT NULL DEFAULT 0,
   timeouts bigint NOT NULL DEFAULT 0,

@@ -10,7 +10,7 @@ WITH mine AS (
     AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')
   ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence + 1, excluded.fence), granted = l.granted + 1, alone = $2
     WHERE l.alone = '' AND $2 <> ALL (l.ended)
-  RETURNING fence, (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint AS now)
+  RETURNING fence, granted, (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint AS now)
 INSERT INTO dlock.holder
 SELECT $1, $2, 'x', $3, now, now + $4::bigint * 1000, $4::bigint, fence, NULL, 'held', $5::boolean FROM mine
-RETURNING 'granted' AS result, fence, 0 AS ticket, 0 AS session
+RETURNING 'granted' AS result, fence, 0 AS ticket, 0 AS session, (SELECT granted = 1 FROM mine) AS is_new

@@ -32,7 +32,7 @@ void probe_report(struct probe *probe, const char *subject, enum lock_verdict ve
 {
 	char text[TEXT_SIZE];
 	struct lock_finding finding = {
-		probe->server->text, subject, verdict, EXIT_DONE, text, advice};
+		probe->server->text, subject, verdict, EXIT_DONE, text, advice, NULL};
 	va_list arguments;
 
 	va_start(arguments, found);
