@@ -1,10 +1,7 @@
 /* What there is to see: for `dlock status` and `dlock check`. */
-#include <fnmatch.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "etcd/etcd_lock.h"
 #include "lock/lock_check.h"
@@ -12,7 +9,6 @@
 #include "net/server.h"
 
 #define CHECK_LIMIT (3 * NANOS_PER_SEC)
-#define TRIAL_LIMIT (5 * NANOS_PER_SEC)
 
 struct listing {
 	struct gateway gateway;
@@ -75,15 +71,6 @@ static void show_lock(struct listing *l, const struct queue *queue, const char *
 		l->show(&view, l->context);
 }
 
-static bool is_wanted(const struct lock_query *query, const char *name)
-{
-	for (size_t i = 0; i < query->pattern_count; i++)
-		if (fnmatch(query->patterns[i], name, FNM_NOESCAPE) == 0 ||
-			strcmp(query->patterns[i], name) == 0)
-			return true;
-	return query->pattern_count == 0;
-}
-
 /* The contenders of one lock, from kvs[0] on; how many they are. */
 static size_t show_next(struct listing *l, const json_t *kvs, size_t from, struct failure *failure)
 {
@@ -112,7 +99,7 @@ static size_t show_next(struct listing *l, const json_t *kvs, size_t from, struc
 		owners = calloc(2 * queue.count + 1, sizeof(*owners));
 	if (!owners)
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	else if (name && is_wanted(&l->query, name))
+	else if (name && lock_query_wants(&l->query, name))
 		show_lock(l, &queue, name, name, owners);
 	queue_free(&queue);
 	json_decref(own);
@@ -262,24 +249,13 @@ bool etcd_check(const struct server *server, const struct lock_request *request,
 	struct failure *failure)
 {
 	const struct check check = {take, context};
-	struct lock_finding finding = {.server = server->text,
-		.subject = "lock",
-		.found = "taken, handed over and given back"};
-	char text[sizeof(failure->text) + 64], name[64];
-	const char *step;
+	char name[TRIAL_NAME];
 	bool one = false;
 
+	(void)failure;
 	for (size_t i = 0; i < server->endpoint_count; i++)
 		one = check_endpoint(server, i, &check) || one;
-	if (!one && server->endpoint_count == 1)
-		return true;
-	snprintf(name, sizeof(name), "dlock-check-%d-%" PRId64, (int)getpid(), clock_wall_us());
-	if (!trial_run(server, request, name, TRIAL_LIMIT, &step, failure)) {
-		finding.verdict = LOCK_UNFIT;
-		finding.code = failure->code;
-		finding.found = text;
-		snprintf(text, sizeof(text), "a lock could not be %s: %s", step, failure->text);
-	}
-	take(&finding, context);
+	if (one || server->endpoint_count > 1)
+		trial_report(server, request, trial_name(name), take, context);
 	return true;
 }
