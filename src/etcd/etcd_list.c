@@ -26,47 +26,19 @@ static struct deadline limit(const struct listing *l)
 	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
 }
 
-static struct lock_view_owner view_owner(const struct contender *c, int64_t ttl_ms)
-{
-	struct lock_view_owner view = {.mode = c->mode,
-		.ms = (clock_wall_us() - c->since_us) / 1000,
-		.ttl_ms = ttl_ms,
-		.since_us = c->since_us,
-		.detached = c->detached};
-
-	if (view.ms < 0)
-		view.ms = 0;
-	contender_owner(c, &view.owner);
-	return view;
-}
-
-/* There is no record of the past: the counters say what those are that are there. */
+/* A holder is shown with what its lease has left. */
 static void show_lock(struct listing *l, const struct queue *queue, const char *name,
-	const char *key, struct lock_view_owner *owners)
+	struct lock_view_owner *owners)
 {
-	struct lock_view_owner *waiters = owners + queue->count;
-	struct lock_view view = {
-		.name = name, .key = key, .ttl_ms = -1, .holders = owners, .waiters = waiters};
+	struct lock_view view = {.name = name, .key = name};
 
-	for (size_t i = 0; i < queue->count; i++) {
-		const struct contender *c = &queue->list[i];
+	for (size_t i = 0; i < queue->all.count; i++) {
+		struct etcd_contender *c = queue_at(queue, i);
 
-		if (c->state == CONTENDER_WAITING) {
-			waiters[view.waiter_count++] = view_owner(c, -1);
-		} else if (c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER) {
-			owners[view.holder_count] =
-				view_owner(c, etcd_lease_ms(&l->gateway, c->lease, limit(l)));
-			view.mode = c->mode;
-			view.fence = c->fence > view.fence ? c->fence : view.fence;
-			view.ttl_ms = owners[view.holder_count++].ttl_ms;
-		} else if (c->state == CONTENDER_FOREIGN && view.holder_count == 0 &&
-			   view.waiter_count == 0 && !view.foreign) {
-			view.foreign = true;
-			view.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
-		}
+		if (contender_may_hold(&c->is))
+			c->is.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
 	}
-	view.counters.acquisitions = (int64_t)view.holder_count;
-	view.counters.contentions = (int64_t)view.waiter_count;
+	contenders_view(&queue->all, owners, &view);
 	if (view.foreign || view.holder_count + view.waiter_count > 0)
 		l->show(&view, l->context);
 }
@@ -96,11 +68,11 @@ static size_t show_next(struct listing *l, const json_t *kvs, size_t from, struc
 	}
 	free(other);
 	if (queue_read(&queue, json_incref(own), own))
-		owners = calloc(2 * queue.count + 1, sizeof(*owners));
+		owners = calloc(2 * queue.all.count + 1, sizeof(*owners));
 	if (!owners)
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 	else if (name && lock_query_wants(&l->query, name))
-		show_lock(l, &queue, name, name, owners);
+		show_lock(l, &queue, name, owners);
 	queue_free(&queue);
 	json_decref(own);
 	free(owners);

@@ -351,6 +351,7 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	holder a x
 	zk_in_line Lock k
 	waiter b x
+	assert_between "$(dlock status --json x | jq '.[0].waiters[0].waited_ms')" 1 $((30000 * TEST_PATIENCE)) 'ms, as shown'
 	ends a
 	wait_until has_begun k
 	refute has_begun b
