@@ -170,6 +170,7 @@ static void judge_version(struct lock_finding *finding, const char *version, cha
 		finding->verdict = LOCK_UNFIT;
 		finding->code = EXIT_PROTOCOL;
 		finding->advice = "dlock needs etcd 3.4 or newer";
+		return;
 	}
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		if (number < faults[i].from || number >= faults[i].until)

@@ -38,7 +38,7 @@ void etcd_begin(struct lock *lock)
 
 	queue_free(&e->seen);
 	e->own = (struct etcd_contender){0};
-	e->asked = e->joined = e->clear = e->alone = false;
+	e->lock.asked = e->joined = e->clear = e->alone = false;
 	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
 	e->spare = 0;
 	if (e->request.token)

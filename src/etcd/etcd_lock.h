@@ -36,7 +36,6 @@ struct etcd_lock {
 	struct gateway gateway;
 	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
-	bool asked;                /* something may be left in etcd */
 	bool joined;      /* another has written the own key since the grant: it may be inside */
 	nanos proved_at;  /* before the own lease was asked for */
 	int64_t revision; /* of what was read last */

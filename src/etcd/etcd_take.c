@@ -14,14 +14,14 @@
 static enum lock_result grant_first(
 	struct etcd_lock *e, int64_t seconds, struct deadline deadline, struct failure *failure)
 {
-	if (e->proved_at != 0 && e->asked)
+	if (e->proved_at != 0 && e->lock.asked)
 		return LOCK_GRANTED;
 	if (e->proved_at == 0)
 		e->proved_at = clock_now();
 	e->own.is.since_us = clock_wall_us();
 	if (etcd_grant(e, &e->own.lease, seconds, deadline, failure) != LOCK_GRANTED)
 		return failure->code == EXIT_DONE ? LOCK_TIMEOUT : LOCK_FAILED;
-	e->asked = true;
+	e->lock.asked = true;
 	return LOCK_GRANTED;
 }
 

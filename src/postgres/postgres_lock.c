@@ -164,12 +164,12 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	PGresult *result = NULL;
 
-	p->asked = true;
 	answer->result = LOCK_GRANTED;
-	if (connect_first(p, deadline, answer) &&
-		(take_free(p, &result, deadline, answer) ||
-			(answer->result == LOCK_GRANTED &&
-				take_or_queue(p, &result, deadline, answer))))
+	if (!connect_first(p, deadline, answer))
+		return;
+	lock->asked = true;
+	if (take_free(p, &result, deadline, answer) ||
+		(answer->result == LOCK_GRANTED && take_or_queue(p, &result, deadline, answer)))
 		read_answer(p, result, answer);
 	PQclear(result);
 }
@@ -267,7 +267,7 @@ static void read_release(
 		answer->inside[answer->inside_count++] = (pid_t)strtol(at, &end, 10);
 	answer->around = flag_at(result, 0, "is_around");
 	/* Nothing is left in the server: the next attempt is another. */
-	p->asked = false;
+	p->lock.asked = false;
 	p->ticket = 0;
 	p->fence = 0;
 	if (!p->request.token)
@@ -313,7 +313,7 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	PGresult *result = NULL;
 
 	answer->result = LOCK_GONE;
-	if (!p->asked && !is_by_token(&p->request))
+	if (!p->lock.asked && !is_by_token(&p->request))
 		return;
 	while (!release_alone(p, &terms, &result, deadline, answer) &&
 		!release_any(p, &terms, &result, deadline, answer)) {

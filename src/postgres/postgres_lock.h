@@ -13,7 +13,6 @@ struct postgres_lock {
 	int64_t ticket; /* 0: not asked yet */
 	int64_t number; /* of the session, as the server counts them; 0: none */
 	uint64_t fence; /* of the grant; 0: none */
-	bool asked;     /* something may be left in the server */
 	nanos look_at;  /* when asking again makes sense, by itself */
 };
 

@@ -26,7 +26,7 @@ enum lock_result zookeeper_attach(
 
 	if (!z->session.handle)
 		result = session_attach(&z->session, ttl_ms, deadline, failure);
-	if (result == LOCK_LOST && !z->asked)
+	if (result == LOCK_LOST && !z->lock.asked)
 		result = session_attach(&z->session, ttl_ms, deadline, failure);
 	return result;
 }
@@ -94,7 +94,7 @@ void zookeeper_begin(struct lock *lock)
 
 	z->own[0] = z->outer[0] = '\0';
 	z->state = ZOOKEEPER_NONE;
-	z->asked = false;
+	z->lock.asked = false;
 	if (z->request.token)
 		strlcpy(z->lock.token, z->request.token, sizeof(z->lock.token));
 	else
@@ -364,7 +364,7 @@ static enum lock_result withdraw(
 	enum lock_result result = LOCK_GRANTED;
 	const struct contender *c;
 
-	if (!z->asked)
+	if (!z->lock.asked)
 		return LOCK_GONE;
 	if (z->own[0] == '\0') {
 		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
@@ -397,7 +397,7 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 
 	do {
 		answer->result = LOCK_GRANTED;
-		if (!is_by_token(z) && (holds || z->asked))
+		if (!is_by_token(z) && (holds || z->lock.asked))
 			answer->result =
 				zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
 					deadline, &answer->failure);

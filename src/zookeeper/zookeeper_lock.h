@@ -26,7 +26,6 @@ struct zookeeper_lock {
 	char id[ID_SIZE];
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
-	bool asked;               /* a node may have been made of which we have not heard */
 	bool kept;                /* the session is to go on without us */
 	int version;              /* of the own node, as far as we have written it */
 	int64_t since_us;         /* of the grant */

@@ -133,7 +133,7 @@ static enum lock_result make_node(
 
 	queue_node(z->session.server, &z->request, z->id, node);
 	zookeeper_path(z->path, node, path);
-	z->asked = true;
+	z->lock.asked = true;
 	z->since_us = clock_wall_us();
 	zookeeper_record(z, false, text);
 	session_create(&z->session, path, text, ZOO_EPHEMERAL | ZOO_SEQUENCE);
@@ -190,7 +190,7 @@ static void join(struct lock *lock, const struct contender *holder, struct deadl
 	queue_node_inside(z->id, holder->place, node);
 	zookeeper_path(z->path, node, z->own);
 	zookeeper_path(z->path, outer->node, z->outer);
-	z->asked = true;
+	z->lock.asked = true;
 	z->fence = holder->fence;
 	z->since_us = clock_wall_us();
 	zookeeper_record(z, false, text);
@@ -302,7 +302,7 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))
 		return;
 	/* It wants a place in any case, and has none: no look is needed before. */
-	if (!z->asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
+	if (!z->lock.asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
 		take_place(z, deadline, answer);
 		return;
 	}
@@ -322,7 +322,7 @@ void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_ans
 	do
 		attempt(z, deadline, answer);
 	while (answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
-		z->asked && deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline));
+		z->lock.asked && deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline));
 	if (!z->request.queues && answer->result == LOCK_BUSY)
 		answer->rank = -1;
 }

@@ -25,7 +25,7 @@ load ../lib/mutants
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
-	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-foreign-unseen contender-undated
+	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful
 }
 
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
