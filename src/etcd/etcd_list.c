@@ -27,57 +27,62 @@ static struct deadline limit(const struct listing *l)
 }
 
 /* A holder is shown with what its lease has left. */
-static void show_lock(struct listing *l, const struct queue *queue, const char *name,
-	struct lock_view_owner *owners)
+static bool show_lock(
+	struct listing *l, const json_t *kvs, const char *name, struct failure *failure)
 {
-	struct lock_view view = {.name = name, .key = name};
+	struct queue queue;
+	bool good = queue_read(&queue, json_pack("{sO}", "kvs", kvs), kvs);
 
-	for (size_t i = 0; i < queue->all.count; i++) {
-		struct etcd_contender *c = queue_at(queue, i);
+	for (size_t i = 0; i < queue.all.count; i++) {
+		struct etcd_contender *c = queue_at(&queue, i);
 
 		if (contender_may_hold(&c->is))
 			c->is.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
 	}
-	contenders_view(&queue->all, owners, &view);
-	if (view.foreign || view.holder_count + view.waiter_count > 0)
-		l->show(&view, l->context);
+	if (good)
+		good = contenders_show(&queue.all, name, name, l->show, l->context, failure);
+	else
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	queue_free(&queue);
+	return good;
 }
 
-/* The contenders of one lock, from kvs[0] on; how many they are. */
-static size_t show_next(struct listing *l, const json_t *kvs, size_t from, struct failure *failure)
+/* The lock's name that a key stands for; owned by the caller; NULL: it is no lock's, or not wanted.
+ */
+static char *wanted_name(const struct listing *l, const json_t *kv)
 {
-	json_t *own = json_array();
-	struct queue queue = {0};
-	struct lock_view_owner *owners = NULL;
-	char *name = NULL, *other = NULL;
-	size_t at = from;
+	const char *key = json_string_value(json_object_get(kv, "key"));
+	char *name = key_name(key ? key : "", l->query.prefix);
 
-	for (; at < json_array_size(kvs); at++) {
-		const char *key =
-			json_string_value(json_object_get(json_array_get(kvs, at), "key"));
-
-		other = key_name(key ? key : "", l->query.prefix);
-		if (at > from && (!other || !name || strcmp(other, name) != 0))
-			break;
-		if (at == from)
-			name = other;
-		else
-			free(other);
-		other = NULL;
-		json_array_append(own, json_array_get(kvs, at));
-	}
-	free(other);
-	if (queue_read(&queue, json_incref(own), own))
-		owners = calloc(2 * queue.all.count + 1, sizeof(*owners));
-	if (!owners)
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	else if (name && lock_query_wants(&l->query, name))
-		show_lock(l, &queue, name, owners);
-	queue_free(&queue);
-	json_decref(own);
-	free(owners);
+	if (!name || lock_query_wants(&l->query, name))
+		return name;
 	free(name);
-	return owners ? at - from : 0;
+	return NULL;
+}
+
+/* A lock's keys stand next to each other. */
+static bool show_all(struct listing *l, const json_t *kvs, struct failure *failure)
+{
+	char *name = NULL, *next;
+	json_t *own = json_array();
+	bool good = true;
+
+	for (size_t i = 0; good && i <= json_array_size(kvs); i++) {
+		json_t *kv = json_array_get(kvs, i);
+
+		next = wanted_name(l, kv);
+		if (name && (!next || strcmp(next, name) != 0)) {
+			good = show_lock(l, own, name, failure);
+			json_array_clear(own);
+		}
+		if (next)
+			json_array_append(own, kv);
+		free(name);
+		name = next;
+	}
+	free(name);
+	json_decref(own);
+	return good;
 }
 
 static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
@@ -86,9 +91,8 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	struct listing *l = state;
 	char from[KEY_SIZE], to[KEY_SIZE];
 	json_t *answer = NULL;
-	const json_t *kvs;
 	enum lock_result result;
-	size_t at = 0, more = 1;
+	bool good;
 
 	l->show = show;
 	l->context = context;
@@ -101,11 +105,9 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	if (result == LOCK_TIMEOUT || result == LOCK_CANCELLED)
 		failure_set(
 			failure, EXIT_UNREACHABLE, "no answer from %s", l->gateway.server->text);
-	kvs = json_object_get(answer, "kvs");
-	for (; result == LOCK_GRANTED && more > 0 && at < json_array_size(kvs); at += more)
-		more = show_next(l, kvs, at, failure);
+	good = result == LOCK_GRANTED && show_all(l, json_object_get(answer, "kvs"), failure);
 	json_decref(answer);
-	return result == LOCK_GRANTED && more > 0;
+	return good;
 }
 
 static void *list_open(

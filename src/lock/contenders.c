@@ -238,3 +238,19 @@ void contenders_view(
 	view->counters.acquisitions = (int64_t)view->holder_count;
 	view->counters.contentions = (int64_t)view->waiter_count;
 }
+
+bool contenders_show(const struct contenders *all, const char *name, const char *key,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct failure *failure)
+{
+	struct lock_view_owner *owners = calloc(2 * all->count + 1, sizeof(*owners));
+	struct lock_view view = {.name = name, .key = key};
+
+	if (!owners)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	contenders_view(all, owners, &view);
+	if (view.foreign || view.holder_count + view.waiter_count > 0)
+		show(&view, context);
+	free(owners);
+	return true;
+}

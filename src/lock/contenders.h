@@ -86,3 +86,8 @@ void contender_describe(const struct contender *c, const char *foreign, struct l
  * is no record of the past: the counters count those that are there. */
 void contenders_view(
 	const struct contenders *all, struct lock_view_owner *owners, struct lock_view *view);
+
+/* Shows it so, unless nobody has it or waits for it. False with failure: out of memory. */
+bool contenders_show(const struct contenders *all, const char *name, const char *key,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct failure *failure);

@@ -28,11 +28,9 @@ static struct deadline limit(const struct listing *l)
 }
 
 /* How long a session still lasts ZooKeeper does not say: the TTL is shown. */
-static enum lock_result show_contenders(struct listing *l, const char *path, const char *name,
-	const struct queue *queue, struct lock_view_owner *owners, struct failure *failure)
+static enum lock_result look_at_all(
+	struct listing *l, const char *path, const struct queue *queue, struct failure *failure)
 {
-	struct lock_view view = {.name = name, .key = path};
-
 	for (size_t i = 0; i < queue->all.count; i++) {
 		struct zookeeper_contender *c = queue_at(queue, i);
 		enum lock_result result = LOCK_GRANTED;
@@ -44,16 +42,12 @@ static enum lock_result show_contenders(struct listing *l, const char *path, con
 		else if (result != LOCK_GRANTED)
 			return result;
 	}
-	contenders_view(&queue->all, owners, &view);
-	if (view.foreign || view.holder_count + view.waiter_count > 0)
-		l->show(&view, l->context);
 	return LOCK_GRANTED;
 }
 
 static enum lock_result show_lock(
 	struct listing *l, const char *path, const char *name, struct failure *failure)
 {
-	struct lock_view_owner *owners = NULL;
 	struct queue queue;
 	enum lock_result result;
 
@@ -63,10 +57,12 @@ static enum lock_result show_lock(
 		return result;
 	/* A node that holds something else is no lock of ours. */
 	if (queue_read(&queue, &l->session.reply[0], failure))
-		owners = calloc(2 * queue.all.count + 1, sizeof(*owners));
-	if (owners)
-		result = show_contenders(l, path, name, &queue, owners, failure);
-	free(owners);
+		result = look_at_all(l, path, &queue, failure);
+	else
+		queue_free(&queue);
+	if (result == LOCK_GRANTED &&
+		!contenders_show(&queue.all, name, path, l->show, l->context, failure))
+		result = LOCK_FAILED;
 	queue_free(&queue);
 	return result;
 }

@@ -187,11 +187,8 @@ stubborn() {
 	holder a x
 	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock lock:x -- \
 		sh -c 'echo $ETCD_LOCK_REV; exec ./work ctl'
-	wait_until waits x 1
-	waiter b x -v
-	wait_until file_has b.err 'waiting, ' # it has its first answer
-	assert_match "$(<b.err)" 'waiting, 1 ahead'
-	assert_between "$(dlock status --json x | jq '.[0].waiters[0].waited_ms')" 0 $((30000 * TEST_PATIENCE)) 'ms, as shown'
+	wait_until eval '[[ $(etcd_ctl one get --prefix lock:x/ --keys-only | grep -c .) == 2 ]]'
+	waiter b x
 	local first second third
 	first=$(fence_of "$a_command")
 	ends a
@@ -207,9 +204,24 @@ stubborn() {
 	third=$(fence_of "$(<b.pid)")
 	((first < second && second < third)) || fail "fencing tokens $first $second $third"
 	ends b
-	assert_equal "$status" 0
+	expect 0
 	after a ctl
 	after ctl b
+}
+
+@test "etcdctl lock waits: it is shown, and counted by those behind it" {
+	holder a x
+	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock lock:x -- true
+	wait_until waits x 1
+	waiter b x -v
+	wait_until file_has b.err 'waiting, ' # it has its first answer
+	assert_match "$(<b.err)" 'waiting, 1 ahead'
+	assert_between "$(dlock status --json x | jq '.[0].waiters[0].waited_ms')" 0 $((30000 * TEST_PATIENCE)) 'ms, as shown'
+	ends a
+	expect 0
+	finish ctl
+	ends b
+	assert_equal "$status" 0
 }
 
 @test "a killed etcdctl lock is waited for until its lease ends" {

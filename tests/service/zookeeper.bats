@@ -58,6 +58,8 @@ own_servers() {
 @test "a waiter whose session has ended comes back to another place" {
 	holder a x
 	waiter b x
+	# Its session has a waiter's TTL by then.
+	wait_until eval '[[ $(zookeeper_ask one cons) == *,to=6000,* ]]'
 	kill -STOP "$b_pid"
 	wait_until -t 30 waits x 0
 	kill -CONT "$b_pid"
