@@ -33,8 +33,7 @@ static int end(const struct lock_answer *answer, const struct options *options)
 		return message_failure(&failure);
 	case LOCK_LOST:
 		if (answer->failure.code == EXIT_DONE) /* the service knows no more */
-			failure_set(&failure, EXIT_BUSY,
-				"not held with this token: it is wrong, or has expired");
+			token_refuse(false, &failure);
 		else
 			failure = answer->failure;
 		return message_failure(&failure);

@@ -6,38 +6,27 @@
 
 #include "base/wakeup.h"
 #include "etcd/etcd_lock.h"
+#include "lock/token.h"
 
 /* --- Renewing -------------------------------------------------------------------------------- */
 
-static enum lock_result fail_token(const struct contender *c, struct failure *failure)
-{
-	failure_set(failure, EXIT_BUSY, "%s",
-		c ? "the token is that of a holder that still runs and gives the lock back itself; "
-		    "--force breaks it"
-		  : "not held with this token: it is wrong, or has expired");
-	return LOCK_LOST;
-}
-
 /* The holder that has the token of a detached lock; LOCK_GRANTED. */
 static enum lock_result find_detached(struct etcd_lock *e, struct deadline deadline,
-	struct queue *queue, const struct contender **found, struct failure *failure)
+	struct queue *queue, const struct etcd_contender **held, struct failure *failure)
 {
+	struct contender *found = NULL;
 	enum lock_result result = etcd_read(e, deadline, queue, failure);
 
-	if (result != LOCK_GRANTED)
-		return result;
-	*found = queue_find_token(queue, e->lock.token);
-	if (!*found || (*found)->state == CONTENDER_RELEASED)
-		return fail_token(NULL, failure);
-	return (*found)->detached && (*found)->state == CONTENDER_HOLDING
-		       ? LOCK_GRANTED
-		       : fail_token(*found, failure);
+	if (result == LOCK_GRANTED)
+		result = contest_find_detached(&e->contest, &queue->all, deadline, &found, failure);
+	*held = (const struct etcd_contender *)found;
+	return result;
 }
 
-static enum lock_result renew_found(struct etcd_lock *e, const struct contender *held,
+static enum lock_result renew_found(struct etcd_lock *e, const struct etcd_contender *held,
 	struct deadline deadline, struct lock_answer *answer)
 {
-	int64_t seconds = etcd_seconds(e->request.ttl_ms ? e->request.ttl_ms : held->ttl_ms);
+	int64_t seconds = etcd_seconds(e->request.ttl_ms ? e->request.ttl_ms : held->is.ttl_ms);
 	struct queue queue = {0};
 	int64_t lease = 0;
 	bool done = false;
@@ -48,10 +37,12 @@ static enum lock_result renew_found(struct etcd_lock *e, const struct contender 
 			json_pack("[o]", etcd_put(held->key, contender_rewrite(held), lease)), NULL,
 			deadline, &done, &queue, &answer->failure);
 	queue_free(&queue);
-	answer->fence = held->fence;
+	answer->fence = held->is.fence;
 	answer->ttl_ms = seconds * 1000;
-	if (result == LOCK_GRANTED && !done)
-		return fail_token(NULL, &answer->failure);
+	if (result == LOCK_GRANTED && !done) {
+		token_refuse(false, &answer->failure);
+		return LOCK_LOST;
+	}
 	if (result == LOCK_GRANTED)
 		etcd_revoke(e, held->lease, deadline, &answer->failure);
 	return result;
@@ -66,12 +57,12 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	struct queue queue = {0};
-	const struct contender *held = NULL;
+	const struct etcd_contender *held = NULL;
 
 	if (e->guard.news_fd >= 0)
 		wakeup_clear(e->guard.news_fd);
 	answer->asked_at = clock_now();
-	answer->fence = e->own.fence;
+	answer->fence = e->own.is.fence;
 	answer->ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000;
 	if (is_by_token(e)) {
 		answer->result = find_detached(e, deadline, &queue, &held, &answer->failure);
@@ -88,36 +79,18 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 
 /* --- Giving back ----------------------------------------------------------------------------- */
 
-/* The pids of those inside; *seconds: the longest TTL of them. */
-static int list_inside(
-	const struct queue *queue, int64_t around, const char *but, struct lock_answer *answer)
-{
-	struct owner owner;
-	int count = 0;
-
-	for (size_t i = 0; i < queue->count && count < LOCK_INSIDE_MOST; i++) {
-		const struct contender *c = &queue->list[i];
-
-		if (c->state != CONTENDER_INSIDE || c->around != around || strcmp(c->key, but) == 0)
-			continue;
-		contender_owner(c, &owner);
-		answer->inside[count++] = owner.pid;
-	}
-	return count;
-}
-
 /* How long the own place is to stay, in seconds; 0: no longer. */
 static int64_t time_to_keep(const struct etcd_lock *e, const struct queue *queue, int64_t keep_ms,
-	struct lock_answer *answer)
+	struct deadline deadline, struct lock_answer *answer)
 {
 	int64_t seconds = keep_ms > 0 ? etcd_seconds(keep_ms) : 0;
 
-	answer->inside_count = list_inside(queue, e->own.create, e->key, answer);
+	contest_list_inside(&e->contest, &queue->all, e->own.is.place, NULL, deadline, answer);
 	if (answer->inside_count == 0)
 		return seconds;
-	if (seconds < etcd_seconds(e->own.ttl_ms))
-		seconds = etcd_seconds(e->own.ttl_ms);
-	return etcd_seconds_of_all(queue, e->own.create, seconds);
+	if (seconds < etcd_seconds(e->own.is.ttl_ms))
+		seconds = etcd_seconds(e->own.is.ttl_ms);
+	return etcd_seconds_of_all(queue, e->own.is.place, seconds);
 }
 
 static enum lock_result release_holder(
@@ -132,7 +105,7 @@ static enum lock_result release_holder(
 	if (result != LOCK_GRANTED)
 		return result;
 	for (int i = 0; i < ETCD_TRIES && !done; i++) {
-		int64_t seconds = time_to_keep(e, &queue, keep_ms, answer), lease = 0;
+		int64_t seconds = time_to_keep(e, &queue, keep_ms, deadline, answer), lease = 0;
 		char *value = etcd_value(e, seconds ? CONTENDER_OVER : CONTENDER_RELEASED);
 
 		queue_free(&queue);
@@ -148,11 +121,11 @@ static enum lock_result release_holder(
 		if (result != LOCK_GRANTED)
 			return result;
 		if (!done) {
-			const struct contender *own = etcd_find_own(e, &queue);
+			const struct etcd_contender *own = etcd_find_own(e, &queue);
 
 			if (own)
 				e->own.lease = own->lease;
-			if (!own || own->state == CONTENDER_RELEASED)
+			if (!own || own->is.state == CONTENDER_RELEASED)
 				break;
 		}
 	}
@@ -164,15 +137,17 @@ static enum lock_result release_holder(
 
 /* What is to become of the place around ours; NULL: nothing. */
 static json_t *end_outer(struct etcd_lock *e, const struct queue *queue,
-	const struct contender *outer, struct deadline deadline, struct lock_answer *answer)
+	const struct etcd_contender *own, const struct etcd_contender *outer,
+	struct deadline deadline, struct lock_answer *answer)
 {
 	int64_t lease = 0;
 
-	if (outer->state != CONTENDER_OVER)
+	if (outer->is.state != CONTENDER_OVER)
 		return NULL;
-	if (list_inside(queue, outer->create, e->key, answer) == 0)
+	contest_list_inside(&e->contest, &queue->all, outer->is.place, &own->is, deadline, answer);
+	if (answer->inside_count == 0)
 		return etcd_mark_released(outer, e->own.lease);
-	if (etcd_grant(e, &lease, etcd_seconds_of_all(queue, outer->create, 1), deadline,
+	if (etcd_grant(e, &lease, etcd_seconds_of_all(queue, outer->is.place, 1), deadline,
 		    &answer->failure) != LOCK_GRANTED)
 		return NULL;
 	return etcd_put(outer->key, contender_rewrite(outer), lease);
@@ -186,12 +161,12 @@ static enum lock_result release_inside(
 
 	for (int i = 0; i < ETCD_TRIES && !done; i++) {
 		struct queue seen, queue;
-		const struct contender *own, *outer;
+		const struct etcd_contender *own, *outer;
 		json_t *then = json_pack("[o]", etcd_delete(e->key)), *more;
 
 		result = etcd_read(e, deadline, &seen, &answer->failure);
 		own = etcd_find_own(e, &seen);
-		outer = queue_find_created(&seen, e->own.around);
+		outer = queue_find_created(&seen, e->own.is.around);
 		if (result != LOCK_GRANTED || !own || !outer) {
 			json_decref(then);
 			queue_free(&seen);
@@ -200,8 +175,8 @@ static enum lock_result release_inside(
 			break;
 		}
 		e->own.lease = own->lease;
-		answer->around = outer->state == CONTENDER_HOLDING;
-		more = end_outer(e, &seen, outer, deadline, answer);
+		answer->around = outer->is.state == CONTENDER_HOLDING;
+		more = end_outer(e, &seen, own, outer, deadline, answer);
 		if (more)
 			json_array_append_new(then, more);
 		result =
@@ -221,13 +196,13 @@ static enum lock_result release_detached(
 	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
 	struct queue queue = {0};
-	const struct contender *held = NULL;
+	const struct etcd_contender *held = NULL;
 	enum lock_result result = find_detached(e, deadline, &queue, &held, &answer->failure);
 
 	if (result == LOCK_GRANTED) {
 		strlcpy(e->key, held->key, sizeof(e->key));
 		e->own = *held;
-		e->own.token = e->lock.token;
+		e->own.is.id = e->lock.token;
 		result = release_holder(e, 0, deadline, answer);
 	}
 	queue_free(&queue);
@@ -262,9 +237,9 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 
 	if (is_by_token(e))
 		answer->result = release_detached(e, deadline, answer);
-	else if (e->own.mod != 0 && e->own.state == CONTENDER_INSIDE)
+	else if (e->own.mod != 0 && e->own.is.state == CONTENDER_INSIDE)
 		answer->result = release_inside(e, deadline, answer);
-	else if (e->own.mod != 0 && e->own.state != CONTENDER_WAITING)
+	else if (e->own.mod != 0 && e->own.is.state != CONTENDER_WAITING)
 		answer->result = release_holder(e, keep_ms, deadline, answer);
 	else
 		answer->result = withdraw(e, deadline, answer);
@@ -272,35 +247,14 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	if (answer->result == LOCK_GONE)
 		answer->result = LOCK_LOST;
 	if (answer->result == LOCK_RELEASED || answer->result == LOCK_LOST)
-		etcd_begin(e);
+		etcd_begin(lock);
 }
 
 /* --- Breaking -------------------------------------------------------------------------------- */
 
-static bool is_holder(const struct queue *queue, const struct contender *c)
+static bool is_holder(const struct etcd_contender *c)
 {
-	int rank, ahead;
-
-	if (c->state == CONTENDER_FOREIGN)
-		return !queue_obstacle(queue, c, LOCK_EXCLUSIVE, 0, &rank, &ahead);
-	return c->state != CONTENDER_WAITING && c->state != CONTENDER_RELEASED;
-}
-
-static void tell_of(const struct contender *c,
-	void (*tell)(const struct lock_answer *held, void *context), void *context)
-{
-	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
-
-	if (c->state == CONTENDER_INSIDE)
-		return;
-	if (c->state == CONTENDER_FOREIGN) {
-		held.foreign = "another etcd client";
-	} else {
-		contender_owner(c, &held.holder);
-		held.known = true;
-		held.held_ms = (clock_wall_us() - c->since_us) / 1000;
-	}
-	tell(&held, context);
+	return c->is.state != CONTENDER_WAITING && c->is.state != CONTENDER_RELEASED;
 }
 
 /* First all are marked, as they were read: so a waiter need not take them for holders still.
@@ -312,14 +266,14 @@ static enum lock_result break_all(struct etcd_lock *e, const struct queue *queue
 	struct queue unread = {0};
 	enum lock_result result = LOCK_GONE;
 
-	for (size_t i = 0; i < queue->count; i++) {
-		const struct contender *c = &queue->list[i];
+	for (size_t i = 0; i < queue->all.count; i++) {
+		const struct etcd_contender *c = queue_at(queue, i);
 
-		if (!is_holder(queue, c))
+		if (!is_holder(c))
 			continue;
 		result = LOCK_GRANTED;
 		json_array_append_new(deletes, etcd_delete(c->key));
-		if (c->state == CONTENDER_FOREIGN)
+		if (c->is.foreign)
 			continue;
 		json_array_append_new(when, etcd_when(c->key, "MOD", c->mod));
 		json_array_append_new(marks, etcd_mark_released(c, 0));
@@ -354,9 +308,9 @@ void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 		if (answer->result != LOCK_GRANTED)
 			break;
 	}
-	for (size_t i = 0; done && i < queue.count; i++)
-		if (is_holder(&queue, &queue.list[i]))
-			tell_of(&queue.list[i], tell, context);
+	for (size_t i = 0; done && i < queue.all.count; i++)
+		if (is_holder(queue_at(&queue, i)))
+			contest_tell(&e->contest, &queue_at(&queue, i)->is, tell, context);
 	queue_free(&queue);
 	if (answer->result == LOCK_GRANTED)
 		answer->result = done ? LOCK_RELEASED : LOCK_TIMEOUT;

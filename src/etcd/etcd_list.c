@@ -1,10 +1,7 @@
 /* What there is to see: for `dlock status` and `dlock check`. */
-#include <fnmatch.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "etcd/etcd_lock.h"
 #include "lock/lock_check.h"
@@ -12,7 +9,6 @@
 #include "net/server.h"
 
 #define CHECK_LIMIT (3 * NANOS_PER_SEC)
-#define TRIAL_LIMIT (5 * NANOS_PER_SEC)
 
 struct listing {
 	struct gateway gateway;
@@ -30,95 +26,63 @@ static struct deadline limit(const struct listing *l)
 	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
 }
 
-static struct lock_view_owner view_owner(const struct contender *c, int64_t ttl_ms)
+/* A holder is shown with what its lease has left. */
+static bool show_lock(
+	struct listing *l, const json_t *kvs, const char *name, struct failure *failure)
 {
-	struct lock_view_owner view = {.mode = c->mode,
-		.ms = (clock_wall_us() - c->since_us) / 1000,
-		.ttl_ms = ttl_ms,
-		.since_us = c->since_us,
-		.detached = c->detached};
+	struct queue queue;
+	bool good = queue_read(&queue, json_pack("{sO}", "kvs", kvs), kvs);
 
-	if (view.ms < 0)
-		view.ms = 0;
-	contender_owner(c, &view.owner);
-	return view;
-}
+	for (size_t i = 0; i < queue.all.count; i++) {
+		struct etcd_contender *c = queue_at(&queue, i);
 
-/* There is no record of the past: the counters say what those are that are there. */
-static void show_lock(struct listing *l, const struct queue *queue, const char *name,
-	const char *key, struct lock_view_owner *owners)
-{
-	struct lock_view_owner *waiters = owners + queue->count;
-	struct lock_view view = {
-		.name = name, .key = key, .ttl_ms = -1, .holders = owners, .waiters = waiters};
-
-	for (size_t i = 0; i < queue->count; i++) {
-		const struct contender *c = &queue->list[i];
-
-		if (c->state == CONTENDER_WAITING) {
-			waiters[view.waiter_count++] = view_owner(c, -1);
-		} else if (c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER) {
-			owners[view.holder_count] =
-				view_owner(c, etcd_lease_ms(&l->gateway, c->lease, limit(l)));
-			view.mode = c->mode;
-			view.fence = c->fence > view.fence ? c->fence : view.fence;
-			view.ttl_ms = owners[view.holder_count++].ttl_ms;
-		} else if (c->state == CONTENDER_FOREIGN && view.holder_count == 0 &&
-			   view.waiter_count == 0 && !view.foreign) {
-			view.foreign = true;
-			view.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
-		}
+		if (contender_may_hold(&c->is))
+			c->is.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
 	}
-	view.counters.acquisitions = (int64_t)view.holder_count;
-	view.counters.contentions = (int64_t)view.waiter_count;
-	if (view.foreign || view.holder_count + view.waiter_count > 0)
-		l->show(&view, l->context);
-}
-
-static bool is_wanted(const struct lock_query *query, const char *name)
-{
-	for (size_t i = 0; i < query->pattern_count; i++)
-		if (fnmatch(query->patterns[i], name, FNM_NOESCAPE) == 0 ||
-			strcmp(query->patterns[i], name) == 0)
-			return true;
-	return query->pattern_count == 0;
-}
-
-/* The contenders of one lock, from kvs[0] on; how many they are. */
-static size_t show_next(struct listing *l, const json_t *kvs, size_t from, struct failure *failure)
-{
-	json_t *own = json_array();
-	struct queue queue = {0};
-	struct lock_view_owner *owners = NULL;
-	char *name = NULL, *other = NULL;
-	size_t at = from;
-
-	for (; at < json_array_size(kvs); at++) {
-		const char *key =
-			json_string_value(json_object_get(json_array_get(kvs, at), "key"));
-
-		other = key_name(key ? key : "", l->query.prefix);
-		if (at > from && (!other || !name || strcmp(other, name) != 0))
-			break;
-		if (at == from)
-			name = other;
-		else
-			free(other);
-		other = NULL;
-		json_array_append(own, json_array_get(kvs, at));
-	}
-	free(other);
-	if (queue_read(&queue, json_incref(own), own))
-		owners = calloc(2 * queue.count + 1, sizeof(*owners));
-	if (!owners)
+	if (good)
+		good = contenders_show(&queue.all, name, name, l->show, l->context, failure);
+	else
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	else if (name && is_wanted(&l->query, name))
-		show_lock(l, &queue, name, name, owners);
 	queue_free(&queue);
-	json_decref(own);
-	free(owners);
+	return good;
+}
+
+/* The lock's name that a key stands for; owned by the caller; NULL: it is no lock's, or not wanted.
+ */
+static char *wanted_name(const struct listing *l, const json_t *kv)
+{
+	const char *key = json_string_value(json_object_get(kv, "key"));
+	char *name = key_name(key ? key : "", l->query.prefix);
+
+	if (!name || lock_query_wants(&l->query, name))
+		return name;
 	free(name);
-	return owners ? at - from : 0;
+	return NULL;
+}
+
+/* A lock's keys stand next to each other. */
+static bool show_all(struct listing *l, const json_t *kvs, struct failure *failure)
+{
+	char *name = NULL, *next;
+	json_t *own = json_array();
+	bool good = true;
+
+	for (size_t i = 0; good && i <= json_array_size(kvs); i++) {
+		json_t *kv = json_array_get(kvs, i);
+
+		next = wanted_name(l, kv);
+		if (name && (!next || strcmp(next, name) != 0)) {
+			good = show_lock(l, own, name, failure);
+			json_array_clear(own);
+		}
+		if (next)
+			json_array_append(own, kv);
+		free(name);
+		name = next;
+	}
+	free(name);
+	json_decref(own);
+	return good;
 }
 
 static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
@@ -127,9 +91,8 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	struct listing *l = state;
 	char from[KEY_SIZE], to[KEY_SIZE];
 	json_t *answer = NULL;
-	const json_t *kvs;
 	enum lock_result result;
-	size_t at = 0, more = 1;
+	bool good;
 
 	l->show = show;
 	l->context = context;
@@ -142,11 +105,9 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	if (result == LOCK_TIMEOUT || result == LOCK_CANCELLED)
 		failure_set(
 			failure, EXIT_UNREACHABLE, "no answer from %s", l->gateway.server->text);
-	kvs = json_object_get(answer, "kvs");
-	for (; result == LOCK_GRANTED && more > 0 && at < json_array_size(kvs); at += more)
-		more = show_next(l, kvs, at, failure);
+	good = result == LOCK_GRANTED && show_all(l, json_object_get(answer, "kvs"), failure);
 	json_decref(answer);
-	return result == LOCK_GRANTED && more > 0;
+	return good;
 }
 
 static void *list_open(
@@ -211,6 +172,7 @@ static void judge_version(struct lock_finding *finding, const char *version, cha
 		finding->verdict = LOCK_UNFIT;
 		finding->code = EXIT_PROTOCOL;
 		finding->advice = "dlock needs etcd 3.4 or newer";
+		return;
 	}
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		if (number < faults[i].from || number >= faults[i].until)
@@ -262,24 +224,13 @@ bool etcd_check(const struct server *server, const struct lock_request *request,
 	struct failure *failure)
 {
 	const struct check check = {take, context};
-	struct lock_finding finding = {.server = server->text,
-		.subject = "lock",
-		.found = "taken, handed over and given back"};
-	char text[sizeof(failure->text) + 64], name[64];
-	const char *step;
+	char name[TRIAL_NAME];
 	bool one = false;
 
+	(void)failure;
 	for (size_t i = 0; i < server->endpoint_count; i++)
 		one = check_endpoint(server, i, &check) || one;
-	if (!one && server->endpoint_count == 1)
-		return true;
-	snprintf(name, sizeof(name), "dlock-check-%d-%" PRId64, (int)getpid(), clock_wall_us());
-	if (!trial_run(server, request, name, TRIAL_LIMIT, &step, failure)) {
-		finding.verdict = LOCK_UNFIT;
-		finding.code = failure->code;
-		finding.found = text;
-		snprintf(text, sizeof(text), "a lock could not be %s: %s", step, failure->text);
-	}
-	take(&finding, context);
+	if (one || server->endpoint_count > 1)
+		trial_report(server, request, trial_name(name), take, context);
 	return true;
 }

@@ -19,9 +19,8 @@ int64_t etcd_seconds_first(const struct etcd_lock *e)
 		request->ttl_ms > request->at_least_ms ? request->ttl_ms : request->at_least_ms);
 }
 
-/* FNV-1a. */
-/* The first lease of an attempt, by its token and the lock's range: so a process that knows these
- * knows the key. */
+/* The first lease of an attempt, by its token and the lock's range (FNV-1a): so a process that
+ * knows these knows the key. */
 static int64_t lease_of(const char *token, const char *range)
 {
 	const char *const texts[] = {token, range};
@@ -33,18 +32,20 @@ static int64_t lease_of(const char *token, const char *range)
 	return (int64_t)(hash & INT64_MAX) | 1;
 }
 
-void etcd_begin(struct etcd_lock *e)
+void etcd_begin(struct lock *lock)
 {
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+
 	queue_free(&e->seen);
-	e->own = (struct contender){0};
-	e->asked = e->joined = e->clear = e->alone = false;
+	e->own = (struct etcd_contender){0};
+	e->lock.asked = e->joined = e->clear = e->alone = false;
 	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
 	e->spare = 0;
 	if (e->request.token)
 		strlcpy(e->lock.token, e->request.token, sizeof(e->lock.token));
 	else
 		token_make(&e->request.self, e->lock.token);
-	e->own.token = e->lock.token;
+	e->own.is.id = e->lock.token;
 	e->own.lease = lease_of(e->lock.token, e->from);
 	key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
 }
@@ -100,11 +101,11 @@ json_t *etcd_put(const char *key, char *value, int64_t lease)
 	return put;
 }
 
-json_t *etcd_mark_released(const struct contender *contender, int64_t lease)
+json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease)
 {
-	struct contender changed = *contender;
+	struct etcd_contender changed = *contender;
 
-	changed.state = CONTENDER_RELEASED;
+	changed.is.state = CONTENDER_RELEASED;
 	return etcd_put(contender->key, contender_rewrite(&changed), lease);
 }
 
@@ -189,14 +190,14 @@ int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline de
 
 /* --- The own key ----------------------------------------------------------------------------- */
 
-const struct contender *etcd_find_own(struct etcd_lock *e, const struct queue *queue)
+struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct queue *queue)
 {
-	const struct contender *own = queue_find(queue, e->key);
+	struct etcd_contender *own = queue_find(queue, e->key);
 
-	if (!own || strcmp(own->token, e->lock.token) != 0 ||
-		(e->own.create != 0 && own->create != e->own.create))
+	if (!own || strcmp(own->is.id, e->lock.token) != 0 ||
+		(e->own.is.place != 0 && own->is.place != e->own.is.place))
 		return NULL;
-	e->own.create = own->create;
+	e->own.is.place = own->is.place;
 	e->own.mod = own->mod;
 	return own;
 }
@@ -204,15 +205,15 @@ const struct contender *etcd_find_own(struct etcd_lock *e, const struct queue *q
 char *etcd_value(struct etcd_lock *e, enum contender_state state)
 {
 	const struct lock_request *request = &e->request;
-	struct contender *own = &e->own;
+	struct etcd_contender *own = &e->own;
 
-	own->state = state;
-	own->token = e->lock.token;
-	own->mode = request->mode;
-	own->permits = request->permits;
-	own->detached = request->detached;
-	own->hold = request->hold;
-	own->ttl_ms = etcd_seconds(request->ttl_ms) * 1000;
+	own->is.state = state;
+	own->is.id = e->lock.token;
+	own->is.mode = request->mode;
+	own->is.permits = request->permits;
+	own->is.detached = request->detached;
+	own->is.hold = request->hold;
+	own->is.ttl_ms = etcd_seconds(request->ttl_ms) * 1000;
 	return contender_value(own, &request->self);
 }
 
@@ -220,21 +221,20 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state)
  * it was asked for. */
 static int64_t seconds_to_go(const struct etcd_lock *e)
 {
-	int64_t had = (clock_wall_us() - e->own.since_us) / 1000, least = e->request.at_least_ms;
+	int64_t had = (clock_wall_us() - e->own.is.since_us) / 1000, least = e->request.at_least_ms;
 
-	if (e->own.state == CONTENDER_HOLDING && had > 0)
+	if (e->own.is.state == CONTENDER_HOLDING && had > 0)
 		least -= had;
 	return etcd_seconds(e->request.ttl_ms > least ? e->request.ttl_ms : least);
 }
 
 int64_t etcd_seconds_of_all(const struct queue *queue, int64_t around, int64_t seconds)
 {
-	for (size_t i = 0; i < queue->count; i++) {
-		const struct contender *c = &queue->list[i];
+	for (size_t i = 0; i < queue->all.count; i++) {
+		const struct etcd_contender *c = queue_at(queue, i);
 
-		if (c->state == CONTENDER_INSIDE && c->around == around &&
-			etcd_seconds(c->ttl_ms) > seconds)
-			seconds = etcd_seconds(c->ttl_ms);
+		if (contender_is_inside(&c->is, around) && etcd_seconds(c->is.ttl_ms) > seconds)
+			seconds = etcd_seconds(c->is.ttl_ms);
 	}
 	return seconds;
 }
@@ -245,19 +245,20 @@ static enum lock_result move_inside(struct etcd_lock *e, struct deadline deadlin
 {
 	struct queue seen;
 	enum lock_result result = etcd_read(e, deadline, &seen, failure);
-	const struct contender *outer = queue_find_created(&seen, e->own.around);
+	const struct etcd_contender *outer = queue_find_created(&seen, e->own.is.around);
 	json_t *then = json_array();
 
 	if (result == LOCK_GRANTED && (!etcd_find_own(e, &seen) || !outer))
 		result = LOCK_LOST;
 	if (result == LOCK_GRANTED)
 		result = etcd_grant(e, lease,
-			etcd_seconds_of_all(&seen, e->own.around, etcd_seconds(e->request.ttl_ms)),
+			etcd_seconds_of_all(
+				&seen, e->own.is.around, etcd_seconds(e->request.ttl_ms)),
 			deadline, failure);
 	if (result == LOCK_GRANTED) {
 		json_array_append_new(
 			then, etcd_put(e->key, etcd_value(e, CONTENDER_INSIDE), *lease));
-		if (outer->state == CONTENDER_OVER)
+		if (outer->is.state == CONTENDER_OVER)
 			json_array_append_new(
 				then, etcd_put(outer->key, contender_rewrite(outer), *lease));
 		result = etcd_transact(e,
@@ -276,14 +277,14 @@ static enum lock_result move_own(struct etcd_lock *e, struct deadline deadline, 
 {
 	enum lock_result result = LOCK_GRANTED;
 
-	if (e->own.state == CONTENDER_INSIDE)
+	if (e->own.is.state == CONTENDER_INSIDE)
 		return move_inside(e, deadline, done, queue, lease, failure);
 	if (*lease == 0)
 		result = etcd_grant(e, lease, seconds_to_go(e), deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	return etcd_transact(e, json_pack("[o]", etcd_when(e->key, "MOD", e->own.mod)),
-		json_pack("[oo]", etcd_put(e->key, etcd_value(e, e->own.state), *lease),
+		json_pack("[oo]", etcd_put(e->key, etcd_value(e, e->own.is.state), *lease),
 			etcd_range(e)),
 		json_pack("[o]", etcd_range(e)), deadline, done, queue, failure);
 }
@@ -304,7 +305,7 @@ enum lock_result etcd_move(
 {
 	nanos asked_at = clock_now();
 	enum lock_result result = LOCK_LOST;
-	const struct contender *own;
+	const struct etcd_contender *own;
 	int64_t lease = 0;
 	bool done = false;
 
@@ -320,7 +321,7 @@ enum lock_result etcd_move(
 			settle(e, lease, asked_at, deadline);
 			return LOCK_GRANTED;
 		}
-		done = own && own->state != CONTENDER_RELEASED;
+		done = own && own->is.state != CONTENDER_RELEASED;
 		e->joined = e->joined || done; /* who else writes it is inside */
 		queue_free(queue);
 		if (!done)

@@ -13,9 +13,11 @@
 
 #include "etcd/etcd_gateway.h"
 #include "etcd/etcd_queue.h"
+#include "lock/contest.h"
 #include "lock/service.h"
 
 #define ETCD_PLACE_TTL 3 /* s: of a place in the queue */
+#define ETCD_FOREIGN   "another etcd client"
 #define ETCD_TRIES     8 /* of a transaction whose conditions others changed meanwhile */
 
 /* A watch on the own key, while the lock is held: a thread. */
@@ -28,12 +30,12 @@ struct etcd_guard {
 
 struct etcd_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
+	struct contest contest;
 	struct lock_request request;
 	const struct server *server; /* borrowed */
 	struct gateway gateway;
 	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
-	struct contender own; /* as it was written last; mod 0: not known to be there */
-	bool asked;           /* something may be left in etcd */
+	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
 	bool joined;      /* another has written the own key since the grant: it may be inside */
 	nanos proved_at;  /* before the own lease was asked for */
 	int64_t revision; /* of what was read last */
@@ -71,7 +73,7 @@ enum lock_result etcd_revoke(
 json_t *etcd_when(const char *key, const char *target, int64_t revision); /* it is unchanged */
 json_t *etcd_when_empty(const struct etcd_lock *e);
 json_t *etcd_put(const char *key, char *value, int64_t lease); /* frees value; lease 0: as it was */
-json_t *etcd_mark_released(const struct contender *contender, int64_t lease); /* as etcd_put */
+json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease); /* as etcd_put */
 json_t *etcd_delete(const char *key);
 json_t *etcd_range(const struct etcd_lock *e);
 
@@ -86,7 +88,7 @@ enum lock_result etcd_read(struct etcd_lock *e, struct deadline deadline, struct
 
 /* The own contender among those read, which it must be: by key, token and create revision. NULL: it
  * is gone, or another's. */
-const struct contender *etcd_find_own(struct etcd_lock *e, const struct queue *queue);
+struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct queue *queue);
 
 /* The value that stands for the own contender, in that state. */
 char *etcd_value(struct etcd_lock *e, enum contender_state state);
@@ -102,16 +104,16 @@ int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline de
 /* Keeps what was read for the next time, and takes it over. */
 void etcd_remember(struct etcd_lock *e, struct queue *queue);
 
-/* Compares what was read with what was there before it. Whoever is gone has given the lock back, as
- * its key said before it was removed, or never had it; else e->not_before is moved on: its lease
- * was revoked or has run out, and it may hold the lock as long as it would have lasted. What no
- * watch has seen etcd's history tells. True: the lock is not to be taken yet. */
-bool etcd_heed_vanished(struct etcd_lock *e, struct queue *queue, struct deadline deadline);
+/* Compares what was read with what was there before it. A contender that is gone has released the
+ * lock, as its key said before it was removed, or never had it; else e->not_before is moved on: its
+ * lease was revoked or has run out, and it may hold the lock as long as it would have lasted. What
+ * no watch has seen etcd's history tells. True: the lock is not to be taken yet. */
+bool etcd_heed_vanished(struct lock *lock, const struct contenders *all, struct deadline deadline);
 
 void etcd_guard_stop(struct etcd_lock *e);
 
 /* A fresh attempt from here on: a new token, and with it a new lease and key. */
-void etcd_begin(struct etcd_lock *e);
+void etcd_begin(struct lock *lock);
 
 /* struct lock_service's. */
 void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
@@ -125,5 +127,6 @@ void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 bool etcd_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
+extern const struct contest_ops etcd_contest;
 extern const struct lock_list_ops etcd_list_ops;
 extern const struct lock_service etcd_service;

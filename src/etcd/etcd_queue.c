@@ -1,61 +1,42 @@
 #include "etcd/etcd_queue.h"
 
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <resolv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- base64 ---------------------------------------------------------------------------------- */
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
-
-static void encode(const char *text, size_t length, char *out)
+static void encode(const char *text, size_t length, char out[static KEY_SIZE])
 {
-	const unsigned char *in = (const unsigned char *)text;
-
-	for (size_t i = 0; i < length; i += 3) {
-		unsigned group = (unsigned)in[i] << 16;
-
-		group |= i + 1 < length ? (unsigned)in[i + 1] << 8 : 0;
-		group |= i + 2 < length ? in[i + 2] : 0;
-		*out++ = digits[group >> 18];
-		*out++ = digits[group >> 12 & 63];
-		*out++ = digits[i + 1 < length ? group >> 6 & 63 : 64];
-		*out++ = digits[i + 2 < length ? group & 63 : 64];
-	}
-	*out = '\0';
+	if (b64_ntop((const unsigned char *)text, length, out, KEY_SIZE) < 0)
+		*out = '\0'; /* there is room */
 }
 
-/* A string of its own; what is no base64 ends it. */
+/* A string of its own; NULL: it is no base64. */
 static char *decode(const char *text)
 {
-	char *out = malloc(strlen(text) + 1), *at = out;
-	unsigned group = 0, bits = 0;
+	size_t size = strlen(text) + 1;
+	char *out = malloc(size);
+	int length = out ? b64_pton(text, (unsigned char *)out, size) : -1;
 
-	for (; out && *text != '\0' && *text != '='; text++) {
-		const char *digit = strchr(digits, *text);
-
-		if (!digit)
-			break;
-		group = group << 6 | (unsigned)(digit - digits);
-		bits += 6;
-		if (bits >= 8) {
-			bits -= 8;
-			*at++ = (char)(group >> bits);
-		}
+	if (length < 0) {
+		free(out);
+		return NULL;
 	}
-	if (out)
-		*at = '\0';
+	out[length] = '\0';
 	return out;
 }
 
 static char *encode_owned(char *text)
 {
-	size_t length = text ? strlen(text) : 0;
-	char *out = text ? malloc(length / 3 * 4 + 5) : NULL;
+	size_t length = text ? strlen(text) : 0, size = length / 3 * 4 + 5;
+	char *out = text ? malloc(size) : NULL;
 
 	if (out)
-		encode(text, length, out);
+		b64_ntop((const unsigned char *)text, length, out, size);
 	free(text);
 	return out;
 }
@@ -126,6 +107,7 @@ char *key_name(const char *key, const char *prefix)
 
 /* --- Values ---------------------------------------------------------------------------------- */
 
+/* By state; NULL: of foreign clients. */
 static const char *const states[] = {NULL, "waiting", "holding", "over", "inside", "released"};
 static const char *const modes[] = {"exclusive", "shared", "permits"};
 
@@ -140,7 +122,7 @@ static int find(const char *const *names, int count, const char *name)
 static char *write_value(const struct contender *c, const char *owner)
 {
 	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sI sb sb ss*}", "dlock", 1, "state",
-		states[c->state], "mode", modes[c->mode], "permits", c->permits, "token", c->token,
+		states[c->state], "mode", modes[c->mode], "permits", c->permits, "token", c->id,
 		"since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "fence",
 		(json_int_t)c->fence, "around", (json_int_t)c->around, "detached", c->detached,
 		"hold", c->hold, "owner", owner);
@@ -150,24 +132,16 @@ static char *write_value(const struct contender *c, const char *owner)
 	return encode_owned(text);
 }
 
-char *contender_value(const struct contender *contender, const struct owner *owner)
+char *contender_value(const struct etcd_contender *contender, const struct owner *owner)
 {
 	char text[OWNER_TEXT];
 
-	return write_value(contender, owner_write(owner, text));
+	return write_value(&contender->is, owner_write(owner, text));
 }
 
-char *contender_rewrite(const struct contender *contender)
+char *contender_rewrite(const struct etcd_contender *contender)
 {
-	return write_value(
-		contender, json_string_value(json_object_get(contender->record, "owner")) ?: "");
-}
-
-void contender_owner(const struct contender *contender, struct owner *owner)
-{
-	const char *text = json_string_value(json_object_get(contender->record, "owner"));
-
-	owner_read(owner, text ? text : "");
+	return write_value(&contender->is, contender->is.owner ? contender->is.owner : "");
 }
 
 int64_t json_number(const json_t *object, const char *name)
@@ -179,50 +153,49 @@ int64_t json_number(const json_t *object, const char *name)
 	return json_integer_value(number);
 }
 
+static const char *json_text(const json_t *object, const char *name)
+{
+	return json_string_value(json_object_get(object, name));
+}
+
 static bool is_true(const json_t *object, const char *name)
 {
 	return json_is_true(json_object_get(object, name));
 }
 
-/* A value that is not dlock's leaves it foreign. */
-static void read_value(struct contender *c, const char *value)
+/* A value that is not dlock's leaves it foreign, and as good as exclusive. */
+static void read_value(struct etcd_contender *c, const char *value)
 {
+	struct contender *is = &c->is;
 	char *text = decode(value);
 	json_t *json = text ? json_loads(text, 0, NULL) : NULL;
-	const char *token = json_string_value(json_object_get(json, "token"));
 
 	free(text);
-	c->token = "";
-	c->state = (enum contender_state)find(
-		states, 6, json_string_value(json_object_get(json, "state")));
-	if (json_number(json, "dlock") != 1 || !token || c->state == CONTENDER_FOREIGN) {
-		c->state = CONTENDER_FOREIGN;
+	is->id = json_text(json, "token");
+	is->state = (enum contender_state)find(states, 6, json_text(json, "state"));
+	if (json_number(json, "dlock") != 1 || !is->id || is->state == CONTENDER_BY_PLACE) {
+		is->id = "";
+		is->state = CONTENDER_BY_PLACE;
+		is->foreign = true;
 		json_decref(json);
 		return;
 	}
 	c->record = json;
-	c->token = token;
-	c->mode = (enum lock_mode)find(modes, 3, json_string_value(json_object_get(json, "mode")));
-	c->permits = (int)json_number(json, "permits");
-	c->since_us = json_number(json, "since");
-	c->ttl_ms = json_number(json, "ttl");
-	c->fence = (uint64_t)json_number(json, "fence");
-	c->around = json_number(json, "around");
-	c->detached = is_true(json, "detached");
-	c->hold = is_true(json, "hold");
+	is->mode = (enum lock_mode)find(modes, 3, json_text(json, "mode"));
+	is->owner = json_text(json, "owner");
+	is->permits = (int)json_number(json, "permits");
+	is->since_us = json_number(json, "since");
+	is->ttl_ms = json_number(json, "ttl");
+	is->fence = (uint64_t)json_number(json, "fence");
+	is->around = json_number(json, "around");
+	is->detached = is_true(json, "detached");
+	is->hold = is_true(json, "hold");
 	/* A grant does not know its own revision yet. */
-	if (c->fence == 0 && c->state != CONTENDER_WAITING)
-		c->fence = (uint64_t)c->mod;
+	if (is->fence == 0 && is->state != CONTENDER_WAITING)
+		is->fence = (uint64_t)c->mod;
 }
 
 /* --- The queue ------------------------------------------------------------------------------- */
-
-static int compare(const void *a, const void *b)
-{
-	const struct contender *one = a, *other = b;
-
-	return one->create < other->create ? -1 : one->create > other->create;
-}
 
 bool queue_read(struct queue *queue, json_t *answer, const json_t *kvs)
 {
@@ -230,83 +203,49 @@ bool queue_read(struct queue *queue, json_t *answer, const json_t *kvs)
 
 	*queue = (struct queue){.answer = answer,
 		.revision = json_number(json_object_get(answer, "header"), "revision")};
-	queue->list = calloc(count + 1, sizeof(*queue->list));
-	if (!queue->list)
+	if (!contenders_open(&queue->all, sizeof(struct etcd_contender), count))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const json_t *kv = json_array_get(kvs, i);
-		const char *value = json_string_value(json_object_get(kv, "value"));
-		struct contender *c = &queue->list[queue->count];
+		const char *value = json_text(kv, "value");
+		struct etcd_contender *c = queue_at(queue, queue->all.count);
 
-		c->key = json_string_value(json_object_get(kv, "key"));
-		c->create = json_number(kv, "create_revision");
+		c->key = json_text(kv, "key");
+		c->is.place = json_number(kv, "create_revision");
 		c->mod = json_number(kv, "mod_revision");
 		c->lease = json_number(kv, "lease");
 		if (!c->key)
 			continue;
 		read_value(c, value ? value : "");
-		queue->count++;
+		queue->all.count++;
 	}
-	qsort(queue->list, queue->count, sizeof(*queue->list), compare);
+	contenders_sort(&queue->all);
 	return true;
 }
 
 void queue_free(struct queue *queue)
 {
-	for (size_t i = 0; i < queue->count; i++)
-		json_decref(queue->list[i].record);
-	free(queue->list);
+	for (size_t i = 0; i < queue->all.count; i++)
+		json_decref(queue_at(queue, i)->record);
+	contenders_free(&queue->all);
 	json_decref(queue->answer);
 	*queue = (struct queue){0};
 }
 
-struct contender *queue_find(const struct queue *queue, const char *key)
+struct etcd_contender *queue_at(const struct queue *queue, size_t i)
 {
-	for (size_t i = 0; i < queue->count; i++)
-		if (strcmp(queue->list[i].key, key) == 0)
-			return &queue->list[i];
+	return (struct etcd_contender *)contenders_at(&queue->all, i);
+}
+
+struct etcd_contender *queue_find(const struct queue *queue, const char *key)
+{
+	for (size_t i = 0; i < queue->all.count; i++)
+		if (strcmp(queue_at(queue, i)->key, key) == 0)
+			return queue_at(queue, i);
 	return NULL;
 }
 
-struct contender *queue_find_token(const struct queue *queue, const char *token)
+struct etcd_contender *queue_find_created(const struct queue *queue, int64_t create)
 {
-	for (size_t i = 0; i < queue->count; i++)
-		if (queue->list[i].record && strcmp(queue->list[i].token, token) == 0)
-			return &queue->list[i];
-	return NULL;
-}
-
-struct contender *queue_find_created(const struct queue *queue, int64_t create)
-{
-	for (size_t i = 0; i < queue->count; i++)
-		if (queue->list[i].create == create)
-			return &queue->list[i];
-	return NULL;
-}
-
-static bool counts(const struct contender *c)
-{
-	return c->state != CONTENDER_INSIDE && c->state != CONTENDER_RELEASED;
-}
-
-const struct contender *queue_obstacle(const struct queue *queue, const struct contender *own,
-	enum lock_mode mode, int permits, int *rank, int *ahead)
-{
-	const struct contender *last = NULL, *other = NULL;
-
-	*rank = *ahead = 0;
-	for (size_t i = 0; i < queue->count && &queue->list[i] != own; i++) {
-		const struct contender *c = &queue->list[i];
-
-		if (!counts(c))
-			continue;
-		last = c;
-		++*ahead;
-		*rank += c->state == CONTENDER_WAITING;
-		if (c->state == CONTENDER_FOREIGN || c->mode != mode)
-			other = c;
-	}
-	if (mode == LOCK_EXCLUSIVE)
-		return last;
-	return other || mode == LOCK_SHARED || *ahead < permits ? other : last;
+	return (struct etcd_contender *)contenders_find_place(&queue->all, create);
 }

@@ -53,7 +53,8 @@ static struct lock *open_lock(
 	e->guard.news_fd = e->guard.stop_fd = -1;
 	gateway_open(&e->gateway, server);
 	key_range(request->prefix, request->name, e->from, e->to);
-	etcd_begin(e);
+	e->contest = (struct contest){&etcd_contest, &e->lock, &e->request, e->lock.token};
+	etcd_begin(&e->lock);
 	return &e->lock;
 }
 

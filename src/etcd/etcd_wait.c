@@ -55,39 +55,40 @@ static bool is_deletion(const json_t *event)
 static bool read_event(const json_t *event, struct queue *queue)
 {
 	json_t *kvs = json_pack("[O]", json_object_get(event, "kv"));
-	bool good = queue_read(queue, json_pack("{so}", "kvs", kvs), kvs) && queue->count == 1;
+	bool good = queue_read(queue, json_pack("{so}", "kvs", kvs), kvs) && queue->all.count == 1;
 
 	return good && !is_deletion(event);
 }
 
-static nanos trust_until(const struct contender *c)
+static nanos trust_until(const struct etcd_contender *c)
 {
-	return clock_now() + etcd_seconds(c->ttl_ms) * NANOS_PER_SEC;
+	return clock_now() + etcd_seconds(c->is.ttl_ms) * NANOS_PER_SEC;
 }
 
 /* Notes what a contender that was seen before has written. What is no news is older than its note.
  */
-static void note(struct contender *seen, const struct contender *written)
+static void note(struct etcd_contender *seen, const struct etcd_contender *written)
 {
 	if (written->mod <= seen->mod)
 		return;
 	seen->mod = written->mod;
 	seen->lease = written->lease;
-	seen->state = written->state;
-	seen->ttl_ms = written->ttl_ms;
+	seen->is.state = written->is.state;
+	seen->is.foreign = written->is.foreign;
+	seen->is.ttl_ms = written->is.ttl_ms;
 	seen->until = trust_until(written);
 }
 
-static bool may_hold(const struct contender *c)
+static bool may_hold(const struct etcd_contender *c)
 {
-	return c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER;
+	return !c->is.foreign && contender_may_hold(&c->is);
 }
 
 /* The key of one that was seen before is gone. If it did not say before that it gave the lock back,
  * its lease was revoked or has run out. */
-static void note_deletion(struct etcd_lock *e, struct contender *c)
+static void note_deletion(struct etcd_lock *e, struct etcd_contender *c)
 {
-	bool both = c->mode == LOCK_SHARED && e->request.mode == LOCK_SHARED;
+	bool both = c->is.mode == LOCK_SHARED && e->request.mode == LOCK_SHARED;
 
 	if (!c->gone && may_hold(c) && !both && c->until > e->not_before)
 		e->not_before = c->until;
@@ -97,15 +98,15 @@ static void note_deletion(struct etcd_lock *e, struct contender *c)
 
 /* Notes what an event says of a contender that was seen before; NULL: of none. *there: it was
  * written. */
-static struct contender *note_event(struct etcd_lock *e, const json_t *event, bool *there)
+static struct etcd_contender *note_event(struct etcd_lock *e, const json_t *event, bool *there)
 {
 	struct queue queue;
-	struct contender *c;
+	struct etcd_contender *c;
 
 	*there = read_event(event, &queue);
-	c = queue.count == 1 ? queue_find(&e->seen, queue.list[0].key) : NULL;
+	c = queue.all.count == 1 ? queue_find(&e->seen, queue_at(&queue, 0)->key) : NULL;
 	if (c && *there)
-		note(c, &queue.list[0]);
+		note(c, queue_at(&queue, 0));
 	else if (c)
 		note_deletion(e, c);
 	queue_free(&queue);
@@ -117,8 +118,8 @@ static bool ends_wait(struct etcd_lock *e, const json_t *event)
 {
 	const char *key = json_string_value(json_object_get(json_object_get(event, "kv"), "key"));
 	bool permits = e->request.mode == LOCK_PERMITS, there;
-	struct contender *c = key ? queue_find(&e->seen, key) : NULL;
-	enum contender_state before = c ? c->state : CONTENDER_FOREIGN;
+	struct etcd_contender *c = key ? queue_find(&e->seen, key) : NULL;
+	enum contender_state before = c ? c->is.state : CONTENDER_BY_PLACE;
 
 	if (key && strcmp(key, e->key) == 0)
 		return is_deletion(event);
@@ -126,10 +127,10 @@ static bool ends_wait(struct etcd_lock *e, const json_t *event)
 	if (!c)
 		return !there;
 	/* An exclusive holder was behind all that were ahead of it, and has waited for them. */
-	if (may_hold(c) && c->mode == LOCK_EXCLUSIVE && strcmp(c->key, e->obstacle) == 0)
+	if (may_hold(c) && c->is.mode == LOCK_EXCLUSIVE && strcmp(c->key, e->obstacle) == 0)
 		e->alone = true;
-	if (there && c->state != CONTENDER_RELEASED)
-		return permits && c->state != before;
+	if (there && c->is.state != CONTENDER_RELEASED)
+		return permits && c->is.state != before;
 	e->clear = e->alone && strcmp(c->key, e->obstacle) == 0 && !permits && !may_hold(c) &&
 		   clock_now() >= e->not_before;
 	return true;
@@ -139,8 +140,9 @@ static bool ends_wait(struct etcd_lock *e, const json_t *event)
 static bool ends_hold(struct etcd_lock *e, const json_t *event)
 {
 	struct queue queue;
-	bool lost = !read_event(event, &queue) || queue.list[0].state == CONTENDER_RELEASED ||
-		    strcmp(queue.list[0].token, e->lock.token) != 0;
+	bool lost = !read_event(event, &queue) ||
+		    queue_at(&queue, 0)->is.state == CONTENDER_RELEASED ||
+		    strcmp(queue_at(&queue, 0)->is.id, e->lock.token) != 0;
 
 	queue_free(&queue);
 	return lost;
@@ -148,8 +150,8 @@ static bool ends_hold(struct etcd_lock *e, const json_t *event)
 
 static bool has_doubt(const struct etcd_lock *e)
 {
-	for (size_t i = 0; i < e->seen.count; i++)
-		if (e->seen.list[i].doubt)
+	for (size_t i = 0; i < e->seen.all.count; i++)
+		if (queue_at(&e->seen, i)->doubt)
 			return true;
 	return false;
 }
@@ -190,9 +192,9 @@ static enum lock_result read_line(
 
 void etcd_remember(struct etcd_lock *e, struct queue *queue)
 {
-	for (size_t i = 0; i < queue->count; i++) {
-		struct contender *c = &queue->list[i];
-		const struct contender *before = queue_find_created(&e->seen, c->create);
+	for (size_t i = 0; i < queue->all.count; i++) {
+		struct etcd_contender *c = queue_at(queue, i);
+		const struct etcd_contender *before = queue_find_created(&e->seen, c->is.place);
 
 		c->until = before && before->mod == c->mod ? before->until : trust_until(c);
 	}
@@ -206,20 +208,20 @@ static void find_vanished(struct etcd_lock *e, const struct queue *queue)
 {
 	bool exclusive = false, any = false;
 
-	for (size_t i = e->seen.count; i-- > 0;) {
-		struct contender *c = &e->seen.list[i];
-		const struct contender *there = queue_find_created(queue, c->create);
+	for (size_t i = e->seen.all.count; i-- > 0;) {
+		struct etcd_contender *c = queue_at(&e->seen, i);
+		const struct etcd_contender *there = queue_find_created(queue, c->is.place);
 
-		if (c->create >= e->own.create)
+		if (c->is.place >= e->own.is.place)
 			continue;
 		if (there)
 			note(c, there);
 		/* Who holds it behind that one has waited for it. */
 		c->doubt = !there && !c->gone && !exclusive &&
-			   !(any && c->mode == LOCK_EXCLUSIVE) &&
-			   (may_hold(c) || c->state == CONTENDER_WAITING);
-		any = any || may_hold(c) || c->state == CONTENDER_RELEASED;
-		exclusive = exclusive || (any && c->mode == LOCK_EXCLUSIVE);
+			   !(any && c->is.mode == LOCK_EXCLUSIVE) &&
+			   (may_hold(c) || (!c->is.foreign && c->is.state == CONTENDER_WAITING));
+		any = any || may_hold(c) || c->is.state == CONTENDER_RELEASED;
+		exclusive = exclusive || (any && c->is.mode == LOCK_EXCLUSIVE);
 	}
 }
 
@@ -242,17 +244,19 @@ static void read_history(struct etcd_lock *e, struct deadline deadline)
 	json_decref(request);
 }
 
-bool etcd_heed_vanished(struct etcd_lock *e, struct queue *queue, struct deadline deadline)
+bool etcd_heed_vanished(struct lock *lock, const struct contenders *all, struct deadline deadline)
 {
-	find_vanished(e, queue);
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+
+	find_vanished(e, (const struct queue *)all);
 	if (has_doubt(e))
 		read_history(e, deadline_within(deadline, OPEN_LIMIT));
-	for (size_t i = 0; i < e->seen.count; i++) {
-		struct contender *c = &e->seen.list[i];
+	for (size_t i = 0; i < e->seen.all.count; i++) {
+		struct etcd_contender *c = queue_at(&e->seen, i);
 
 		if (!c->doubt) /* else it is compacted, or there was no answer */
 			continue;
-		c->state = CONTENDER_HOLDING;
+		c->is.state = CONTENDER_HOLDING; /* for all that is known */
 		c->until = trust_until(c);
 		note_deletion(e, c);
 	}
@@ -273,7 +277,7 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 
 	if (result == LOCK_GRANTED)
 		result = etcd_transact(e,
-			json_pack("[o]", etcd_when(e->key, "CREATE", e->own.create)),
+			json_pack("[o]", etcd_when(e->key, "CREATE", e->own.is.place)),
 			json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), lease)),
 			NULL, deadline, &done, &queue, &failure);
 	queue_free(&queue);
@@ -331,7 +335,7 @@ static enum lock_result keep_place(
 /* Who came late does not know since when the holder has its lease. */
 static void date_holder(struct etcd_lock *e, struct deadline deadline)
 {
-	struct contender *c = e->alone ? queue_find(&e->seen, e->obstacle) : NULL;
+	struct etcd_contender *c = e->alone ? queue_find(&e->seen, e->obstacle) : NULL;
 	int64_t ms = c && may_hold(c) ? etcd_lease_ms(&e->gateway, c->lease, deadline) : 0;
 	nanos until = clock_now() + (ms + 1000) * NANOS_PER_MS; /* it is cut to whole seconds */
 
@@ -473,7 +477,7 @@ int etcd_watch_fd(const struct lock *lock)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
-	if (e->guard.news_fd < 0 && e->own.mod != 0 && e->own.state != CONTENDER_WAITING &&
+	if (e->guard.news_fd < 0 && e->own.mod != 0 && e->own.is.state != CONTENDER_WAITING &&
 		!start(e))
 		close_guard(&e->guard);
 	return e->guard.news_fd;

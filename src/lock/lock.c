@@ -125,6 +125,11 @@ enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct fa
 	return overlap ? overlap->ask(lock, deadline, failure) : take(lock, deadline, failure);
 }
 
+bool lock_may_be_asked(const struct lock *lock)
+{
+	return lock->asked;
+}
+
 bool lock_answers_at_once(const struct lock *lock)
 {
 	return !lock->service->overlap;

@@ -154,6 +154,10 @@ void lock_close(struct lock *lock);
  * locks LOCK_LOST as well: one that was held was lost, all were released, ask again. */
 enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
 
+/* Whether a server may have taken up a request of which lock_ask has said nothing but LOCK_TIMEOUT,
+ * LOCK_CANCELLED or LOCK_FAILED: lock_release takes it back. Pure. */
+bool lock_may_be_asked(const struct lock *lock);
+
 /* Whether lock_ask comes back with the answer. Else a server has it under way. Pure. */
 bool lock_answers_at_once(const struct lock *lock);
 

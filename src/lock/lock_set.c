@@ -375,6 +375,7 @@ static enum lock_result put_by(struct lock_set *set, struct failure *failure)
 
 	if (set->next == 0 && !set->sent && answer->result != LOCK_BUSY) {
 		*failure = answer->failure;
+		set->lock.asked = set->members[0].lock->asked;
 		return answer->result;
 	}
 	set->put_by = true;

@@ -166,6 +166,8 @@ struct lock_circles {
 struct lock {
 	const struct lock_service *service;
 	char token[LOCK_TOKEN_SIZE];  /* the service keeps it right */
+	bool asked;                   /* without overlap the service keeps it right: something may
+				       * be left in the server of a take without an answer */
 	struct lock_circles circles;  /* lock.c's */
 	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
 				       * lock_answer reads it */

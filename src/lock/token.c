@@ -54,6 +54,14 @@ void token_begin(const struct lock_request *request, char token[static LOCK_TOKE
 		token_make(&request->self, token);
 }
 
+void token_refuse(bool attended, struct failure *failure)
+{
+	failure_set(failure, EXIT_BUSY, "%s",
+		attended ? "the token is that of a holder that still runs and releases the lock "
+			   "itself; --force releases it all the same"
+			 : "not held with this token: it is wrong, or has expired");
+}
+
 /* As much of the first line as fits; -1 with errno. */
 static ssize_t read_line(int fd, char line[static LINE_SIZE])
 {

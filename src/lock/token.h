@@ -18,6 +18,10 @@ void token_begin(const struct lock_request *request, char token[static LOCK_TOKE
 /* Whether it stands among tokens that blanks separate. Pure. */
 bool token_is_among(const char *tokens, const char *token);
 
+/* Why a detached lock is neither renewed nor released by the token that was given: EXIT_BUSY.
+ * attended: it is that of a holder that still runs, or of a waiter. */
+void token_refuse(bool attended, struct failure *failure);
+
 /* Reads it from the first line of a file descriptor, up to the first blank: what `acquire` printed
  * will do. False with EXIT_USAGE or EXIT_SYSTEM. */
 bool token_read(int fd, char token[static LOCK_TOKEN_SIZE], struct failure *failure);

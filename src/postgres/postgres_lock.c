@@ -111,7 +111,6 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 			!advisory && p->ticket == 0;
 	PGresult *result;
 
-	p->asked = true;
 	if (!p->session.connection) { /* the next one begins from nothing */
 		p->number = 0;
 		p->is_ready = false;
@@ -126,6 +125,7 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 			r->held ? r->held : "", FLAG(r->queues), NUMBER(p->number), FLAG(r->hold),
 			advisory, r->name),
 		deadline, answer);
+	lock->asked = lock->asked || p->session.pid[0] != '\0';
 	if (result)
 		read_answer(p, result, answer);
 	PQclear(result);
@@ -187,7 +187,7 @@ static void read_release(
 		answer->inside[answer->inside_count++] = (pid_t)strtol(at, &end, 10);
 	answer->around = flag_at(result, 0, "is_around");
 	/* Nothing is left in the server: the next attempt is another. */
-	p->asked = false;
+	p->lock.asked = false;
 	p->ticket = 0;
 	p->fence = 0;
 	token_begin(&p->request, p->lock.token);
@@ -211,7 +211,7 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 
 	answer->result = LOCK_GONE;
 	/* If it has been to no server yet, it is a guardian: the front asked, by the same token. */
-	if (!p->asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
+	if (!p->lock.asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
 		return;
 	do {
 		result = ask(p, is_plain ? sql_release : NULL, 3, function,

@@ -13,7 +13,6 @@ struct postgres_lock {
 	int64_t ticket; /* 0: not asked yet */
 	int64_t number; /* of the session, as the server counts them; 0: none */
 	uint64_t fence; /* of the grant; 0: none */
-	bool asked;     /* something may be left in the server */
 	bool is_ready;  /* the session has rehearsed what follows a wait */
 	bool is_new;    /* the server did not know the lock before sql_take */
 	nanos look_at;  /* when asking again makes sense, by itself */

@@ -265,9 +265,9 @@ static enum lock_result ask(struct front *f, struct failure *failure)
 {
 	enum lock_result result = lock_ask(f->lock, deadline(f), failure);
 
-	if (result == LOCK_GRANTED)
+	if (result == LOCK_GRANTED || lock_may_be_asked(f->lock))
 		f->outstanding = true;
-	else
+	if (result != LOCK_GRANTED)
 		f->lease->answer.result = result;
 	return result;
 }

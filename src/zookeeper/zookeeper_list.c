@@ -27,65 +27,27 @@ static struct deadline limit(const struct listing *l)
 	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
 }
 
-static void view_owner(
-	const struct record *record, const struct contender *c, struct lock_view_owner *view)
+/* How long a session still lasts ZooKeeper does not say: the TTL is shown. */
+static enum lock_result look_at_all(
+	struct listing *l, const char *path, const struct queue *queue, struct failure *failure)
 {
-	*view = (struct lock_view_owner){.owner = record->owner,
-		.mode = c->mode,
-		.ms = (clock_wall_us() - record->since_us) / 1000,
-		.ttl_ms = record->ttl_ms,
-		.since_us = record->since_us,
-		.detached = record->detached};
-	if (view->ms < 0)
-		view->ms = 0;
-}
+	for (size_t i = 0; i < queue->all.count; i++) {
+		struct zookeeper_contender *c = queue_at(queue, i);
+		enum lock_result result = LOCK_GRANTED;
 
-/* How long a session still lasts ZooKeeper does not say: the TTL is shown. There is no record of
- * the past: the counters say what those are that are there. */
-static enum lock_result show_contenders(struct listing *l, const char *path, const char *name,
-	const struct queue *queue, struct lock_view_owner *owners, struct failure *failure)
-{
-	struct lock_view_owner *waiters = owners + queue->count;
-	struct lock_view view = {
-		.name = name, .key = path, .ttl_ms = -1, .holders = owners, .waiters = waiters};
-
-	for (size_t i = 0; i < queue->count; i++) {
-		const struct contender *c = &queue->list[i];
-		bool holds = queue_holds(queue, c);
-		struct record record;
-		struct Stat stat;
-		char node[NODE_SIZE];
-		enum lock_result result;
-
-		zookeeper_path(path, c->node, node);
-		result = zookeeper_look(&l->session, node, limit(l), &record, &stat, failure);
-		if (result == LOCK_GONE || c->inside)
-			continue;
-		if (result != LOCK_GRANTED)
+		if (c->is.state != CONTENDER_INSIDE)
+			result = zookeeper_look_at(&l->session, path, c, limit(l), failure);
+		if (result == LOCK_GONE)
+			c->is.state = CONTENDER_RELEASED;
+		else if (result != LOCK_GRANTED)
 			return result;
-		if (holds && record.ours) {
-			view_owner(&record, c, &owners[view.holder_count++]);
-			view.mode = c->mode;
-			view.ttl_ms = record.ttl_ms;
-		} else if (holds) {
-			view.foreign = true;
-		} else {
-			view_owner(&record, c, &waiters[view.waiter_count++]);
-		}
-		if (holds && (uint64_t)stat.czxid > view.fence)
-			view.fence = (uint64_t)stat.czxid;
 	}
-	view.counters.acquisitions = (int64_t)view.holder_count;
-	view.counters.contentions = (int64_t)view.waiter_count;
-	if (view.foreign || view.holder_count + view.waiter_count > 0)
-		l->show(&view, l->context);
 	return LOCK_GRANTED;
 }
 
 static enum lock_result show_lock(
 	struct listing *l, const char *path, const char *name, struct failure *failure)
 {
-	struct lock_view_owner *owners = NULL;
 	struct queue queue;
 	enum lock_result result;
 
@@ -95,10 +57,12 @@ static enum lock_result show_lock(
 		return result;
 	/* A node that holds something else is no lock of ours. */
 	if (queue_read(&queue, &l->session.reply[0], failure))
-		owners = calloc(2 * queue.count + 1, sizeof(*owners));
-	if (owners)
-		result = show_contenders(l, path, name, &queue, owners, failure);
-	free(owners);
+		result = look_at_all(l, path, &queue, failure);
+	else
+		queue_free(&queue);
+	if (result == LOCK_GRANTED &&
+		!contenders_show(&queue.all, name, path, l->show, l->context, failure))
+		result = LOCK_FAILED;
 	queue_free(&queue);
 	return result;
 }

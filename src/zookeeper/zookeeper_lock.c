@@ -26,7 +26,7 @@ enum lock_result zookeeper_attach(
 
 	if (!z->session.handle)
 		result = session_attach(&z->session, ttl_ms, deadline, failure);
-	if (result == LOCK_LOST && !z->asked)
+	if (result == LOCK_LOST && !z->lock.asked)
 		result = session_attach(&z->session, ttl_ms, deadline, failure);
 	return result;
 }
@@ -46,7 +46,7 @@ enum lock_result zookeeper_read(struct session *session, const char *path, struc
 }
 
 enum lock_result zookeeper_look(struct session *session, const char *path, struct deadline deadline,
-	struct record *record, struct Stat *stat, struct failure *failure)
+	struct record *record, struct failure *failure)
 {
 	enum lock_result result;
 
@@ -54,30 +54,47 @@ enum lock_result zookeeper_look(struct session *session, const char *path, struc
 	result = session_await(session, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
-	record_read(record, session->reply[0].text);
-	if (stat)
-		*stat = session->reply[0].stat;
+	record_read(record, &session->reply[0]);
 	return session->reply[0].rc == ZOK ? LOCK_GRANTED : LOCK_GONE;
+}
+
+enum lock_result zookeeper_look_at(struct session *session, const char *lock,
+	struct zookeeper_contender *c, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result;
+	struct record record;
+	char path[NODE_SIZE];
+
+	if (c->record)
+		return LOCK_GRANTED;
+	zookeeper_path(lock, c->node, path);
+	result = zookeeper_look(session, path, deadline, &record, failure);
+	if (result == LOCK_GRANTED && !record_note(c, &record)) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return LOCK_FAILED;
+	}
+	return result;
 }
 
 void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[static DATA_SIZE])
 {
-	const struct record record = {.owner = z->request.self,
-		.detached = z->request.detached,
+	const struct record record = {.detached = z->request.detached,
 		.hold = z->request.hold,
 		.over = over,
 		.ttl_ms = z->session.ttl_ms,
 		.since_us = z->since_us,
 		.session = z->session.id};
 
-	record_write(&record, text);
+	record_write(&record, &z->request.self, text);
 }
 
-void zookeeper_begin(struct zookeeper_lock *z)
+void zookeeper_begin(struct lock *lock)
 {
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+
 	z->own[0] = z->outer[0] = '\0';
 	z->state = ZOOKEEPER_NONE;
-	z->asked = false;
+	z->lock.asked = false;
 	if (z->request.token)
 		strlcpy(z->lock.token, z->request.token, sizeof(z->lock.token));
 	else
@@ -121,12 +138,10 @@ static bool is_by_token(const struct zookeeper_lock *z)
 	return z->request.detached && z->request.token;
 }
 
-static enum lock_result fail_token(bool attended, struct failure *failure)
+/* The session has ended meanwhile. */
+static enum lock_result fail_expired(struct failure *failure)
 {
-	failure_set(failure, EXIT_BUSY, "%s",
-		attended ? "the token is that of a holder that still runs and releases the lock "
-			   "itself; --force releases it now"
-			 : "not held with this token: it is wrong, or has expired");
+	token_refuse(false, failure);
 	return LOCK_LOST;
 }
 
@@ -134,32 +149,29 @@ static enum lock_result fail_token(bool attended, struct failure *failure)
 static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline deadline,
 	struct session *session, struct lock_answer *answer)
 {
-	const struct contender *found = NULL;
+	struct contender *found = NULL;
 	struct queue queue = {0};
-	struct record record = {0};
-	struct Stat stat;
+	struct record record;
 	enum lock_result result = zookeeper_attach(z, 0, deadline, &answer->failure);
 
 	if (result == LOCK_GRANTED)
 		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
+	if (result == LOCK_GRANTED)
+		result = contest_find_detached(
+			&z->contest, &queue.all, deadline, &found, &answer->failure);
 	if (result == LOCK_GRANTED) {
-		found = queue_find(&queue, z->id, false);
-		result = LOCK_GONE;
+		struct zookeeper_contender *c = (struct zookeeper_contender *)found;
+
+		record = *c->record;
+		zookeeper_path(z->path, c->node, z->own);
 	}
-	if (found) {
-		zookeeper_path(z->path, found->node, z->own);
-		result = zookeeper_look(
-			&z->session, z->own, deadline, &record, &stat, &answer->failure);
-	}
-	if (result == LOCK_GONE || (result == LOCK_GRANTED && !record.detached))
-		result = fail_token(found && record.ours && !record.detached, &answer->failure);
 	queue_free(&queue);
 	if (result != LOCK_GRANTED)
 		return result;
-	answer->fence = (uint64_t)stat.czxid;
+	answer->fence = (uint64_t)record.stat.czxid;
 	result = borrow(z, &record, z->request.ttl_ms ? z->request.ttl_ms : record.ttl_ms, deadline,
 		session, &answer->failure);
-	return result == LOCK_LOST ? fail_token(false, &answer->failure) : result;
+	return result == LOCK_LOST ? fail_expired(&answer->failure) : result;
 }
 
 static enum lock_result renew_detached(
@@ -172,7 +184,7 @@ static enum lock_result renew_detached(
 		answer->ttl_ms = session.ttl_ms;
 		result = prove(&session, z->own, false, deadline, &answer->failure);
 		if (result == LOCK_LOST)
-			fail_token(false, &answer->failure);
+			fail_expired(&answer->failure);
 	}
 	session_close(&session);
 	return result;
@@ -189,8 +201,8 @@ static enum lock_result release_detached(
 		result = session_await(&session, deadline, &answer->failure);
 	}
 	if (result == LOCK_GRANTED) {
-		result = session.reply[0].rc == ZOK ? LOCK_RELEASED
-						    : fail_token(false, &answer->failure);
+		result =
+			session.reply[0].rc == ZOK ? LOCK_RELEASED : fail_expired(&answer->failure);
 		session_end(&session);
 	}
 	session_close(&session);
@@ -206,8 +218,7 @@ static enum lock_result renew_outer(
 {
 	struct session session = {.fd = -1};
 	struct record record;
-	enum lock_result result =
-		zookeeper_look(&z->session, z->outer, deadline, &record, NULL, failure);
+	enum lock_result result = zookeeper_look(&z->session, z->outer, deadline, &record, failure);
 
 	if (result == LOCK_GRANTED && record.over) {
 		result = borrow(z, &record, z->session.ttl_ms, deadline, &session, failure);
@@ -257,8 +268,8 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 /* --- Releasing ---------------------------------------------------------------------------------
  */
 
-/* The pids of those inside the contender at that place; how many there are. */
-static enum lock_result list_inside(struct zookeeper_lock *z, int32_t place,
+/* Into the answer: the pids of those inside the contender at that place. */
+static enum lock_result list_inside(struct zookeeper_lock *z, int64_t place,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct queue queue;
@@ -266,30 +277,11 @@ static enum lock_result list_inside(struct zookeeper_lock *z, int32_t place,
 		zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 
 	answer->inside_count = 0;
-	for (size_t i = 0; result == LOCK_GRANTED && i < queue.count; i++) {
-		const struct contender *c = &queue.list[i];
-		struct record record;
-		char path[NODE_SIZE];
-
-		if (!c->inside || c->place != place || answer->inside_count == LOCK_INSIDE_MOST)
-			continue;
-		zookeeper_path(z->path, c->node, path);
-		result = zookeeper_look(
-			&z->session, path, deadline, &record, NULL, &answer->failure);
-		if (result == LOCK_GRANTED)
-			answer->inside[answer->inside_count++] = record.owner.pid;
-		else if (result == LOCK_GONE)
-			result = LOCK_GRANTED;
-	}
+	if (result == LOCK_GRANTED)
+		result =
+			contest_list_inside(&z->contest, &queue.all, place, NULL, deadline, answer);
 	queue_free(&queue);
 	return result;
-}
-
-static int32_t place_of(const char *path)
-{
-	size_t length = strlen(path);
-
-	return length < 10 ? 0 : (int32_t)strtol(path + length - 10, NULL, 10);
 }
 
 /* The node stays, and its session for so long, or while those inside keep it. */
@@ -333,7 +325,7 @@ static enum lock_result release_holder(struct zookeeper_lock *z, int64_t keep_ms
 		result = session_await(&z->session, deadline, &answer->failure);
 		z->version = z->session.reply[0].stat.version;
 		if (result == LOCK_GRANTED)
-			result = list_inside(z, place_of(z->own), deadline, answer);
+			result = list_inside(z, queue_place(z->own), deadline, answer);
 	}
 	return result == LOCK_GRANTED ? LOCK_TIMEOUT : result;
 }
@@ -350,12 +342,12 @@ static enum lock_result release_inside(
 	if (result != LOCK_GRANTED)
 		return result;
 	own = z->session.reply[0].rc == ZOK ? LOCK_RELEASED : LOCK_LOST;
-	result = zookeeper_look(&z->session, z->outer, deadline, &record, NULL, &answer->failure);
+	result = zookeeper_look(&z->session, z->outer, deadline, &record, &answer->failure);
 	answer->around = result == LOCK_GRANTED && !record.over;
 	if (result == LOCK_GONE)
 		own = LOCK_LOST;
 	if (result == LOCK_GRANTED && record.over)
-		result = list_inside(z, place_of(z->outer), deadline, answer);
+		result = list_inside(z, queue_place(z->outer), deadline, answer);
 	if (result == LOCK_GRANTED && record.over && answer->inside_count == 0) {
 		session_delete(&z->session, z->outer, -1);
 		session_await(&z->session, deadline, &answer->failure);
@@ -374,10 +366,11 @@ static enum lock_result withdraw(
 
 	if (z->own[0] == '\0') {
 		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
-		c = queue_find(&queue, z->id, false);
-		c = c ? c : queue_find(&queue, z->id, true);
+		c = contenders_find(&queue.all, z->id, false);
+		c = c ? c : contenders_find(&queue.all, z->id, true);
 		if (c)
-			zookeeper_path(z->path, c->node, z->own);
+			zookeeper_path(
+				z->path, ((const struct zookeeper_contender *)c)->node, z->own);
 		queue_free(&queue);
 	}
 	if (result != LOCK_GRANTED || z->own[0] == '\0')
@@ -400,7 +393,7 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	bool holds = z->state == ZOOKEEPER_HOLDING || z->state == ZOOKEEPER_INSIDE;
 	/* If it has been to no server yet, it is a guardian: the front asked, by the same token. */
-	bool asked = z->asked || z->session.attached_at == 0;
+	bool asked = z->lock.asked || z->session.attached_at == 0;
 
 	do {
 		answer->result = LOCK_GRANTED;
@@ -428,37 +421,24 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 			session_leave(&z->session);
 		session_end(&z->session); /* else the servers would keep it for its TTL */
 		z->kept = false;
-		zookeeper_begin(z);
+		zookeeper_begin(lock);
 	}
 }
 
 /* --- By force ----------------------------------------------------------------------------------
  */
 
-static enum lock_result end_holder(struct zookeeper_lock *z, const struct contender *c,
-	void (*tell)(const struct lock_answer *held, void *context), void *context,
+static enum lock_result end_holder(struct zookeeper_lock *z, struct zookeeper_contender *c,
 	struct deadline deadline, struct failure *failure)
 {
-	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
-	struct record record;
+	enum lock_result result = zookeeper_look_at(&z->session, z->path, c, deadline, failure);
 	char path[NODE_SIZE];
-	enum lock_result result;
 
-	zookeeper_path(z->path, c->node, path);
-	result = zookeeper_look(&z->session, path, deadline, &record, NULL, failure);
-	if (result == LOCK_GRANTED) {
-		session_delete(&z->session, path, -1);
-		result = session_await(&z->session, deadline, failure);
-	}
-	if (result != LOCK_GRANTED || c->inside)
+	if (result != LOCK_GRANTED)
 		return result;
-	held.known = record.ours;
-	held.holder = record.owner;
-	held.held_ms = (clock_wall_us() - record.since_us) / 1000;
-	if (!record.ours)
-		held.foreign = "another ZooKeeper client";
-	tell(&held, context);
-	return result;
+	zookeeper_path(z->path, c->node, path);
+	session_delete(&z->session, path, -1);
+	return session_await(&z->session, deadline, failure);
 }
 
 void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
@@ -472,17 +452,19 @@ void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *h
 	if (result == LOCK_GRANTED)
 		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 	answer->result = result == LOCK_GRANTED ? LOCK_GONE : result;
-	for (size_t i = 0; i < queue.count && (result == LOCK_GRANTED || result == LOCK_GONE);
+	for (size_t i = 0; i < queue.all.count && (result == LOCK_GRANTED || result == LOCK_GONE);
 		i++) {
-		const struct contender *c = &queue.list[i];
+		struct zookeeper_contender *c = queue_at(&queue, i);
 
-		if (!c->inside && !queue_holds(&queue, c))
+		if (c->is.state == CONTENDER_WAITING)
 			continue;
-		result = end_holder(z, c, tell, context, deadline, &answer->failure);
-		if (result == LOCK_GRANTED && !c->inside)
+		result = end_holder(z, c, deadline, &answer->failure);
+		if (result == LOCK_GRANTED && c->is.state != CONTENDER_INSIDE)
 			answer->result = LOCK_RELEASED;
 		else if (result != LOCK_GRANTED && result != LOCK_GONE)
 			answer->result = result;
+		if (result == LOCK_GRANTED)
+			contest_tell(&z->contest, &c->is, tell, context);
 	}
 	queue_free(&queue);
 }

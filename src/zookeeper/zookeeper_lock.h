@@ -1,29 +1,31 @@
 /*
  * One lock in ZooKeeper, as one holder or waiter sees it: an ephemeral node among the contenders of
  * zookeeper_queue.h, with a session of its own. While it waits its session has a short TTL, so that
- * it stops the others for no longer if it is killed. Whoever is granted the lock attaches its
- * session anew, with the whole TTL, and writes its node: that is the proof of zookeeper_session.h.
- * So does each renewal, with a write that changes nothing.
+ * it stops the others for no longer if it is killed. With the grant it attaches its session anew,
+ * with the whole TTL, and writes its node: that is the proof of zookeeper_session.h. So does each
+ * renewal, with a write that changes nothing.
  */
 #pragma once
 
-#include "lock/lock_list.h"
+#include "lock/contest.h"
 #include "lock/service.h"
 #include "zookeeper/zookeeper_queue.h"
 
 #define ZOOKEEPER_WAIT_TTL 6000 /* ms: of a waiter's session, unless the servers want more */
 
+#define ZOOKEEPER_FOREIGN "another ZooKeeper client"
+
 enum zookeeper_state { ZOOKEEPER_NONE, ZOOKEEPER_WAITING, ZOOKEEPER_HOLDING, ZOOKEEPER_INSIDE };
 
 struct zookeeper_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
+	struct contest contest;
 	struct lock_request request;
 	struct session session;
 	char path[NODE_SIZE]; /* the lock's node */
 	char id[ID_SIZE];
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
-	bool asked;               /* a node may have been made of which we have not heard */
 	bool kept;                /* the session is to go on without us */
 	int version;              /* of the own node, as far as we have written it */
 	int64_t since_us;         /* of the grant */
@@ -41,9 +43,13 @@ enum lock_result zookeeper_attach(struct zookeeper_lock *z, int64_t ttl_ms,
 enum lock_result zookeeper_read(struct session *session, const char *path, struct deadline deadline,
 	struct queue *queue, struct failure *failure);
 
-/* Reads the record of a contender; LOCK_GONE: it is not there any more. stat may be NULL. */
+/* Reads the record of a node; LOCK_GONE: it is not there any more. */
 enum lock_result zookeeper_look(struct session *session, const char *path, struct deadline deadline,
-	struct record *record, struct Stat *stat, struct failure *failure);
+	struct record *record, struct failure *failure);
+
+/* The same of a contender of that lock, once. */
+enum lock_result zookeeper_look_at(struct session *session, const char *lock,
+	struct zookeeper_contender *c, struct deadline deadline, struct failure *failure);
 
 /* The path of a contender's node. */
 void zookeeper_path(const char *lock, const char *node, char path[static NODE_SIZE]);
@@ -52,7 +58,7 @@ void zookeeper_path(const char *lock, const char *node, char path[static NODE_SI
 void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[static DATA_SIZE]);
 
 /* A fresh attempt from here on: a new token, unless the request has one. */
-void zookeeper_begin(struct zookeeper_lock *z);
+void zookeeper_begin(struct lock *lock);
 
 /* struct lock_service's. */
 void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
@@ -66,5 +72,6 @@ void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *h
 bool zookeeper_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
+extern const struct contest_ops zookeeper_contest;
 extern const struct lock_list_ops zookeeper_list_ops;
 extern const struct lock_service zookeeper_service;

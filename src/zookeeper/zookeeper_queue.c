@@ -110,6 +110,18 @@ static const char *find_number(const char *node)
 	return number;
 }
 
+int64_t queue_place(const char *node)
+{
+	const char *number = find_number(node);
+
+	return number ? strtol(number, NULL, 10) : 0;
+}
+
+void queue_node_inside(const char *id, int64_t place, char node[static NODE_SIZE])
+{
+	snprintf(node, NODE_SIZE, INSIDE "%s-%0*" PRId64, id, DIGITS, place);
+}
+
 /* The hex digits of its beginning, whatever dashes stand between them. */
 static const char *read_id(const char *at, char id[static ID_SIZE])
 {
@@ -124,115 +136,75 @@ static const char *read_id(const char *at, char id[static ID_SIZE])
 	return at;
 }
 
-static bool read_contender(struct contender *c, const char *node)
+static bool read_contender(struct zookeeper_contender *c, const char *node)
 {
+	bool inside = strncmp(node, INSIDE, strlen(INSIDE)) == 0;
 	const char *number = find_number(node), *rest;
 
-	*c = (struct contender){.node = node};
+	*c = (struct zookeeper_contender){.node = node};
 	if (!number)
 		return false;
-	c->inside = strncmp(node, INSIDE, strlen(INSIDE)) == 0;
-	rest = read_id(c->inside ? node + strlen(INSIDE) : node, c->id);
-	c->place = (int32_t)strtol(number, NULL, 10);
-	if (c->inside)
+	rest = read_id(inside ? node + strlen(INSIDE) : node, c->id);
+	c->is.place = queue_place(node);
+	if (inside) {
+		c->is.state = CONTENDER_INSIDE;
+		c->is.around = c->is.place;
 		return c->id[0] != '\0';
+	}
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
 		size_t length = strlen(patterns[i].text);
 
 		if ((size_t)(number - node) < length ||
 			strncmp(number - length, patterns[i].text, length) != 0)
 			continue;
-		c->mode = patterns[i].mode;
-		if (sscanf(rest, "-p%d", &c->permits) == 1 && c->permits > 0)
-			c->mode = LOCK_PERMITS;
+		c->is.mode = patterns[i].mode;
+		if (sscanf(rest, "-p%d", &c->is.permits) == 1 && c->is.permits > 0)
+			c->is.mode = LOCK_PERMITS;
 		return true;
 	}
 	return false;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct contender *one = a, *other = b;
-
-	if (one->inside != other->inside)
-		return one->inside - other->inside;
-	return one->place < other->place ? -1 : one->place > other->place;
-}
-
 bool queue_read(struct queue *queue, struct reply *children, struct failure *failure)
 {
-	*queue = (struct queue){.list = calloc(children->name_count + 1, sizeof(*queue->list)),
-		.names = children->names,
-		.name_count = children->name_count};
+	*queue = (struct queue){.names = children->names, .name_count = children->name_count};
 	children->names = NULL;
 	children->name_count = 0;
-	if (!queue->list)
+	if (!contenders_open(&queue->all, sizeof(struct zookeeper_contender), queue->name_count))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	for (size_t i = 0; i < queue->name_count; i++)
-		if (!read_contender(&queue->list[queue->count++], queue->names[i]))
+		if (!read_contender(queue_at(queue, queue->all.count++), queue->names[i]))
 			return failure_set(failure, EXIT_PROTOCOL,
 				"the lock's node has a child that is no lock's: %.100s",
 				queue->names[i]);
-	qsort(queue->list, queue->count, sizeof(*queue->list), compare);
+	contenders_sort(&queue->all);
+	for (size_t i = 0; i < queue->all.count; i++)
+		queue_at(queue, i)->is.id = queue_at(queue, i)->id;
 	return true;
 }
 
 void queue_free(struct queue *queue)
 {
+	for (size_t i = 0; i < queue->all.count; i++)
+		free(queue_at(queue, i)->record);
 	for (size_t i = 0; i < queue->name_count; i++)
 		free(queue->names[i]);
 	free(queue->names);
-	free(queue->list);
+	contenders_free(&queue->all);
 	*queue = (struct queue){0};
 }
 
-const struct contender *queue_find(const struct queue *queue, const char *id, bool inside)
+struct zookeeper_contender *queue_at(const struct queue *queue, size_t i)
 {
-	for (size_t i = 0; i < queue->count; i++)
-		if (queue->list[i].inside == inside && strcmp(queue->list[i].id, id) == 0)
-			return &queue->list[i];
-	return NULL;
-}
-
-const struct contender *queue_obstacle(const struct queue *queue, const struct contender *own,
-	enum lock_mode mode, int permits, int *rank, int *ahead)
-{
-	const struct contender *last = NULL, *other = NULL;
-
-	*rank = *ahead = 0;
-	for (size_t i = 0; i < queue->count && &queue->list[i] != own; i++) {
-		const struct contender *c = &queue->list[i];
-
-		if (c->inside)
-			continue;
-		last = c;
-		++*ahead;
-		if (c->mode != mode)
-			other = c;
-		*rank += !queue_holds(queue, c);
-	}
-	if (mode == LOCK_EXCLUSIVE)
-		return last;
-	return other || mode == LOCK_SHARED || *ahead < permits ? other : last;
-}
-
-bool queue_holds(const struct queue *queue, const struct contender *contender)
-{
-	int ahead = 0;
-
-	if (contender->inside)
-		return false;
-	for (const struct contender *c = queue->list; c < contender; c++, ahead++)
-		if (contender->mode == LOCK_EXCLUSIVE || c->mode != contender->mode)
-			return false;
-	return contender->mode != LOCK_PERMITS || ahead < contender->permits;
+	return (struct zookeeper_contender *)contenders_at(&queue->all, i);
 }
 
 /* --- Records --------------------------------------------------------------------------------- */
 
-void record_write(const struct record *record, char text[static DATA_SIZE])
+void record_write(
+	const struct record *record, const struct owner *owner, char text[static DATA_SIZE])
 {
-	char owner[OWNER_TEXT];
+	char own[OWNER_TEXT];
 	int length = snprintf(text, DATA_SIZE,
 		"dlock=1\tttl=%" PRId64 "\tsince=%" PRId64 "\tsession=%" PRIx64 "\tpassword=",
 		record->ttl_ms, record->since_us, record->session.client_id);
@@ -242,7 +214,7 @@ void record_write(const struct record *record, char text[static DATA_SIZE])
 			(unsigned char)record->session.passwd[i]);
 	snprintf(text + length, DATA_SIZE - (size_t)length, "%s%s%s\t%s",
 		record->detached ? "\tdetached=1" : "", record->hold ? "\thold=1" : "",
-		record->over ? "\tover=1" : "", owner_write(&record->owner, owner));
+		record->over ? "\tover=1" : "", owner_write(owner, own));
 }
 
 /* The value of a key, which a tab or the end ends; "": it is not there. */
@@ -258,18 +230,20 @@ static const char *find_value(const char *text, const char *key)
 	return "";
 }
 
-void record_read(struct record *record, const char *text)
+void record_read(struct record *record, const struct reply *reply)
 {
-	const char *password = find_value(text, "password");
+	const char *text = record->text, *password;
 	unsigned byte;
 
-	*record = (struct record){.ours = strncmp(text, "dlock=1\t", 8) == 0};
+	*record = (struct record){
+		.ours = strncmp(reply->text, "dlock=1\t", 8) == 0, .stat = reply->stat};
+	strlcpy(record->text, reply->text, sizeof(record->text));
 	if (!record->ours)
 		return;
-	owner_read(&record->owner, text);
 	record->ttl_ms = strtoll(find_value(text, "ttl"), NULL, 10);
 	record->since_us = strtoll(find_value(text, "since"), NULL, 10);
 	record->session.client_id = (int64_t)strtoull(find_value(text, "session"), NULL, 16);
+	password = find_value(text, "password");
 	for (size_t i = 0; i < sizeof(record->session.passwd); i++)
 		if (sscanf(password + 2 * i, "%2x", &byte) == 1)
 			record->session.passwd[i] = (char)byte;
@@ -278,4 +252,24 @@ void record_read(struct record *record, const char *text)
 	record->detached = *find_value(text, "detached") == '1';
 	record->hold = *find_value(text, "hold") == '1';
 	record->over = *find_value(text, "over") == '1';
+}
+
+bool record_note(struct zookeeper_contender *c, const struct record *record)
+{
+	struct contender *is = &c->is;
+
+	c->record = malloc(sizeof(*c->record));
+	if (!c->record)
+		return false;
+	*c->record = *record;
+	is->fence = (uint64_t)record->stat.czxid;
+	is->foreign = !record->ours;
+	is->owner = record->ours ? c->record->text : NULL;
+	is->detached = record->detached;
+	is->hold = record->hold;
+	is->since_us = record->ours ? record->since_us : record->stat.ctime * 1000;
+	is->ttl_ms = record->ours ? record->ttl_ms : -1;
+	if (record->over && is->state == CONTENDER_HOLDING)
+		is->state = CONTENDER_OVER;
+	return true;
 }

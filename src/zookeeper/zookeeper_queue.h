@@ -12,29 +12,13 @@
  */
 #pragma once
 
+#include "lock/contenders.h"
 #include "zookeeper/zookeeper_session.h"
 
 #define ID_SIZE 33 /* 32 hex digits */
 
-struct contender {
-	const char *node; /* the queue's; its name below the lock's */
-	char id[ID_SIZE]; /* "": a foreign one without */
-	int32_t place;    /* inside: that of the one around it */
-	bool inside;
-	enum lock_mode mode;
-	int permits;
-};
-
-struct queue {
-	struct contender *list; /* owned; by place */
-	size_t count;
-	char **names; /* owned */
-	size_t name_count;
-};
-
 /* What stands in a node of ours. */
 struct record {
-	struct owner owner;
 	bool ours; /* else a foreign client's, and nothing is known */
 	bool detached;
 	bool hold; /* of a `dlock hold` for owner.pid */
@@ -43,6 +27,21 @@ struct record {
 	int64_t since_us; /* of the grant, or of the beginning of its wait; its host's wall clock */
 	clientid_t session; /* whose node it is: as secret as the owner token, which is the node's
 			       name */
+	struct Stat stat;
+	char text[DATA_SIZE]; /* as it was read; the owner is in it */
+};
+
+struct zookeeper_contender {
+	struct contender is; /* first; the place is its number, inside that of the one around it */
+	const char *node;    /* the queue's; its name below the lock's */
+	char id[ID_SIZE];    /* "": a foreign one without */
+	struct record *record; /* owned; NULL: not read yet */
+};
+
+struct queue {
+	struct contenders all; /* first; of struct zookeeper_contender */
+	char **names;          /* owned */
+	size_t name_count;
 };
 
 /* CHROOT/NAME. A prefix that is not the usual one is a part of NAME. */
@@ -59,21 +58,22 @@ void queue_id(const char *token, char id[static ID_SIZE]);
 void queue_node(const struct server *server, const struct lock_request *request, const char *id,
 	char node[static NODE_SIZE]);
 
+/* The name of the node of a contender inside the one at that place. */
+void queue_node_inside(const char *id, int64_t place, char node[static NODE_SIZE]);
+
+/* The number that a node's name or path ends with. */
+int64_t queue_place(const char *node);
+
 /* The children of a lock, whose names become the queue's. False with failure: one of them is no
  * contender. */
 bool queue_read(struct queue *queue, struct reply *children, struct failure *failure);
 void queue_free(struct queue *queue);
 
-/* NULL: there is none. */
-const struct contender *queue_find(const struct queue *queue, const char *id, bool inside);
+struct zookeeper_contender *queue_at(const struct queue *queue, size_t i);
 
-/* The last before `own` (NULL: before a newcomer) that keeps it from holding the lock; NULL: it
- * holds it. *rank: how many of those before it wait; *ahead: how many there are. */
-const struct contender *queue_obstacle(const struct queue *queue, const struct contender *own,
-	enum lock_mode mode, int permits, int *rank, int *ahead);
+void record_write(
+	const struct record *record, const struct owner *owner, char text[static DATA_SIZE]);
+void record_read(struct record *record, const struct reply *reply);
 
-/* Whether it is no waiter, nor inside another. */
-bool queue_holds(const struct queue *queue, const struct contender *contender);
-
-void record_write(const struct record *record, char text[static DATA_SIZE]);
-void record_read(struct record *record, const char *text);
+/* Takes over what stands in the contender's node. False: out of memory. */
+bool record_note(struct zookeeper_contender *c, const struct record *record);

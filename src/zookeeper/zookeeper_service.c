@@ -64,7 +64,8 @@ static struct lock *open_lock(
 	z->session.server = server;
 	z->session.fd = -1;
 	queue_path(server, request->prefix, request->name, z->path);
-	zookeeper_begin(z);
+	z->contest = (struct contest){&zookeeper_contest, &z->lock, &z->request, z->id};
+	zookeeper_begin(&z->lock);
 	return &z->lock;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/deadlock.h"
 #include "net/server.h"
 #include "zookeeper/zookeeper_lock.h"
 
@@ -36,13 +35,6 @@ static bool suits(const struct zookeeper_lock *z, struct lock_answer *answer)
 		had < wanted ? "max" : "min");
 }
 
-/* The place is gone: another is to be taken. */
-static void lose_place(struct zookeeper_lock *z, struct lock_answer *answer)
-{
-	zookeeper_begin(z);
-	answer->result = LOCK_LOST;
-}
-
 static int64_t granted_ttl(const struct zookeeper_lock *z)
 {
 	return z->request.at_least_ms > z->request.ttl_ms && z->session.ttl_ms > z->request.ttl_ms
@@ -63,25 +55,23 @@ static void accept_grant(
 	answer->ttl_ms = granted_ttl(z);
 }
 
-static void answer_busy(struct zookeeper_lock *z, const struct queue *queue,
-	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer);
-
 /* What is in the way after all is waited for. */
 static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 	const struct reply *own, struct deadline deadline, struct lock_answer *answer)
 {
 	const struct lock_request *request = &z->request;
-	const struct contender *obstacle = NULL;
+	const struct contender *obstacle;
 	const struct Stat stat = own->stat;
 	struct queue queue;
 	int ahead;
 
 	answer->result = LOCK_FAILED;
 	if (queue_read(&queue, children, &answer->failure)) {
-		obstacle = queue_obstacle(&queue, queue_find(&queue, z->id, false), request->mode,
-			request->permits, &answer->rank, &ahead);
+		obstacle =
+			contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id, false),
+				request->mode, request->permits, &answer->rank, &ahead);
 		if (obstacle)
-			answer_busy(z, &queue, obstacle, deadline, answer);
+			contest_lose(&z->contest, &queue.all, obstacle, ahead, deadline, answer);
 		else
 			accept_grant(z, &stat, answer);
 	}
@@ -89,14 +79,15 @@ static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 }
 
 /* Nothing was in the way: the session is attached anew, and the grant written. */
-static void claim(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	char text[DATA_SIZE];
 	struct reply *reply = z->session.reply;
 
 	answer->result = session_attach(&z->session, whole_ttl(z), deadline, &answer->failure);
 	if (answer->result == LOCK_LOST)
-		lose_place(z, answer);
+		contest_begin_anew(&z->contest, answer);
 	if (answer->result != LOCK_GRANTED || !suits(z, answer))
 		return;
 	z->since_us = clock_wall_us();
@@ -106,7 +97,7 @@ static void claim(struct zookeeper_lock *z, struct deadline deadline, struct loc
 	session_get(&z->session, z->own, true);
 	answer->result = session_await(&z->session, deadline, &answer->failure);
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[2].rc != ZOK))
-		lose_place(z, answer);
+		contest_begin_anew(&z->contest, answer);
 	else if (answer->result == LOCK_GRANTED)
 		accept_or_wait(z, &reply[1], &reply[2], deadline, answer);
 }
@@ -142,7 +133,7 @@ static enum lock_result make_node(
 
 	queue_node(z->session.server, &z->request, z->id, node);
 	zookeeper_path(z->path, node, path);
-	z->asked = true;
+	z->lock.asked = true;
 	z->since_us = clock_wall_us();
 	zookeeper_record(z, false, text);
 	session_create(&z->session, path, text, ZOO_EPHEMERAL | ZOO_SEQUENCE);
@@ -156,7 +147,8 @@ static enum lock_result make_node(
 	return LOCK_GRANTED;
 }
 
-static void enter(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+static void take_place(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
 	struct reply *reply = z->session.reply;
 	bool fresh;
@@ -175,82 +167,35 @@ static void enter(struct zookeeper_lock *z, struct deadline deadline, struct loc
 	fresh = clock_now() - z->session.attached_at <
 		z->session.ttl_ms * NANOS_PER_MS / FRESH_PART;
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[1].rc != ZOK))
-		lose_place(z, answer);
+		contest_begin_anew(&z->contest, answer);
 	else if (answer->result == LOCK_GRANTED && fresh && z->session.wanted_ms == whole_ttl(z))
 		accept_or_wait(z, &reply[0], &reply[1], deadline, answer);
 	else if (answer->result == LOCK_GRANTED)
-		claim(z, deadline, answer);
+		claim(&z->lock, deadline, answer);
 }
 
 /* --- Inside another holder ------------------------------------------------------------------- */
 
-/* The holder among those that the caller runs under, with its record. LOCK_GONE: there is none. */
-static enum lock_result find_outer(struct zookeeper_lock *z, const struct queue *queue,
-	struct deadline deadline, const struct contender **outer, struct record *record,
-	struct Stat *stat, struct failure *failure)
-{
-	for (size_t i = 0; z->request.outer && i < queue->count; i++) {
-		const struct contender *c = &queue->list[i];
-		char path[NODE_SIZE];
-		enum lock_result result;
-
-		if (c->id[0] == '\0' || !strstr(z->request.outer, c->id) || !queue_holds(queue, c))
-			continue;
-		zookeeper_path(z->path, c->node, path);
-		result = zookeeper_look(&z->session, path, deadline, record, stat, failure);
-		if (result != LOCK_GRANTED && result != LOCK_GONE)
-			return result;
-		if (result == LOCK_GONE || record->detached ||
-			strcmp(record->owner.host, z->request.self.host) != 0)
-			continue;
-		*outer = c;
-		return LOCK_GRANTED;
-	}
-	return LOCK_GONE;
-}
-
-/* Whether a `dlock hold` for the same process holds it, or is inside that one. */
-static enum lock_result find_cover(struct zookeeper_lock *z, const struct queue *queue,
-	const struct contender *outer, struct deadline deadline, bool *covered,
-	struct failure *failure)
-{
-	const struct owner *self = &z->request.self;
-	enum lock_result result = LOCK_GRANTED;
-	struct record record;
-
-	*covered = false;
-	for (size_t i = 0; z->request.hold && !*covered && i < queue->count; i++) {
-		const struct contender *c = &queue->list[i];
-		char path[NODE_SIZE];
-
-		if (c != outer && (!c->inside || c->place != outer->place))
-			continue;
-		zookeeper_path(z->path, c->node, path);
-		result = zookeeper_look(&z->session, path, deadline, &record, NULL, failure);
-		if (result != LOCK_GRANTED && result != LOCK_GONE)
-			return result;
-		*covered = result == LOCK_GRANTED && record.hold &&
-			   owner_is_near(&record.owner, self) && record.owner.pid == self->pid &&
-			   record.owner.start == self->start;
-	}
-	return LOCK_GRANTED;
-}
-
 /* Our node says so. The other's is written too: its owner is to see that it changed. */
-static void join(struct zookeeper_lock *z, const struct contender *outer, const char *around,
-	int version, struct deadline deadline, struct lock_answer *answer)
+static void join(struct lock *lock, const struct contender *holder, struct deadline deadline,
+	struct lock_answer *answer)
 {
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	const struct zookeeper_contender *outer = (const struct zookeeper_contender *)holder;
+	const char *around = outer->record->text;
 	char node[NODE_SIZE], text[DATA_SIZE];
 	zoo_op_result_t results[2] = {{0}};
 	zoo_op_t both[2];
 
-	snprintf(node, sizeof(node), "~inside-%s-%010d", z->id, outer->place);
+	queue_node_inside(z->id, holder->place, node);
 	zookeeper_path(z->path, node, z->own);
 	zookeeper_path(z->path, outer->node, z->outer);
-	z->asked = true;
+	z->lock.asked = true;
+	z->fence = holder->fence;
 	z->since_us = clock_wall_us();
 	zookeeper_record(z, false, text);
-	zoo_set_op_init(&both[0], z->outer, around, (int)strlen(around), version, NULL);
+	zoo_set_op_init(
+		&both[0], z->outer, around, (int)strlen(around), outer->record->stat.version, NULL);
 	zoo_create_op_init(&both[1], z->own, text, (int)strlen(text), &ZOO_OPEN_ACL_UNSAFE,
 		ZOO_EPHEMERAL, NULL, 0);
 	session_multi(&z->session, 2, both, results);
@@ -258,47 +203,14 @@ static void join(struct zookeeper_lock *z, const struct contender *outer, const 
 	if (answer->result != LOCK_GRANTED)
 		return;
 	if (z->session.reply[0].rc != ZOK && z->session.reply[0].rc != ZNODEEXISTS) {
-		lose_place(z, answer); /* it changed meanwhile: ask again */
+		/* It changed meanwhile: ask again. */
+		contest_begin_anew(&z->contest, answer);
 		return;
 	}
 	z->state = ZOOKEEPER_INSIDE;
 	answer->result = LOCK_WITHIN;
 	answer->asked_at = z->session.attached_at;
-}
-
-/* False: there is none around. */
-static bool answer_within(struct zookeeper_lock *z, const struct queue *queue,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	const struct contender *outer = NULL;
-	struct record record;
-	struct Stat stat;
-	enum lock_result result =
-		find_outer(z, queue, deadline, &outer, &record, &stat, &answer->failure);
-	char text[DATA_SIZE];
-
-	if (result == LOCK_GONE)
-		return false;
-	strlcpy(text, z->session.reply[0].text, sizeof(text));
-	if (result == LOCK_GRANTED)
-		result = find_cover(z, queue, outer, deadline, &answer->covered, &answer->failure);
-	answer->result = result;
-	if (result != LOCK_GRANTED)
-		return true;
-	snprintf(answer->holder_token, sizeof(answer->holder_token), "%s:%d:%s", record.owner.host,
-		(int)record.owner.pid, outer->id);
-	z->fence = (uint64_t)stat.czxid;
-	answer->fence = z->fence;
-	answer->whole = outer->mode == LOCK_EXCLUSIVE;
-	answer->granted_at = clock_now();
 	answer->ttl_ms = granted_ttl(z);
-	answer->result = LOCK_WITHIN;
-	if (outer->mode != LOCK_EXCLUSIVE && outer->mode != z->request.mode) {
-		deadlock_by_mode(outer->mode, answer);
-	} else if (!answer->covered && !z->request.detached) {
-		join(z, outer, text, stat.version, deadline, answer);
-	}
-	return true;
 }
 
 /* --- Busy ------------------------------------------------------------------------------------ */
@@ -308,81 +220,73 @@ static uint64_t fingerprint(const struct queue *queue)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < queue->count; i++)
-		if (!queue->list[i].inside)
-			sum += ((uint64_t)queue->list[i].place + 1) * UINT64_C(0x100000001b3);
-	return sum + queue->count;
+	for (size_t i = 0; i < queue->all.count; i++)
+		if (queue_at(queue, i)->is.state != CONTENDER_INSIDE)
+			sum += ((uint64_t)queue_at(queue, i)->is.place + 1) *
+			       UINT64_C(0x100000001b3);
+	return sum + queue->all.count;
 }
 
-static void answer_busy(struct zookeeper_lock *z, const struct queue *queue,
-	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer)
+static void wait_for(struct lock *lock, struct contenders *all, const struct contender *holder,
+	const struct contender *obstacle, bool alone, struct deadline deadline,
+	struct lock_answer *answer)
 {
-	const struct lock_request *request = &z->request;
-	const struct contender *first = queue->list;
-	struct record record;
-	struct Stat stat;
-	char path[NODE_SIZE];
-	int rank, ahead;
-	/* Of permits any of those ahead may be the one that comes free. */
-	bool any;
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 
-	queue_obstacle(queue, queue_find(queue, z->id, false), request->mode, request->permits,
-		&rank, &ahead);
-	any = request->watched || (request->mode == LOCK_PERMITS && ahead == request->permits);
-	zookeeper_path(z->path, obstacle->node, z->obstacle);
-	if (any)
-		z->obstacle[0] = '\0';
-	z->seen = fingerprint(queue);
-	zookeeper_path(z->path, first->node, path);
-	answer->result =
-		zookeeper_look(&z->session, path, deadline, &record, &stat, &answer->failure);
-	if (answer->result == LOCK_GONE)
-		record = (struct record){.ours = true};
-	else if (answer->result != LOCK_GRANTED)
-		return;
-	answer->result = LOCK_BUSY;
-	answer->look_at = NANOS_NEVER;
-	answer->free_in_ms = -1;
-	if (!record.ours) {
-		answer->foreign = "another ZooKeeper client";
-		return;
-	}
-	answer->fence = (uint64_t)stat.czxid;
-	answer->holder = record.owner;
-	answer->known = record.owner.pid != 0;
-	answer->held_ms = (clock_wall_us() - record.since_us) / 1000;
-	if (answer->known)
-		snprintf(answer->holder_token, sizeof(answer->holder_token), "%s:%d:%s",
-			record.owner.host, (int)record.owner.pid, first->id);
+	(void)holder;
+	(void)alone;
+	(void)deadline;
+	(void)answer;
+	z->obstacle[0] = '\0';
+	if (obstacle)
+		zookeeper_path(
+			z->path, ((const struct zookeeper_contender *)obstacle)->node, z->obstacle);
+	z->seen = fingerprint((const struct queue *)all);
 }
 
 /* --- One attempt ----------------------------------------------------------------------------- */
 
-static void decide(struct zookeeper_lock *z, const struct queue *queue, struct deadline deadline,
+static enum lock_result look(
+	struct lock *lock, struct contender *c, struct deadline deadline, struct failure *failure)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+
+	return zookeeper_look_at(
+		&z->session, z->path, (struct zookeeper_contender *)c, deadline, failure);
+}
+
+/* Perhaps the answer to its creation was lost. */
+static struct contender *find_own(struct lock *lock, const struct contenders *all, bool *lost)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	struct contender *own = contenders_find(all, z->id, false);
+
+	*lost = !own && z->own[0] != '\0';
+	if (own) {
+		zookeeper_path(z->path, ((struct zookeeper_contender *)own)->node, z->own);
+		z->state = ZOOKEEPER_WAITING;
+	}
+	return own;
+}
+
+static void enter(struct lock *lock, struct contenders *all, bool first, struct deadline deadline,
 	struct lock_answer *answer)
 {
-	const struct lock_request *request = &z->request;
-	const struct contender *own = queue_find(queue, z->id, false), *obstacle;
-	int ahead;
-
-	if (answer_within(z, queue, deadline, answer))
-		return;
-	if (own) { /* perhaps the answer to its creation was lost */
-		zookeeper_path(z->path, own->node, z->own);
-		z->state = ZOOKEEPER_WAITING;
-	} else if (z->own[0] != '\0') {
-		lose_place(z, answer);
-		return;
-	}
-	obstacle =
-		queue_obstacle(queue, own, request->mode, request->permits, &answer->rank, &ahead);
-	if (!obstacle && own)
-		claim(z, deadline, answer);
-	else if (own || (obstacle && !request->queues))
-		answer_busy(z, queue, obstacle, deadline, answer);
-	else
-		enter(z, deadline, answer);
+	(void)all;
+	(void)first;
+	take_place((struct zookeeper_lock *)lock, deadline, answer);
 }
+
+const struct contest_ops zookeeper_contest = {
+	.foreign = ZOOKEEPER_FOREIGN,
+	.look = look,
+	.find_own = find_own,
+	.begin = zookeeper_begin,
+	.enter = enter,
+	.claim = claim,
+	.join = join,
+	.wait_for = wait_for,
+};
 
 static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
@@ -394,19 +298,19 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 		z->state == ZOOKEEPER_WAITING ? ZOOKEEPER_WAIT_TTL : whole_ttl(z), deadline,
 		&answer->failure);
 	if (answer->result == LOCK_LOST)
-		lose_place(z, answer);
+		contest_begin_anew(&z->contest, answer);
 	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))
 		return;
 	/* It wants a place in any case, and has none: no look is needed before. */
-	if (!z->asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
-		enter(z, deadline, answer);
+	if (!z->lock.asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
+		take_place(z, deadline, answer);
 		return;
 	}
 	answer->result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
-		decide(z, &queue, deadline, answer);
+		contest_decide(&z->contest, &queue.all, deadline, answer);
 	else if (answer->result == LOCK_LOST)
-		lose_place(z, answer);
+		contest_begin_anew(&z->contest, answer);
 	queue_free(&queue);
 }
 
@@ -418,7 +322,7 @@ void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_ans
 	do
 		attempt(z, deadline, answer);
 	while (answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
-		z->asked && deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline));
+		z->lock.asked && deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline));
 	if (!z->request.queues && answer->result == LOCK_BUSY)
 		answer->rank = -1;
 }

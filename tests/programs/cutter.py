@@ -1,7 +1,7 @@
-"""Between dlock and its server: cutter.py LISTEN_SOCKET SERVER_SOCKET WORD (or ports)
+"""Between dlock and its server: cutter.py LISTEN_SOCKET SERVER_SOCKET WORD [silent] (or ports)
 
 Passes everything on, but the first answer that holds WORD: that one is lost, and the connection with
-it. What was asked for has happened all the same.
+it; or, with `silent`, all that would come behind it. What was asked for has happened all the same.
 """
 
 import socket
@@ -10,7 +10,7 @@ import threading
 
 import endpoint
 
-path, server, word = sys.argv[1:]
+path, server, word, *silent = sys.argv[1:]
 cut = threading.Event()
 
 
@@ -19,6 +19,8 @@ def pass_on(source, sink, answers):
         while data := source.recv(65536):
             if answers and word.encode() in data and not cut.is_set():
                 cut.set()
+                if silent:
+                    return
                 break
             sink.sendall(data)
     except OSError:

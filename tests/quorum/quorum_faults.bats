@@ -3,6 +3,7 @@
 
 load ../lib/helper
 load ../lib/quorum
+load ../lib/network
 
 pairs() { # "I J" for each two of five
 	local i j
@@ -43,67 +44,22 @@ each_pair() {
 @test "each two of five stopped in mid-hold" { each_pair freeze thaw; }
 
 # ---- Cut off from the network --------------------------------------------------------------------
-# Each server in a network namespace of its own, on a bridge in another, where dlock runs as well. All end
-# with their processes, and so do the interfaces; no mount is needed. An ordinary user is root there.
-
-readonly NET=10.64.0
-own_net() { [[ $(readlink "/proc/$1/ns/net") != $(readlink "/proc/$2/ns/net") ]]; }
-
-# in_net PID: sets inside, the words before a command that is to run in PID's network.
-in_net() {
-	inside=(nsenter --target "$1" --net)
-	((EUID == 0)) || inside+=(--user --preserve-credentials)
-}
 
 net_begin() {
-	needs network
-	local i pid
-	start world unshare "${AS_ROOT[@]}" --net sleep 600
-	wait_until own_net $world_pid $$
-	in_net $world_pid
-	world=("${inside[@]}")
-	# As an ordinary user it is root there a moment later.
-	wait_until eval '"${world[@]}" true 2>/dev/null'
-	"${world[@]}" ip link add bridge type bridge
-	"${world[@]}" ip addr add $NET.254/24 dev bridge
-	"${world[@]}" ip link set bridge up
+	local i
+	world_begin
 	for i in 1 2 3 4 5; do
 		mkdir "net$i"
-		start "server$i" "${world[@]}" unshare --net sh -c '
-			until ip addr show dev eth0 2>/dev/null | grep -q "inet "; do sleep 0.02; done
-			exec redis-server "$@"' sh --bind $NET.$i --port 6379 \
+		world_start $i redis-server --bind $NET.$i --port 6379 \
 			--protected-mode no --save '' --appendonly no --dir "$PWD/net$i"
-		wait_until own_net $pid $world_pid
-		wait_until own_net $pid $$
-		"${world[@]}" ip link add "net.$i" type veth peer name eth0 netns $pid
-		"${world[@]}" ip link set "net.$i" master bridge up
-		in_net $pid
-		"${inside[@]}" ip link set lo up
-		"${inside[@]}" ip link set eth0 up
-		"${inside[@]}" ip addr add $NET.$i/24 dev eth0
 	done
 	for i in 1 2 3 4 5; do
 		wait_until answers "$i"
 	done
 	DLOCK_SERVER=redis+quorum://$NET.1,$NET.2,$NET.3,$NET.4,$NET.5
-	mkdir inside
-	printf '#!/bin/sh\nexec %s "$BIN/dlock" "$@"\n' "${world[*]}" >inside/dlock
-	chmod +x inside/dlock
-	PATH=$PWD/inside:$PATH
 }
 
 answers() { [[ $(timeout 1 "${world[@]}" redis-cli -h $NET.$1 PING) == PONG ]]; }
-
-net_end() {
-	local name pid
-	for name in server{1..5} world; do
-		pid=${name}_pid
-		[[ -n ${!pid:-} ]] || continue
-		kill "${!pid}" 2>/dev/null || true
-		finish $name
-	done
-	world=()
-}
 
 sever() { "${world[@]}" ip link set "net.$1" down && "${world[@]}" ip link set "net.$2" down; }
 mend() { "${world[@]}" ip link set "net.$1" up && "${world[@]}" ip link set "net.$2" up; }
@@ -121,7 +77,7 @@ on() {
 
 eval "quorum_$(declare -f teardown)"
 teardown() {
-	[[ -z ${world_pid:-} ]] || net_end
+	[[ -z ${world_pid:-} ]] || world_end 1 2 3 4 5
 	quorum_teardown
 }
 

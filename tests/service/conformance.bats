@@ -736,6 +736,16 @@ partner() {
 	service_reap
 }
 
+@test "at-least: a lock that is kept so is nobody's to be inside, though the token of its COMMAND is known" {
+	has at-least || { refuses at-least; return; }
+	try dlock --at-least 3s x sh -c 'echo "$DLOCK_TOKEN"'
+	assert_equal "$status" 0
+	DLOCK_TOKEN=$out assert is_taken x
+	try dlock -w 60 x true
+	expect 0
+	service_reap
+}
+
 # --- What is said ---
 
 # reports OUTCOME EXIT: what ./report says, of the last try.

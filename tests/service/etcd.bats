@@ -5,6 +5,7 @@ load ../lib/work
 load ../lib/authority
 load ../lib/contenders
 load ../lib/etcd
+load ../lib/network
 
 setup_file() {
 	programs_begin
@@ -26,6 +27,7 @@ setup() {
 
 teardown() {
 	[[ -z ${extra:-} ]] || etcd_end $extra
+	[[ -z ${world_pid:-} ]] || world_end 1 2 3
 	environment_end nothing_is_left
 }
 
@@ -209,6 +211,21 @@ stubborn() {
 	after ctl b
 }
 
+@test "etcdctl lock waits: it is shown, and counted by those behind it" {
+	holder a x
+	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock lock:x -- true
+	wait_until waits x 1
+	waiter b x -v
+	wait_until file_has b.err 'waiting, ' # it has its first answer
+	assert_match "$(<b.err)" 'waiting, 1 ahead'
+	assert_between "$(dlock status --json x | jq '.[0].waiters[0].waited_ms')" 0 $((30000 * TEST_PATIENCE)) 'ms, as shown'
+	ends a
+	expect 0
+	finish ctl
+	ends b
+	assert_equal "$status" 0
+}
+
 @test "a killed etcdctl lock is waited for until its lease ends" {
 	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock --ttl 3 lock:x -- ./work ctl
 	wait_until has_begun ctl
@@ -260,6 +277,26 @@ stubborn() {
 	etcd_ctl one del other >/dev/null
 }
 
+@test "a signal in the midst of a request: what came of that is taken back at once" {
+	local port held
+	keys() { etcd_ctl one get --prefix lock:x/ --keys-only | grep -c . || true; }
+	for held in 0 1; do
+		((held == 0)) || holder h x
+		port=$(etcd_free_port)
+		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" responses silent
+		wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+		start a dlock -S "etcd://127.0.0.1:$port" x touch ran
+		wait_until eval '[[ $(keys) == $((held + 1)) ]]' # its key is there, and it does not know so
+		kill -TERM "$a_pid"
+		finish a
+		assert_equal "$status" 143
+		assert_equal "$(keys)" "$held"
+	done
+	refute_file ran
+	ends h
+	expect 0
+}
+
 # --- Clusters ---
 
 @test "the leader of three is killed: COMMAND goes on, and the waiter has its turn" {
@@ -291,6 +328,92 @@ stubborn() {
 	ends h
 	assert_equal "$status" 0
 	finish w
+	assert_equal "$status" 0
+	after h w
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+# net_begin: three members in networks of their own; $leader leads them, and dlock asks it first. lead: the words
+# before a command that is to run in its network.
+net_begin() {
+	local i others='' options
+	world_begin
+	for i in 1 2 3; do
+		options=(--name "$i" --data-dir "$PWD/net$i" --logger zap --log-level error
+			--listen-client-urls "http://$NET.$i:2379" --advertise-client-urls "http://$NET.$i:2379"
+			--listen-peer-urls "http://$NET.$i:2380" --initial-advertise-peer-urls "http://$NET.$i:2380"
+			--initial-cluster "1=http://$NET.1:2380,2=http://$NET.2:2380,3=http://$NET.3:2380")
+		world_start $i etcd "${options[@]}"
+	done
+	wait_until leads
+	for i in 1 2 3; do
+		((i == leader)) || others+=,$NET.$i
+	done
+	DLOCK_SERVER=etcd://$NET.$leader$others
+	local pid=server${leader}_pid
+	in_net "${!pid}"
+	lead=("${inside[@]}")
+}
+
+# cut_off [del]: the leader from the other members, or no longer.
+cut_off() {
+	local i
+	for i in 1 2 3; do
+		((i == leader)) || "${lead[@]}" ip route "${1:-add}" blackhole "$NET.$i"
+	done
+}
+
+# What etcdctl knows of that member.
+status_of() { # I FIELD
+	ETCDCTL_API=3 timeout 3 "${world[@]}" etcdctl --endpoints "$NET.$1:2379" --dial-timeout=1s --command-timeout=1s \
+		endpoint status -w json 2>/dev/null | jq -e ".[0].Status | $2"
+}
+
+leads() { # sets leader
+	for leader in 1 2 3; do
+		! status_of $leader '.leader == .header.member_id' >/dev/null || return 0
+	done
+	return 1
+}
+
+@test "the leader of three is cut off from the others, not from its clients: COMMAND goes on; it is no help to another" {
+	local leader lead
+	net_begin
+	holder h x -t 8s
+	waiter w x
+	cut_off
+	stays 10000 is_alive "$h_command"
+	# It still answers its clients, and leads nobody any longer.
+	status_of $leader '.leader == .header.member_id | not' >/dev/null
+	# Another that knows no other member gets no lock from it.
+	try dlock -S "etcd://$NET.$leader" -n y touch ran
+	assert_equal "$status" 69
+	refute_file ran
+	refute has_begun w
+	cut_off del
+	: >w.go
+	ends h
+	assert_equal "$status" 0
+	finish w
+	assert_equal "$status" 0
+	after h w
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "a holder knows the leader alone, which is cut off: COMMAND is dead before another begins at the others" {
+	local leader lead all
+	net_begin
+	all=$DLOCK_SERVER
+	DLOCK_SERVER=etcd://$NET.$leader
+	holder h x -t 4s
+	DLOCK_SERVER=$all
+	waiter w x
+	cut_off
+	finish h
+	assert_equal "$status" 80
+	assert_match "$err" 'cannot be proved any longer'
+	wait_until -t 30 has_begun w
+	ends w
 	assert_equal "$status" 0
 	after h w
 	DLOCK_SERVER=$(etcd_url one)
@@ -522,4 +645,46 @@ stubborn() {
 	done
 	refute_file ran
 	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "check names the versions whose leases or revisions are known to fail, and no others" {
+	cat >versions <<-'END'
+		import http.server, sys
+		class Answer(http.server.BaseHTTPRequestHandler):
+		    def do_GET(self):
+		        self.send_response(200)
+		        self.end_headers()
+		        self.wfile.write(b'{"etcdserver":"%s"}' % open("version", "rb").read().strip())
+		    def log_message(self, *words):
+		        pass
+		server = http.server.HTTPServer(("127.0.0.1", 0), Answer)
+		print(server.server_port, flush=True)
+		server.serve_forever()
+	END
+	echo none >version
+	start old "$PYTHON" versions
+	wait_until test -s old.out
+	local version faults found
+	while read -r version faults; do
+		echo "$version" >version
+		try dlock -S "etcd://127.0.0.1:$(<old.out)" check --json
+		found=$(jq -r '.findings[] | select(.check == "version") | .found' <<<"$out")
+		assert_match "$found" "^etcd $version"
+		assert_equal "$(grep -o '#[0-9]*' <<<"$found" | tr '\n' ' ' | sed 's/ $//')" "$faults" "faults of $version"
+	done <<-'END'
+		3.4.23 #15247 #17780
+		3.4.31 #17780
+		3.4.32
+		3.5.2 #13766 #15247 #17780
+		3.5.12 #15247 #17780
+		3.5.13 #17780
+		3.5.14
+		3.6.0
+	END
+	echo 3.3.27 >version
+	try dlock -S "etcd://127.0.0.1:$(<old.out)" check
+	assert_equal "$status" 76
+	assert_match "$out" 'needs etcd 3.4 or newer'
+	kill "$old_pid"
+	finish old
 }

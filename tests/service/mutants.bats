@@ -8,7 +8,7 @@ load ../lib/mutants
 	all_caught file-waits-for-the-stopped file-keeps-nothing-for-the-dead file-force-unheard
 	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
 	all_caught file-believes-any-byte file-bells-anything file-busy-in-turn
-	all_caught file-bytes-used-again file-removed-unheard file-starts-anew file-waits-by-flock
+	all_caught kept-is-around file-bytes-used-again file-removed-unheard file-starts-anew file-waits-by-flock
 	all_caught file-wakes-all file-stays-in-line file-order-by-clock file-overfull set-watches-one
 }
 
@@ -24,7 +24,7 @@ load ../lib/mutants
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
 	all_caught pg-pooler-lends-lock pg-forgetful-grant
-	all_caught pg-advisory-left pg-advisory-counted pg-advisory-once pg-claims-ignored program-shows-password
+	all_caught pg-advisory-left pg-advisory-counted pg-advisory-once pg-claims-ignored program-shows-password pg-kept-is-around
 }
 
 @test "locks in PostgreSQL: force and claims, names, answers without sense, what is forgotten, told and printed" {
@@ -37,10 +37,12 @@ load ../lib/mutants
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
 	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-old-errors-only
+	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful
 }
 
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
 	all_caught zookeeper-reads-as-proof zookeeper-fence-of-place zookeeper-socket-inherited
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
 	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long
+	all_caught zookeeper-over-unread zookeeper-foreign-undated
 }

@@ -642,3 +642,16 @@ calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHER
 	expect 0 ran
 	query "SELECT dlock.force_1('lock:x')" >/dev/null
 }
+
+@test "a signal in the midst of a request: what came of that is taken back at once" {
+	dlock x true # the schema is there
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" granted silent
+	wait_until test -S .s.PGSQL.5432
+	start a dlock -S "postgres://tester@/postgres?host=$PWD" x touch ran
+	wait_until refute nothing_is_left # its row is there, and it does not know so
+	kill -TERM "$a_pid"
+	finish a
+	assert_equal "$status" 143
+	assert nothing_is_left
+	refute_file ran
+}

@@ -58,6 +58,8 @@ own_servers() {
 @test "a waiter whose session has ended comes back to another place" {
 	holder a x
 	waiter b x
+	# Its session has a waiter's TTL by then.
+	wait_until eval '[[ $(zookeeper_ask one cons) == *,to=6000,* ]]'
 	kill -STOP "$b_pid"
 	wait_until -t 30 waits x 0
 	kill -CONT "$b_pid"
@@ -255,6 +257,25 @@ pid_of() {
 	assert_equal "$(children one)" ''
 }
 
+@test "a signal in the midst of a request: what came of that is taken back at once" {
+	local port held
+	for held in 0 1; do
+		((held == 0)) || holder h x
+		port=$(zookeeper_free_port)
+		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0 silent
+		wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+		start a dlock -S "zookeeper://127.0.0.1:$port/locks" x touch ran
+		wait_until eval '[[ $(children one | wc -l) == $((held + 1)) ]]' # its node is there, and it does not know so
+		kill -TERM "$a_pid"
+		finish a
+		assert_equal "$status" 143
+		assert_equal "$(children one | wc -l)" "$held"
+	done
+	refute_file ran
+	ends h
+	expect 0
+}
+
 @test "the lock's node is reaped between two uses: it is made anew, and fencing tokens go on rising" {
 	local before
 	dlock x true
@@ -351,6 +372,7 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	holder a x
 	zk_in_line Lock k
 	waiter b x
+	assert_between "$(dlock status --json x | jq '.[0].waiters[0].waited_ms')" 1 $((30000 * TEST_PATIENCE)) 'ms, as shown'
 	ends a
 	wait_until has_begun k
 	refute has_begun b
@@ -410,6 +432,27 @@ zk.create("/locks/x/_c_0f0e0d0c-0b0a-4908-8706-050403020100-__READ__", b"", sequ
 	assert_equal "$status" 1
 	refute_file ran
 	zk one 'zk.delete("/locks/x", recursive=True)'
+}
+
+@test "a contender with Curator's name between two dlocks: in the order of arrival" {
+	holder a x
+	zk one '
+zk.create("/locks/x/_c_0f0e0d0c-0b0a-4908-8706-050403020100-lock-", b"10.0.0.1", sequence=True)
+'
+	waiter b x
+	ends a
+	expect 0
+	# It is woken, as what it waited for is another, and has it no sooner.
+	stays 1000 is_alive "$b_pid"
+	refute has_begun b
+	refute dlock -qn x true
+	zk one '
+for name in zk.get_children("/locks/x"):
+	if name.startswith("_c_"): zk.delete("/locks/x/" + name)
+'
+	wait_until has_begun b
+	ends b
+	expect 0
 }
 
 @test "a name with a slash is a lock of its own" {

@@ -36,6 +36,10 @@ fuzz() {
 
 @test "and so may the other end of TLS" { fuzz tls 2000; }
 
+@test "a lock's keys in etcd may be and hold anything" { fuzz etcd 6000; }
+
+@test "a lock's nodes in ZooKeeper may be and hold anything" { fuzz zookeeper 6000; }
+
 @test "a fuzzer that finds something fails, and leaves the input" {
 	printf 'redis://h' >harmless
 	local program=$PROGRAMS/fuzz_server

@@ -170,10 +170,10 @@ BEGIN
     RETURN;
   END IF;
 
-  -- An environment may travel to another host or survive a boot. No process renews a detached lock for what
-  -- runs below it.
+  -- An environment may travel to another host or survive a boot. No process renews a detached lock, or one
+  -- that is kept, for what runs below it.
   SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.expires > now AND o.token <> me
-    AND o.state <> 'handed' AND NOT o.detached AND (o.token = ANY (outers) OR o.around = ANY (outers))
+    AND o.state = 'held' AND NOT o.detached AND (o.token = ANY (outers) OR o.around = ANY (outers))
     AND split_part(o.owner, E'\t', 1) = split_part(who, E'\t', 1)
     AND split_part(o.owner, E'\t', 2) = split_part(who, E'\t', 2) ORDER BY o.around NULLS FIRST LIMIT 1;
   IF h.name IS NOT NULL THEN

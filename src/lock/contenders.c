@@ -1,0 +1,256 @@
+#include "lock/contenders.h"
+
+#include <bsd/string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lock/reentrance.h"
+
+/* --- The list -------------------------------------------------------------------------------- */
+
+bool contenders_open(struct contenders *all, size_t size, size_t most)
+{
+	*all = (struct contenders){.list = calloc(most + 1, size), .size = size};
+	return all->list != NULL;
+}
+
+void contenders_free(struct contenders *all)
+{
+	free(all->list);
+	*all = (struct contenders){0};
+}
+
+struct contender *contenders_at(const struct contenders *all, size_t i)
+{
+	return (struct contender *)((char *)all->list + i * all->size);
+}
+
+static bool counts(const struct contender *c)
+{
+	return c->state != CONTENDER_INSIDE && c->state != CONTENDER_RELEASED;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct contender *one = a, *other = b;
+
+	if (one->place != other->place)
+		return one->place < other->place ? -1 : 1;
+	return (one->state == CONTENDER_INSIDE) - (other->state == CONTENDER_INSIDE);
+}
+
+void contenders_sort(struct contenders *all)
+{
+	int ahead = 0;
+	bool alike = true; /* all of those ahead have the mode of the first */
+	const struct contender *first = NULL;
+
+	qsort(all->list, all->count, all->size, compare);
+	for (size_t i = 0; i < all->count; i++) {
+		struct contender *c = contenders_at(all, i);
+
+		if (!counts(c))
+			continue;
+		first = first ? first : c;
+		alike = alike && c->mode == first->mode && c->mode != LOCK_EXCLUSIVE;
+		if (c->state == CONTENDER_BY_PLACE)
+			c->state = c == first || (alike && (c->mode == LOCK_SHARED ||
+								   ahead < c->permits))
+					   ? CONTENDER_HOLDING
+					   : CONTENDER_WAITING;
+		ahead++;
+	}
+}
+
+struct contender *contenders_find(const struct contenders *all, const char *id, bool inside)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		struct contender *c = contenders_at(all, i);
+
+		if ((c->state == CONTENDER_INSIDE) == inside && strcmp(c->id, id) == 0)
+			return c;
+	}
+	return NULL;
+}
+
+struct contender *contenders_find_place(const struct contenders *all, int64_t place)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (contenders_at(all, i)->place == place)
+			return contenders_at(all, i);
+	return NULL;
+}
+
+struct contender *contenders_first(const struct contenders *all)
+{
+	for (size_t i = 0; i < all->count; i++)
+		if (counts(contenders_at(all, i)))
+			return contenders_at(all, i);
+	return NULL;
+}
+
+struct contender *contenders_obstacle(const struct contenders *all, const struct contender *own,
+	enum lock_mode mode, int permits, int *rank, int *ahead)
+{
+	struct contender *last = NULL, *other = NULL;
+
+	*rank = *ahead = 0;
+	for (size_t i = 0; i < all->count; i++) {
+		struct contender *c = contenders_at(all, i);
+
+		if (c == own)
+			break;
+		if (!counts(c))
+			continue;
+		last = c;
+		++*ahead;
+		*rank += c->state == CONTENDER_WAITING;
+		if (c->mode != mode)
+			other = c;
+	}
+	if (mode == LOCK_EXCLUSIVE)
+		return last;
+	return other || mode == LOCK_SHARED || *ahead < permits ? other : last;
+}
+
+/* --- Inside another holder ------------------------------------------------------------------- */
+
+bool contender_is_inside(const struct contender *c, int64_t place)
+{
+	return c->state == CONTENDER_INSIDE && c->around == place;
+}
+
+bool contender_may_hold(const struct contender *c)
+{
+	return c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER;
+}
+
+bool contender_may_be_outer(const struct contender *c, const struct lock_request *request)
+{
+	if (!request->outer)
+		return false;
+	if (c->state == CONTENDER_INSIDE)
+		return request->hold;
+	return contender_may_hold(c) && *c->id != '\0' && strstr(request->outer, c->id);
+}
+
+static void write_token(
+	const struct contender *c, const struct owner *owner, char token[static LOCK_TOKEN_SIZE])
+{
+	if (strchr(c->id, ':'))
+		strlcpy(token, c->id, LOCK_TOKEN_SIZE);
+	else
+		snprintf(token, LOCK_TOKEN_SIZE, "%s:%d:%s", owner->host, (int)owner->pid, c->id);
+}
+
+struct finding {
+	const struct contenders *all;
+	const struct lock_request *request;
+};
+
+static bool read_holder(const void *context, int i, struct reentrance_holder *holder)
+{
+	const struct finding *finding = context;
+	const struct contender *c = contenders_at(finding->all, (size_t)i);
+	bool inside = c->state == CONTENDER_INSIDE;
+
+	if (c->foreign || !(inside || contender_may_be_outer(c, finding->request)))
+		return false;
+	*holder = (struct reentrance_holder){.mode = c->mode,
+		.id = (uint64_t)c->place + 1, /* a place may be 0 */
+		.around = inside ? (uint64_t)c->around + 1 : 0,
+		.lives = true,
+		.over = c->state == CONTENDER_OVER,
+		.detached = c->detached,
+		.hold = c->hold};
+	owner_read(&holder->owner, c->owner ? c->owner : "");
+	write_token(c, &holder->owner, holder->token);
+	return true;
+}
+
+struct contender *contenders_find_outer(const struct contenders *all,
+	const struct lock_request *request, struct lock_answer *answer)
+{
+	const struct finding finding = {all, request};
+	int found;
+
+	if (!request->outer)
+		return NULL;
+	found = reentrance_find(request, (int)all->count, read_holder, &finding, answer);
+	return found < 0 ? NULL : contenders_at(all, (size_t)found);
+}
+
+/* --- For people ------------------------------------------------------------------------------ */
+
+void contender_describe(const struct contender *c, const char *foreign, struct lock_answer *answer)
+{
+	answer->fence = c->fence;
+	if (c->foreign) {
+		answer->foreign = foreign;
+		return;
+	}
+	owner_read(&answer->holder, c->owner ? c->owner : "");
+	answer->known = answer->holder.pid != 0;
+	answer->held_ms = (clock_wall_us() - c->since_us) / 1000;
+	if (answer->known)
+		write_token(c, &answer->holder, answer->holder_token);
+}
+
+static void view_owner(const struct contender *c, int64_t ttl_ms, struct lock_view_owner *view)
+{
+	int64_t now = clock_wall_us();
+
+	*view = (struct lock_view_owner){.mode = c->mode,
+		.ms = c->since_us > 0 && now > c->since_us ? (now - c->since_us) / 1000 : 0,
+		.ttl_ms = ttl_ms,
+		.since_us = c->since_us,
+		.detached = c->detached};
+	owner_read(&view->owner, c->owner ? c->owner : "");
+}
+
+void contenders_view(
+	const struct contenders *all, struct lock_view_owner *owners, struct lock_view *view)
+{
+	struct lock_view_owner *waiters = owners + all->count;
+
+	view->holders = owners;
+	view->waiters = waiters;
+	view->ttl_ms = -1;
+	for (size_t i = 0; i < all->count; i++) {
+		const struct contender *c = contenders_at(all, i);
+
+		if (c->state == CONTENDER_WAITING)
+			view_owner(c, -1, &waiters[view->waiter_count++]);
+		if (!contender_may_hold(c))
+			continue;
+		if (c->fence > view->fence)
+			view->fence = c->fence;
+		if (!c->foreign || view->holder_count == 0)
+			view->ttl_ms = c->ttl_ms;
+		if (c->foreign) {
+			view->foreign = true;
+			continue;
+		}
+		view_owner(c, c->ttl_ms, &owners[view->holder_count++]);
+		view->mode = c->mode;
+	}
+	view->counters.acquisitions = (int64_t)view->holder_count;
+	view->counters.contentions = (int64_t)view->waiter_count;
+}
+
+bool contenders_show(const struct contenders *all, const char *name, const char *key,
+	void (*show)(const struct lock_view *view, void *context), void *context,
+	struct failure *failure)
+{
+	struct lock_view_owner *owners = calloc(2 * all->count + 1, sizeof(*owners));
+	struct lock_view view = {.name = name, .key = key};
+
+	if (!owners)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	contenders_view(all, owners, &view);
+	if (view.foreign || view.holder_count + view.waiter_count > 0)
+		show(&view, context);
+	free(owners);
+	return true;
+}

@@ -1,0 +1,169 @@
+#include "lock/contest.h"
+
+#include <string.h>
+
+#include "lock/token.h"
+
+/* One that is not there any more does not count. */
+static enum lock_result look(const struct contest *contest, struct contender *c,
+	struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result = LOCK_GRANTED;
+
+	if (contest->ops->look)
+		result = contest->ops->look(contest->lock, c, deadline, failure);
+	if (result == LOCK_GONE)
+		c->state = CONTENDER_RELEASED;
+	return result;
+}
+
+void contest_begin_anew(const struct contest *contest, struct lock_answer *answer)
+{
+	contest->ops->begin(contest->lock);
+	answer->result = LOCK_LOST;
+}
+
+/* --- Inside another holder ------------------------------------------------------------------- */
+
+static enum lock_result look_at_outer(const struct contest *contest, const struct contenders *all,
+	struct deadline deadline, struct failure *failure)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		struct contender *c = contenders_at(all, i);
+		enum lock_result result = LOCK_GONE;
+
+		if (contender_may_be_outer(c, contest->request))
+			result = look(contest, c, deadline, failure);
+		if (result != LOCK_GRANTED && result != LOCK_GONE)
+			return result;
+	}
+	return LOCK_GRANTED;
+}
+
+/* False: there is no holder around us. */
+static bool answer_within(const struct contest *contest, const struct contenders *all,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	const struct contender *outer;
+
+	answer->result = look_at_outer(contest, all, deadline, &answer->failure);
+	if (answer->result != LOCK_GRANTED)
+		return true;
+	outer = contenders_find_outer(all, contest->request, answer);
+	if (!outer)
+		return false;
+	answer->fence = outer->fence;
+	answer->granted_at = clock_now();
+	if (answer->result == LOCK_WITHIN && !answer->covered && !contest->request->detached)
+		contest->ops->join(contest->lock, outer, deadline, answer);
+	return true;
+}
+
+/* --- One attempt ----------------------------------------------------------------------------- */
+
+void contest_lose(const struct contest *contest, struct contenders *all,
+	const struct contender *obstacle, int ahead, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	const struct lock_request *request = contest->request;
+	struct contender *holder = contenders_first(all);
+	/* Of permits any of those ahead may be the one that comes free. */
+	bool any = request->watched || (request->mode == LOCK_PERMITS && ahead == request->permits);
+
+	if (holder && strcmp(holder->id, contest->id) == 0)
+		holder = NULL;
+	answer->result = holder ? look(contest, holder, deadline, &answer->failure) : LOCK_GONE;
+	if (answer->result != LOCK_GRANTED && answer->result != LOCK_GONE)
+		return;
+	if (answer->result == LOCK_GRANTED)
+		contender_describe(holder, contest->ops->foreign, answer);
+	answer->result = LOCK_BUSY;
+	answer->look_at = NANOS_NEVER;
+	answer->free_in_ms = -1;
+	contest->ops->wait_for(
+		contest->lock, all, holder, any ? NULL : obstacle, ahead == 1, deadline, answer);
+}
+
+void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	const struct contest_ops *ops = contest->ops;
+	const struct lock_request *request = contest->request;
+	struct contender *own, *obstacle;
+	bool lost = false, early;
+	int ahead;
+
+	if (answer_within(contest, all, deadline, answer))
+		return;
+	own = ops->find_own(contest->lock, all, &lost);
+	if (lost) {
+		contest_begin_anew(contest, answer);
+		return;
+	}
+	obstacle = contenders_obstacle(
+		all, own, request->mode, request->permits, &answer->rank, &ahead);
+	early = own && ops->is_too_early && ops->is_too_early(contest->lock, all, deadline);
+	if (!own && (!obstacle || request->queues))
+		ops->enter(contest->lock, all, !obstacle, deadline, answer);
+	else if (!obstacle && !early)
+		ops->claim(contest->lock, deadline, answer);
+	else
+		contest_lose(contest, all, obstacle, ahead, deadline, answer);
+}
+
+/* --- After it -------------------------------------------------------------------------------- */
+
+enum lock_result contest_find_detached(const struct contest *contest, const struct contenders *all,
+	struct deadline deadline, struct contender **found, struct failure *failure)
+{
+	struct contender *c = contenders_find(all, contest->id, false);
+	enum lock_result result = LOCK_GONE;
+
+	if (!c)
+		c = contenders_find(all, contest->id, true);
+	if (c)
+		result = look(contest, c, deadline, failure);
+	if (result != LOCK_GRANTED && result != LOCK_GONE)
+		return result;
+	*found = c;
+	if (result == LOCK_GRANTED && c->detached && c->state == CONTENDER_HOLDING)
+		return LOCK_GRANTED;
+	token_refuse(
+		result == LOCK_GRANTED && !c->foreign && c->state != CONTENDER_RELEASED, failure);
+	return LOCK_LOST;
+}
+
+enum lock_result contest_list_inside(const struct contest *contest, const struct contenders *all,
+	int64_t place, const struct contender *but, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	struct owner owner;
+
+	answer->inside_count = 0;
+	for (size_t i = 0; i < all->count && answer->inside_count < LOCK_INSIDE_MOST; i++) {
+		struct contender *c = contenders_at(all, i);
+		enum lock_result result;
+
+		if (c == but || !contender_is_inside(c, place))
+			continue;
+		result = look(contest, c, deadline, &answer->failure);
+		if (result == LOCK_GONE)
+			continue;
+		if (result != LOCK_GRANTED)
+			return result;
+		owner_read(&owner, c->owner ? c->owner : "");
+		answer->inside[answer->inside_count++] = owner.pid;
+	}
+	return LOCK_GRANTED;
+}
+
+void contest_tell(const struct contest *contest, const struct contender *c,
+	void (*tell)(const struct lock_answer *held, void *context), void *context)
+{
+	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
+
+	if (c->state == CONTENDER_INSIDE)
+		return;
+	contender_describe(c, contest->ops->foreign, &held);
+	tell(&held, context);
+}

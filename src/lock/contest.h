@@ -1,0 +1,76 @@
+/*
+ * Taking a lock from a service whose clients decide by the list of contenders (contenders.h): what
+ * such services have in common. What they do with it is theirs: struct contest_ops.
+ */
+#pragma once
+
+#include "lock/contenders.h"
+
+struct contest_ops {
+	const char *foreign; /* in messages: "another ... client"; static */
+
+	/* Reads what a contender says of itself, if reading the list has not done so. LOCK_GRANTED;
+	 * LOCK_GONE: it is not there any more; or as lock_renew. NULL: all is known. */
+	enum lock_result (*look)(struct lock *lock, struct contender *c, struct deadline deadline,
+		struct failure *failure);
+	/* Our own contender; NULL: none. *lost: we had one, which is gone or another's. */
+	struct contender *(*find_own)(struct lock *lock, const struct contenders *all, bool *lost);
+	/* The attempt is lost: the next one is a fresh one. */
+	void (*begin)(struct lock *lock);
+
+	/* One of these follows, and gives the answer. */
+	/* We have no place. first: nothing was in the way. Else we want one all the same. */
+	void (*enter)(struct lock *lock, struct contenders *all, bool first,
+		struct deadline deadline, struct lock_answer *answer);
+	/* We have one, and nothing is in the way. */
+	void (*claim)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+	/* We are to be inside that one, whose fence and token are in the answer. */
+	void (*join)(struct lock *lock, const struct contender *outer, struct deadline deadline,
+		struct lock_answer *answer);
+	/* We are to wait for that one (NULL: for any change); alone: no other is in the way. The
+	 * answer is complete, but for what only the service knows of the holder (NULL: there is
+	 * none). It may keep the list. */
+	void (*wait_for)(struct lock *lock, struct contenders *all, const struct contender *holder,
+		const struct contender *obstacle, bool alone, struct deadline deadline,
+		struct lock_answer *answer);
+
+	/* Asked at each attempt with a place: whether the lock is not to be taken yet, even if
+	 * nothing is in the way. NULL: never. */
+	bool (*is_too_early)(
+		struct lock *lock, const struct contenders *all, struct deadline deadline);
+};
+
+struct contest {
+	const struct contest_ops *ops;
+	struct lock *lock;                  /* borrowed; the service's, as all of these */
+	const struct lock_request *request; /* borrowed */
+	const char *id;                     /* borrowed; our own contender's */
+};
+
+/* By the contenders as they were read just now: gives the answer of one attempt to take the lock.
+ */
+void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
+	struct lock_answer *answer);
+
+/* That is in the way, as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
+void contest_lose(const struct contest *contest, struct contenders *all,
+	const struct contender *obstacle, int ahead, struct deadline deadline,
+	struct lock_answer *answer);
+
+/* Our place is gone: another is to be taken. */
+void contest_begin_anew(const struct contest *contest, struct lock_answer *answer);
+
+/* The holder that has the token of a detached lock: LOCK_GRANTED, or LOCK_LOST with failure, or as
+ * look. */
+enum lock_result contest_find_detached(const struct contest *contest, const struct contenders *all,
+	struct deadline deadline, struct contender **found, struct failure *failure);
+
+/* The pids of those inside the contender at that place, besides `but` (NULL), into the answer.
+ * LOCK_GRANTED, or as look. */
+enum lock_result contest_list_inside(const struct contest *contest, const struct contenders *all,
+	int64_t place, const struct contender *but, struct deadline deadline,
+	struct lock_answer *answer);
+
+/* Tells of one that lost the lock by force, as lock_force; nothing of one inside another. */
+void contest_tell(const struct contest *contest, const struct contender *c,
+	void (*tell)(const struct lock_answer *held, void *context), void *context);

@@ -1,0 +1,72 @@
+#include "line.h"
+
+#include "fuzz.h"
+
+static const struct {
+	enum lock_mode mode;
+	int permits;
+} modes[] = {{LOCK_EXCLUSIVE, 0}, {LOCK_SHARED, 0}, {LOCK_PERMITS, 1}, {LOCK_PERMITS, 3}};
+
+/* A newcomer waits for one that is there, and none is in the way of the first. */
+static void try_obstacles(const struct contenders *all)
+{
+	const struct contender *first = contenders_first(all);
+	int rank, ahead;
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		const struct contender *obstacle = contenders_obstacle(
+			all, NULL, modes[i].mode, modes[i].permits, &rank, &ahead);
+
+		MUST(rank <= ahead && ahead <= (int)all->count);
+		MUST(!obstacle || (first && ahead > 0));
+		MUST(obstacle || !first || modes[i].mode != LOCK_EXCLUSIVE);
+		MUST(!first ||
+			!contenders_obstacle(
+				all, first, modes[i].mode, modes[i].permits, &rank, &ahead) ||
+			modes[i].permits < 1);
+	}
+}
+
+static void try_outer(const struct contenders *all, const struct contender *c)
+{
+	struct lock_request request = {.outer = c->id, .hold = c->hold};
+	struct lock_answer answer = {.result = LOCK_GRANTED};
+	const struct contender *outer;
+
+	owner_read(&request.self, c->owner ? c->owner : "");
+	outer = contenders_find_outer(all, &request, &answer);
+	MUST(!outer || (contender_may_hold(outer) && !outer->foreign && !outer->detached));
+	MUST((answer.result == LOCK_GRANTED) == !outer);
+}
+
+static void try_view(const struct contenders *all)
+{
+	struct lock_view_owner *owners = calloc(2 * all->count + 1, sizeof(*owners));
+	struct lock_view view = {.name = "x"};
+
+	MUST(owners != NULL);
+	contenders_view(all, owners, &view);
+	MUST(view.holder_count + view.waiter_count <= all->count);
+	for (size_t i = 0; i < view.holder_count; i++)
+		MUST(view.holders[i].ms >= 0);
+	free(owners);
+}
+
+void line_try(const struct contenders *all)
+{
+	int64_t last = INT64_MIN;
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct contender *c = contenders_at(all, i);
+		struct lock_answer answer = {0};
+
+		MUST(c->place >= last && c->state != CONTENDER_BY_PLACE && c->id != NULL);
+		last = c->place;
+		MUST(contenders_find(all, c->id, c->state == CONTENDER_INSIDE) != NULL);
+		contender_describe(c, "another client", &answer);
+		MUST(answer.foreign == NULL || !answer.known);
+		try_outer(all, c);
+	}
+	try_obstacles(all);
+	try_view(all);
+}

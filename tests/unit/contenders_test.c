@@ -1,0 +1,248 @@
+/* Of a list of contenders: which holds the lock, which waits for which, and which is around
+ * another. */
+#include "lock/contenders.h"
+
+#include <stdlib.h>
+
+#include "tap.h"
+
+#define OTHER_HOST "host=web9\tpid=77\tuser=ci\tlabel=make"
+#define OUR_HOST   "host=web3\tboot=b\tpid=41\tstart=5\tpidns=9\tuser=ci\tlabel=make"
+#define OUTER      "web3:41:aa"
+
+/* A service keeps more of each. */
+struct member {
+	struct contender is;
+	char more[24];
+};
+
+static struct contenders list_of(const struct contender *from, size_t count)
+{
+	struct contenders all;
+
+	if (!contenders_open(&all, sizeof(struct member), count))
+		exit(1);
+	for (size_t i = 0; i < count; i++) {
+		struct contender *c = contenders_at(&all, all.count++);
+
+		*c = from[i];
+		c->id = c->id ? c->id : "";
+	}
+	contenders_sort(&all);
+	return all;
+}
+
+/* --- What place makes of them ---------------------------------------------------------------- */
+
+/* Contenders in their order: X is an exclusive one, S a shared one, P2 one of two permits; what it
+ * says of itself behind it: w that it waits, o that it has released the lock, r so that it goes, i
+ * that it is inside another. out: H holds, w waits, o and - as they say. Newcomers, each with the
+ * number of its obstacle (-: none). */
+static const struct {
+	const char *what, *in, *out, *newcomers;
+} orders[] = {
+	{"nobody", "", "", "X- S- P1-"},
+	{"the first holds, the others wait", "X X S", "Hww", "X2 S1 P9:2"},
+	{"readers hold together, up to a writer", "S S X S", "HHww", "X3 S2 P9:3"},
+	{"as many as there are permits", "P2 P2 P2", "HHw", "X2 P3:2 P4-"},
+	{"each by its own number of permits", "P1 P3 P2", "HHw", "P1:2 P9- S2"},
+	{"readers and permits wait for each other", "S P2 S", "Hww", "S1 P9:2 X2"},
+	{"one inside another is in the way of none", "X Xi X", "H-w", "X2 S2 P1:2"},
+	{"one that goes is in the way of none", "Xr X", "-H", "X1 S1 P1:1"},
+	{"one that says that it waits is believed", "Xw X", "ww", "X1 S1 P1:1"},
+	{"one that released the lock counts if it stays", "So S", "oH", "X1 S- P9:1"},
+};
+
+static struct contender read_one(const char **at)
+{
+	struct contender c = {0};
+
+	c.mode = **at == 'X' ? LOCK_EXCLUSIVE : **at == 'S' ? LOCK_SHARED : LOCK_PERMITS;
+	for (++*at; **at >= '0' && **at <= '9' && c.mode == LOCK_PERMITS; ++*at)
+		c.permits = c.permits * 10 + **at - '0';
+	c.state = **at == 'w'   ? CONTENDER_WAITING
+		  : **at == 'o' ? CONTENDER_OVER
+		  : **at == 'r' ? CONTENDER_RELEASED
+		  : **at == 'i' ? CONTENDER_INSIDE
+				: CONTENDER_BY_PLACE;
+	*at += c.state != CONTENDER_BY_PLACE;
+	return c;
+}
+
+static void check_newcomers(const struct contenders *all, const char *what, const char *newcomers)
+{
+	for (const char *at = newcomers; *at != '\0'; at++) {
+		struct contender newcomer = read_one(&at);
+		const struct contender *obstacle, *wanted = NULL;
+		int rank, ahead;
+
+		at += *at == ':';
+		if (*at != '-')
+			wanted = contenders_at(all, (size_t)(*at - '0'));
+		obstacle = contenders_obstacle(
+			all, NULL, newcomer.mode, newcomer.permits, &rank, &ahead);
+		ok(obstacle == wanted, "%s: in the way of a newcomer of %s", what, newcomers);
+		at += at[1] == ' ';
+	}
+}
+
+static void check_orders(void)
+{
+	for (size_t i = 0; i < COUNT(orders); i++) {
+		struct contender in[9] = {{0}};
+		size_t count = strlen(orders[i].out);
+		const char *at = orders[i].in;
+		char out[10] = "";
+		struct contenders all;
+
+		/* The service may have them in any order. */
+		for (size_t j = count; j-- > 0; at += *at == ' ') {
+			in[j] = read_one(&at);
+			in[j].place = (int64_t)(count - j) * 3;
+		}
+		all = list_of(in, count);
+		for (size_t j = 0; j < count; j++)
+			out[j] = "?wHo--"[contenders_at(&all, j)->state];
+		same(out, orders[i].out, orders[i].what);
+		check_newcomers(&all, orders[i].what, orders[i].newcomers);
+		contenders_free(&all);
+	}
+}
+
+static void check_own_place(void)
+{
+	const struct contender in[] = {{.id = "a", .place = 1}, {.id = "b", .place = 2},
+		{.id = "c", .place = 3, .mode = LOCK_SHARED},
+		{.id = "d", .place = 2, .around = 2, .state = CONTENDER_INSIDE}};
+	struct contenders all = list_of(in, COUNT(in));
+	const struct contender *own = contenders_find(&all, "c", false), *obstacle;
+	int rank, ahead;
+
+	obstacle = contenders_obstacle(&all, own, own->mode, 0, &rank, &ahead);
+	ok(obstacle == contenders_find(&all, "b", false) && rank == 1 && ahead == 2,
+		"what is behind us is in nobody's way; one waits, two are ahead");
+	obstacle = contenders_obstacle(
+		&all, contenders_find(&all, "a", false), LOCK_EXCLUSIVE, 0, &rank, &ahead);
+	ok(!obstacle && rank == 0 && ahead == 0, "nothing is before the first");
+	ok(!contenders_find(&all, "d", false) && contenders_find(&all, "d", true) != NULL,
+		"one inside is found as such");
+	ok(contenders_find_place(&all, 2) == contenders_find(&all, "b", false),
+		"of one place it is the one that is not inside");
+	ok(!contenders_find_place(&all, 7), "a place that nobody has");
+	ok(contender_is_inside(contenders_find(&all, "d", true), 2) &&
+			!contender_is_inside(contenders_find(&all, "d", true), 1),
+		"inside that one, and no other");
+	contenders_free(&all);
+}
+
+/* --- Inside another -------------------------------------------------------------------------- */
+
+static const struct {
+	const char *what;
+	struct contender outer;
+	enum contender_state inner; /* of another, inside that one; BY_PLACE: there is none */
+	bool hold;                  /* we ask for a `dlock hold`, and so did that other one */
+	enum lock_mode mode;        /* of what we ask for */
+	enum lock_result result;    /* LOCK_GRANTED: it is not around us */
+	bool covered;
+} outers[] = {
+	{"the holder that we run under", {.id = OUTER, .owner = OUR_HOST}, .result = LOCK_WITHIN},
+	{"the random end of its token will do", {.id = "aa", .owner = OUR_HOST},
+		.result = LOCK_WITHIN},
+	{"another holder", {.id = "web3:42:bb", .owner = OUR_HOST}, .result = LOCK_GRANTED},
+	{"no token at all", {.id = "", .owner = OUR_HOST}, .result = LOCK_GRANTED},
+	{"the same token on another host", {.id = OUTER, .owner = OTHER_HOST},
+		.result = LOCK_GRANTED},
+	{"a detached lock", {.id = OUTER, .owner = OUR_HOST, .detached = true},
+		.result = LOCK_GRANTED},
+	{"one that waits", {.id = OUTER, .owner = OUR_HOST, .state = CONTENDER_WAITING},
+		.result = LOCK_GRANTED},
+	{"one that has released it, and it stays by --at-least",
+		{.id = OUTER, .owner = OUR_HOST, .state = CONTENDER_OVER}, .result = LOCK_GRANTED},
+	{"one that has released it, and it stays for another inside",
+		{.id = OUTER, .owner = OUR_HOST, .state = CONTENDER_OVER},
+		.inner = CONTENDER_INSIDE, .result = LOCK_WITHIN},
+	{"another mode than the holder's", {.id = OUTER, .owner = OUR_HOST, .mode = LOCK_SHARED},
+		.result = LOCK_FAILED},
+	{"the holder's own shared mode", {.id = OUTER, .owner = OUR_HOST, .mode = LOCK_SHARED},
+		.mode = LOCK_SHARED, .result = LOCK_WITHIN},
+	{"a hold for the same process is inside already", {.id = OUTER, .owner = OUR_HOST},
+		.inner = CONTENDER_INSIDE, .hold = true, .result = LOCK_WITHIN, .covered = true},
+};
+
+static void check_outers(void)
+{
+	struct lock_request request = {.outer = "web1:1:cc " OUTER};
+
+	owner_read(&request.self, OUR_HOST);
+	for (size_t i = 0; i < COUNT(outers); i++) {
+		struct contender in[] = {outers[i].outer, {.id = "dd",
+								  .place = 9,
+								  .around = 0,
+								  .state = outers[i].inner,
+								  .owner = OUR_HOST,
+								  .hold = outers[i].hold}};
+		struct contenders all = list_of(in, outers[i].inner == CONTENDER_BY_PLACE ? 1 : 2);
+		struct lock_answer answer = {.result = LOCK_GRANTED};
+		const struct contender *outer;
+
+		request.hold = outers[i].hold;
+		request.mode = outers[i].mode;
+		outer = contenders_find_outer(&all, &request, &answer);
+		ok(answer.result == outers[i].result &&
+				(outer != NULL) == (outers[i].result != LOCK_GRANTED) &&
+				answer.covered == outers[i].covered,
+			"around us: %s", outers[i].what);
+		if (answer.result == LOCK_WITHIN)
+			same(answer.holder_token, OUTER, "its token is told");
+		contenders_free(&all);
+	}
+}
+
+/* --- For people ------------------------------------------------------------------------------ */
+
+static void check_view(void)
+{
+	const struct contender in[] = {{.place = 1,
+					       .mode = LOCK_SHARED,
+					       .owner = OUR_HOST,
+					       .since_us = 1,
+					       .ttl_ms = 500,
+					       .fence = 7},
+		{.place = 2, .mode = LOCK_SHARED, .foreign = true, .ttl_ms = -1},
+		{.place = 3, .mode = LOCK_EXCLUSIVE, .foreign = true},
+		{.place = 4, .mode = LOCK_EXCLUSIVE, .owner = OTHER_HOST},
+		{.place = 1, .around = 1, .state = CONTENDER_INSIDE, .owner = OUR_HOST}};
+	struct contenders all = list_of(in, COUNT(in));
+	struct lock_view_owner owners[2 * COUNT(in)];
+	struct lock_view view = {.name = "x"};
+	struct lock_answer answer = {0};
+
+	contenders_view(&all, owners, &view);
+	ok(view.holder_count == 1 && view.waiter_count == 2 && view.foreign,
+		"one holder, another client, two waiters");
+	ok(view.ttl_ms == 500 && view.fence == 7 && view.mode == LOCK_SHARED,
+		"the lock as its holder has it");
+	same(view.holders[0].owner.host, "web3", "the holder's host");
+	ok(view.holders[0].ms > 0 && view.waiters[0].ms == 0,
+		"for how long, unless nobody knows since when");
+	ok(view.counters.acquisitions == 1 && view.counters.contentions == 2, "the counters");
+
+	contender_describe(contenders_at(&all, 0), "another client", &answer);
+	ok(answer.known && answer.fence == 7 && !answer.foreign && answer.holder.pid == 41,
+		"a busy answer names it");
+	answer = (struct lock_answer){0};
+	contender_describe(contenders_find_place(&all, 2), "another client", &answer);
+	same(answer.foreign, "another client", "or the client that it is no dlock of");
+	ok(!answer.known, "of which nothing is known");
+	contenders_free(&all);
+}
+
+int main(void)
+{
+	check_orders();
+	check_own_place();
+	check_outers();
+	check_view();
+	return tap_end();
+}
