@@ -14,6 +14,7 @@
 #include "lock/handoff.h"
 #include "lock/holder.h"
 #include "lock/lock.h"
+#include "lock/token.h"
 #include "net/server.h"
 #include "process/process.h"
 
