@@ -473,6 +473,16 @@ static enum lock_result set_ask(
 	return put_by(set, failure);
 }
 
+/* If the answer is here, no child is needed to say that one is busy. A child would be in the way: a
+ * service without overlap shares its connection with that, and could not wait over it any more. */
+static bool set_is_busy(const struct lock *lock)
+{
+	const struct lock_set *set = (const struct lock_set *)lock;
+	const struct member *member = &set->members[set->next];
+
+	return set->put_by ? !is_had(member->answer.result) : lock_is_busy(member->lock);
+}
+
 /* The answer for them all, from that of the last. */
 static void complete(struct lock_set *set, struct lock_answer *answer)
 {
@@ -650,6 +660,7 @@ static void set_close(struct lock *lock)
 
 static const struct lock_overlap set_overlap = {
 	.ask = set_ask,
+	.is_busy = set_is_busy,
 	.answer = set_answer,
 	.adopt_answer = set_adopt_answer,
 	.handed = set_handed,

@@ -290,6 +290,31 @@ load ../lib/conformance
 	assert is_to_be_had --also y --also z x
 }
 
+@test "also: one that waits for the second sleeps, and the release wakes it in its turn" {
+	has also || { refuses also; return; }
+	local before after
+	holder a y
+	start b dlock --also y x ./work b
+	wait_until waits y 1
+	waiter c y
+	wait_until is_quiet "$b_pid"
+	before=$(times_woken "$b_pid")
+	stays 2000 is_one_at_most
+	after=$(times_woken "$b_pid")
+	assert_between $((after - before)) 0 6 'times that it was woken in 2 s'
+	: >b.go
+	: >c.go
+	ends a
+	finish b
+	expect 0
+	finish c
+	expect 0
+	at_a_time 1
+	[[ $(cell order) != yes ]] || assert_equal "$(sed -n 's/.* begin //p' spans | tr '\n' ' ')" 'a b c '
+	after a b 500
+	service_reap
+}
+
 @test "also: the front is killed while it waits for the second: the first is free at once" {
 	has also || { refuses also; return; }
 	holder a y

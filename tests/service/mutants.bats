@@ -17,7 +17,7 @@ load ../lib/mutants
 }
 
 @test "several locks of a service that takes one after the other: what the guardian takes back" {
-	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle
+	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked
 }
 
 @test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
