@@ -79,7 +79,7 @@ static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 			contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id, false),
 				request->mode, request->permits, &answer->rank, &ahead);
 		if (obstacle)
-			contest_lose(&z->contest, &queue.all, obstacle, ahead, deadline, answer);
+			contest_busy(&z->contest, &queue.all, obstacle, ahead, deadline, answer);
 		else if (proved)
 			accept_grant(z, &stat, answer);
 		else
