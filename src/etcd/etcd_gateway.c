@@ -317,7 +317,7 @@ static enum lock_result read_answer(
 	return result;
 }
 
-/* --- Who asks -------------------------------------------------------------------------------- */
+/* --- The user -------------------------------------------------------------------------------- */
 
 static void forget_user(struct gateway *gateway)
 {

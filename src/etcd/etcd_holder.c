@@ -77,7 +77,7 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	queue_free(&queue);
 }
 
-/* --- Giving back ----------------------------------------------------------------------------- */
+/* --- Releasing ------------------------------------------------------------------------------- */
 
 /* How long the own place is to stay, in seconds; 0: no longer. */
 static int64_t time_to_keep(const struct etcd_lock *e, const struct queue *queue, int64_t keep_ms,

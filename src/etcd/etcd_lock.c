@@ -322,7 +322,7 @@ enum lock_result etcd_move(
 			return LOCK_GRANTED;
 		}
 		done = own && own->is.state != CONTENDER_RELEASED;
-		e->joined = e->joined || done; /* who else writes it is inside */
+		e->joined = e->joined || done; /* another writer is inside */
 		queue_free(queue);
 		if (!done)
 			return LOCK_LOST;

@@ -84,7 +84,7 @@ static bool may_hold(const struct etcd_contender *c)
 	return !c->is.foreign && contender_may_hold(&c->is);
 }
 
-/* The key of one that was seen before is gone. If it did not say before that it gave the lock back,
+/* The key of one that was seen before is gone. If it did not say before that it released the lock,
  * its lease was revoked or has run out. */
 static void note_deletion(struct etcd_lock *e, struct etcd_contender *c)
 {
@@ -188,7 +188,7 @@ static enum lock_result read_line(
 	return result;
 }
 
-/* --- Who vanished ---------------------------------------------------------------------------- */
+/* --- What vanished --------------------------------------------------------------------------- */
 
 void etcd_remember(struct etcd_lock *e, struct queue *queue)
 {
@@ -216,7 +216,7 @@ static void find_vanished(struct etcd_lock *e, const struct queue *queue)
 			continue;
 		if (there)
 			note(c, there);
-		/* Who holds it behind that one has waited for it. */
+		/* A holder behind that one has waited for it. */
 		c->doubt = !there && !c->gone && !exclusive &&
 			   !(any && c->is.mode == LOCK_EXCLUSIVE) &&
 			   (may_hold(c) || (!c->is.foreign && c->is.state == CONTENDER_WAITING));
@@ -332,7 +332,7 @@ static enum lock_result keep_place(
 	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
 }
 
-/* Who came late does not know since when the holder has its lease. */
+/* A late waiter does not know since when the holder has its lease. */
 static void date_holder(struct etcd_lock *e, struct deadline deadline)
 {
 	struct etcd_contender *c = e->alone ? queue_find(&e->seen, e->obstacle) : NULL;

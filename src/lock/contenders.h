@@ -45,8 +45,8 @@ void contenders_free(struct contenders *all);
 
 struct contender *contenders_at(const struct contenders *all, size_t i);
 
-/* By place; those inside stand behind one that is not. Who does not say whether it holds the lock
- * does so if nothing before it is in its way. */
+/* By place; those inside stand behind one that is not. One that does not say whether it holds the
+ * lock does so if nothing before it is in its way. */
 void contenders_sort(struct contenders *all);
 
 /* NULL: there is none. By its id, inside another or not; by its place, in the second case the one

@@ -61,7 +61,7 @@ static bool answer_within(const struct contest *contest, const struct contenders
 
 /* --- One attempt ----------------------------------------------------------------------------- */
 
-void contest_lose(const struct contest *contest, struct contenders *all,
+void contest_busy(const struct contest *contest, struct contenders *all,
 	const struct contender *obstacle, int ahead, struct deadline deadline,
 	struct lock_answer *answer)
 {
@@ -108,7 +108,7 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 	else if (!obstacle && !early)
 		ops->claim(contest->lock, deadline, answer);
 	else
-		contest_lose(contest, all, obstacle, ahead, deadline, answer);
+		contest_busy(contest, all, obstacle, ahead, deadline, answer);
 }
 
 /* --- After it -------------------------------------------------------------------------------- */

@@ -52,8 +52,9 @@ struct contest {
 void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
 	struct lock_answer *answer);
 
-/* That is in the way, as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
-void contest_lose(const struct contest *contest, struct contenders *all,
+/* That one is in the way, and `ahead` are before us, as contenders_obstacle says: the answer is
+ * LOCK_BUSY, or a failure. */
+void contest_busy(const struct contest *contest, struct contenders *all,
 	const struct contender *obstacle, int ahead, struct deadline deadline,
 	struct lock_answer *answer);
 

@@ -232,12 +232,13 @@ static const char *find_value(const char *text, const char *key)
 
 void record_read(struct record *record, const struct reply *reply)
 {
-	const char *text = record->text, *password;
+	const char *text, *password;
 	unsigned byte;
 
 	*record = (struct record){
 		.ours = strncmp(reply->text, "dlock=1\t", 8) == 0, .stat = reply->stat};
 	strlcpy(record->text, reply->text, sizeof(record->text));
+	text = record->text;
 	if (!record->ours)
 		return;
 	record->ttl_ms = strtoll(find_value(text, "ttl"), NULL, 10);

@@ -19,6 +19,12 @@ static int64_t whole_ttl(const struct zookeeper_lock *z)
 
 /* --- A grant --------------------------------------------------------------------------------- */
 
+/* Whether the session was attached for a holder, not for a waiter. */
+static bool is_whole(const struct zookeeper_lock *z)
+{
+	return z->session.wanted_ms == whole_ttl(z);
+}
+
 /* The servers decide how long a session may last: what the command line asks for, or not. */
 static bool suits(const struct zookeeper_lock *z, struct lock_answer *answer)
 {
@@ -55,9 +61,11 @@ static void accept_grant(
 	answer->ttl_ms = granted_ttl(z);
 }
 
-/* What is in the way after all is waited for. */
+static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+
+/* What is in the way after all is waited for. proved: the session is known to live for the TTL. */
 static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
-	const struct reply *own, struct deadline deadline, struct lock_answer *answer)
+	const struct reply *own, bool proved, struct deadline deadline, struct lock_answer *answer)
 {
 	const struct lock_request *request = &z->request;
 	const struct contender *obstacle;
@@ -71,9 +79,11 @@ static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 			contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id, false),
 				request->mode, request->permits, &answer->rank, &ahead);
 		if (obstacle)
-			contest_lose(&z->contest, &queue.all, obstacle, ahead, deadline, answer);
-		else
+			contest_busy(&z->contest, &queue.all, obstacle, ahead, deadline, answer);
+		else if (proved)
 			accept_grant(z, &stat, answer);
+		else
+			claim(&z->lock, deadline, answer);
 	}
 	queue_free(&queue);
 }
@@ -99,7 +109,7 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[2].rc != ZOK))
 		contest_begin_anew(&z->contest, answer);
 	else if (answer->result == LOCK_GRANTED)
-		accept_or_wait(z, &reply[1], &reply[2], deadline, answer);
+		accept_or_wait(z, &reply[1], &reply[2], true, deadline, answer);
 }
 
 /* --- A place --------------------------------------------------------------------------------- */
@@ -168,10 +178,22 @@ static void take_place(
 		z->session.ttl_ms * NANOS_PER_MS / FRESH_PART;
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[1].rc != ZOK))
 		contest_begin_anew(&z->contest, answer);
-	else if (answer->result == LOCK_GRANTED && fresh && z->session.wanted_ms == whole_ttl(z))
-		accept_or_wait(z, &reply[0], &reply[1], deadline, answer);
 	else if (answer->result == LOCK_GRANTED)
-		claim(&z->lock, deadline, answer);
+		accept_or_wait(z, &reply[0], &reply[1], fresh && is_whole(z), deadline, answer);
+}
+
+/* A waiter that is killed at once may stop the others for no longer than any. */
+static void enter_as(
+	struct zookeeper_lock *z, bool first, struct deadline deadline, struct lock_answer *answer)
+{
+	answer->result = LOCK_GRANTED;
+	if (!first)
+		answer->result =
+			session_attach(&z->session, ZOOKEEPER_WAIT_TTL, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		take_place(z, deadline, answer);
+	else if (answer->result == LOCK_LOST)
+		contest_begin_anew(&z->contest, answer);
 }
 
 /* --- Inside another holder ------------------------------------------------------------------- */
@@ -273,8 +295,7 @@ static void enter(struct lock *lock, struct contenders *all, bool first, struct 
 	struct lock_answer *answer)
 {
 	(void)all;
-	(void)first;
-	take_place((struct zookeeper_lock *)lock, deadline, answer);
+	enter_as((struct zookeeper_lock *)lock, first, deadline, answer);
 }
 
 const struct contest_ops zookeeper_contest = {
@@ -288,6 +309,18 @@ const struct contest_ops zookeeper_contest = {
 	.wait_for = wait_for,
 };
 
+/* It wants a place in any case, and has none: what the server itself knows will do. */
+static void enter_quickly(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	session_children(&z->session, z->path, false);
+	answer->result = session_await(&z->session, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		enter_as(z, z->session.reply[0].name_count == 0, deadline, answer);
+	else if (answer->result == LOCK_LOST)
+		contest_begin_anew(&z->contest, answer);
+}
+
 static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
 	struct queue queue = {0};
@@ -299,11 +332,10 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 		&answer->failure);
 	if (answer->result == LOCK_LOST)
 		contest_begin_anew(&z->contest, answer);
-	if (answer->result != LOCK_GRANTED || (z->own[0] == '\0' && !suits(z, answer)))
+	if (answer->result != LOCK_GRANTED || (is_whole(z) && !suits(z, answer)))
 		return;
-	/* It wants a place in any case, and has none: no look is needed before. */
 	if (!z->lock.asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
-		take_place(z, deadline, answer);
+		enter_quickly(z, deadline, answer);
 		return;
 	}
 	answer->result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);

@@ -43,13 +43,13 @@ world_start() {
 	"${inside[@]}" ip addr add "$NET.$1/24" dev eth0
 }
 
-# world_end I...: these servers end, and the world.
+# world_end I...: these servers end, and the world. One that is cut off might first wait for the others.
 world_end() {
 	local name pid
 	for name in "${@/#/server}" world; do
 		pid=${name}_pid
 		[[ -n ${!pid:-} ]] || continue
-		kill "${!pid}" 2>/dev/null || true
+		kill -KILL "${!pid}" 2>/dev/null || true
 		finish $name
 	done
 	world=()

@@ -297,6 +297,25 @@ stubborn() {
 	expect 0
 }
 
+@test "answers come late: COMMAND goes on if they come in time, and is dead before another begins if they do not" {
+	local port
+	port=$(etcd_free_port)
+	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/hole.rules" "$PWD/counts"
+	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	echo late=300 >hole.rules
+	holder a x -S "etcd://127.0.0.1:$port" -t 4s
+	stays 6000 is_alive "$a_command"
+	waiter b x
+	echo late=20000 >hole.rules.new
+	mv hole.rules.new hole.rules
+	finish a
+	assert_equal "$status" 80
+	assert_match "$err" 'cannot be proved any longer'
+	ends b
+	expect 0
+	after a b
+}
+
 # --- Clusters ---
 
 @test "the leader of three is killed: COMMAND goes on, and the waiter has its turn" {

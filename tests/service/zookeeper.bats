@@ -260,11 +260,11 @@ pid_of() {
 @test "a signal in the midst of a request: what came of that is taken back at once" {
 	local port held
 	for held in 0 1; do
-		((held == 0)) || holder h x
+		((held == 0)) || holder h x$held
 		port=$(zookeeper_free_port)
-		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0 silent
+		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__000000000$held silent
 		wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
-		start a dlock -S "zookeeper://127.0.0.1:$port/locks" x touch ran
+		start a dlock -S "zookeeper://127.0.0.1:$port/locks" x$held touch ran
 		wait_until eval '[[ $(children one | wc -l) == $((held + 1)) ]]' # its node is there, and it does not know so
 		kill -TERM "$a_pid"
 		finish a
@@ -274,6 +274,41 @@ pid_of() {
 	refute_file ran
 	ends h
 	expect 0
+}
+
+@test "a waiter is killed at the moment it has a place: it stops those behind it no longer than any" {
+	local port
+	holder h x
+	port=$(zookeeper_free_port)
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0000000001 silent
+	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	start b dlock -S "zookeeper://127.0.0.1:$port/locks" x touch ran
+	wait_until eval '[[ $(children one | wc -l) == 2 ]]' # its node is there, and it does not know so
+	kill -KILL "$b_pid"
+	finish b
+	waiter c x
+	ends h
+	expect 0
+	wait_until -t 8 has_begun c # 7 s, as the manual says
+	refute_file ran
+	ends c
+	expect 0
+}
+
+@test "a waiter's node is removed by hand: it comes back to another place, whatever its TTL" {
+	holder h x
+	waiter b x -t 20s
+	wait_until eval '[[ $(zookeeper_ask one cons) == *,to=6000,* ]]'
+	zk one '
+names = sorted(zk.get_children("/locks/x"), key=lambda name: name[-10:])
+zk.delete("/locks/x/" + names[1])
+'
+	wait_until waits x 1
+	ends h
+	expect 0
+	ends b
+	expect 0
+	after h b
 }
 
 @test "the lock's node is reaped between two uses: it is made anew, and fencing tokens go on rising" {
