@@ -597,6 +597,7 @@ made_no_call() {
 	start four dlock x ./work four
 	wait_for_waiters 3
 	kill -STOP "$three_pid"
+	wait_until is_stopped "$three_pid"
 	let_go one
 	finish two && finish four
 	assert_log two four
@@ -618,6 +619,7 @@ made_no_call() {
 	start three dlock x ./work three
 	wait_for_waiters 2
 	kill -STOP "$two_pid" "$three_pid"
+	wait_until is_stopped "$two_pid" && wait_until is_stopped "$three_pid"
 	let_go one
 	start four dlock x ./work four
 	wait_for_waiters 3
@@ -752,6 +754,7 @@ made_no_call() {
 	start two dlock x ./work two
 	wait_for_waiters 2
 	kill -STOP "$one_pid"
+	wait_until is_stopped "$one_pid"
 	dlock release x "$token"
 	finish two
 	kill -CONT "$one_pid"
