@@ -58,11 +58,27 @@ measure_handoff() {
 		*) handoff_pairs "$name" 1 ;; # some take ten seconds
 		esac
 	done
-	[[ " ${contestants[*]} " != *" dlock-postgres "* ]] || handoff_beside dlock-postgres dlock redis_ratio
+	[[ " ${contestants[*]} " != *" dlock-postgres "* || " ${contestants[*]} " != *" dlock "* ]] ||
+		handoff_beside dlock-postgres dlock redis_ratio
 }
 
-# handoff_beside NAME OTHER METRIC: the median gap of NAME, times that of OTHER.
+# handoff_rest NAME: the median gap, in ms, of one round in which all wait before the first ends, so that none
+# is starting meanwhile.
+handoff_rest() {
+	local log=$work/handoff/log total
+	contestant_words "$1" "$work/handoff"
+	rm -f "$log"
+	total=$(env "${settings[@]}" "$work/contend" -c 5 -r 1 "${lock[@]}" "$work/stamp" "$log" 60) || return
+	sort -n "$log" | awk -f "$here/gaps.awk" -v total="$total" -v runs=5 | cut -d' ' -f2
+}
+
+# handoff_beside NAME OTHER METRIC: such a gap of NAME, times that of OTHER, in rounds by turns.
 handoff_beside() {
-	figure handoff "$1" "$3" "$(awk -F'\t' -v one="$1" -v other="$2" '$1 == "handoff" && $3 == "gap_ms" { gap[$2] = $4 }
-		END { if (gap[other] > 0) printf "%.2f\n", gap[one] / gap[other] }' "$work/figures")"
+	local theirs ours round
+	rm -f "$work/handoff/rounds"
+	for ((round = 0; round < handoff_rounds; round++)); do
+		theirs=$(handoff_rest "$2") && ours=$(handoff_rest "$1") || { progress "handoff: $1 beside $2 failed"; return; }
+		echo "$theirs $ours" >>"$work/handoff/rounds"
+	done
+	figure handoff "$1" "$3" "$(handoff_median '$2 / $1' 2)"
 }

@@ -1,9 +1,9 @@
 # A PostgreSQL server of a test's own: `load ../lib/postgres`, then database_begin in the test and
 # database_end in teardown.
 
-# Run by a user without rights, on a socket in a folder of its own.
+# Run by a user without rights, from Debian's folder or that in POSTGRES_PROGRAMS (another version), on a socket in a folder of its own.
 database_begin() {
-	programs=$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)
+	programs=${POSTGRES_PROGRAMS:-$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)}
 	database=$(mktemp -d /tmp/dlock-database-XXXXXX)
 	[[ $(id -u) != 0 ]] || chown nobody "$database"
 	(cd "$database" && database_as "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >"$database/initdb.out" 2>&1

@@ -123,15 +123,17 @@ has_not_ended() { ! has_ended "$1"; }
 		ALTER ROLE hostile SET default_transaction_isolation = 'repeatable read';
 		ALTER ROLE hostile SET default_transaction_read_only = on; ALTER ROLE hostile SET synchronous_commit = off;
 		ALTER ROLE hostile SET lock_timeout = '1ms'; ALTER ROLE hostile SET search_path = evil"
-	query "ALTER ROLE hostile SET transaction_timeout = '1ms'" || true # from PostgreSQL 17 on
+	query "ALTER ROLE hostile SET transaction_timeout = '200ms'" || true # from PostgreSQL 17 on
 	export DLOCK_SERVER=postgres://hostile@/postgres?host=$database
-	holder a x -t 2
+	holder a x -t 6
 	waiter b x 1
 	local before
 	before=$(query "$ours ORDER BY 1")
 	assert_equal "$(wc -w <<<"$before")" 2
+	# The first renewal, after 2 s, has to wait for the row.
+	query 'BEGIN; SELECT FROM dlock.lock FOR UPDATE; SELECT pg_sleep(2); COMMIT'
 	stays 1000 has_not_ended a
-	assert_equal "$(query "$ours ORDER BY 1")" "$before" 'the sessions after a second'
+	assert_equal "$(query "$ours ORDER BY 1")" "$before" 'the sessions after three seconds'
 	ends a
 	expect 0 '' "$err"
 	ends b
@@ -233,7 +235,7 @@ cut_off_end() {
 
 @test "the network is cut: for less than the validity nothing happens; then COMMAND ends before the next begins" {
 	cut_off_begin
-	start a "${inside[@]}" "$BIN/dlock" -S postgres://tester@127.0.0.1/postgres -t 5 x ./work a
+	start a "${inside[@]}" "$BIN/dlock" -S postgres://tester@127.0.0.1/postgres -t 8 x ./work a
 	wait_until has_begun a
 	local fence
 	fence=$(fence_of_x)
@@ -241,7 +243,7 @@ cut_off_end() {
 	"${inside[@]}" ip link set lo down
 	stays 1500 has_not_ended a
 	"${inside[@]}" ip link set lo up
-	stays 6000 has_not_ended a
+	stays 9000 has_not_ended a
 	assert_equal "$(fence_of_x)" "$fence"
 	refute has_begun b
 	"${inside[@]}" ip link set lo down
@@ -315,6 +317,24 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	wait_until eval '[[ -z $(query "$ours") ]]'
 }
 
+@test "the front leaves the session to the keeper without a word to the server" {
+	holder a x -t 60
+	local before
+	before=$(query "$ours")
+	assert_equal "$(wc -w <<<"$before")" 1
+	stays 700 has_not_ended a
+	assert_equal "$(query "$ours")" "$before"
+	waiter b x 1
+	before=$(query "$ours ORDER BY 1")
+	ends a
+	expect 0 '' "$err"
+	wait_until has_begun b
+	stays 700 eval '! has_ended b'
+	assert_match "$before" "$(query "$ours")" 'the session that waited holds the lock'
+	ends b
+	expect 0 '' "$err"
+}
+
 @test "idle waiters cost the server nothing: no statement, no transaction" {
 	holder a x -t 60
 	local name seen
@@ -357,6 +377,11 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	PGPASSFILE=$PWD/passwords try dlock x echo ran
 	expect 0 ran
 	DLOCK_PASSWORD=s3cret try dlock x echo ran
+	expect 0 ran
+	echo s3cret >password
+	chmod 600 password
+	echo "password-file = $PWD/password" >settings
+	try dlock --config settings x echo ran
 	expect 0 ran
 	DLOCK_PASSWORD=wrong try dlock x touch ran
 	expect_failure 77 'password'
@@ -404,14 +429,15 @@ refused_without_password() {
 	try dlock old true
 	try dlock --cooldown 50d cooled true
 	holder a held -t 60
-	query "UPDATE dlock.lock SET fence = fence - 3000000000000, success = success - 3000000000000"
+	query "UPDATE dlock.lock SET fence = fence - 3000000000000, success = success - 3000000000000, ticket = 0"
 	try dlock new true
 	expect 0
 	assert_equal "$(query 'SELECT name FROM dlock.lock ORDER BY 1' | tr '\n' ' ')" 'lock:cooled lock:held lock:new '
 	query "INSERT INTO dlock.lock (name, fence) VALUES ('lock:old', 1)"
+	query "INSERT INTO dlock.lock (name, ticket) VALUES ('lock:refused', dlock.now_us())"
 	try dlock -s newer true
 	expect 0
-	assert_equal "$(query "SELECT count(*) FROM dlock.lock WHERE name = 'lock:old'")" 0
+	assert_equal "$(query "SELECT name FROM dlock.lock WHERE name IN ('lock:old', 'lock:refused')")" lock:refused
 	try dlock --cooldown 50d cooled touch ran
 	expect 0
 	refute_file ran
@@ -526,7 +552,7 @@ has_advisory() {
 @test "an advisory lock that was renewed is free at once after the release" {
 	local setting='dlock_advisory=hashtext'
 	# The answers to a are late, so that its session is still there when b is told of the release.
-	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.6
+	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.4
 	wait_until test -S .s.PGSQL.5432
 	DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 6 x ./work a
 	wait_until has_begun a

@@ -23,8 +23,8 @@ CREATE OR REPLACE FUNCTION dlock.lives(session int) RETURNS boolean LANGUAGE sql
   SELECT dlock.has_advisory(1684826994, session, 2, NULL)
 $$;
 
--- Takes a place in the queue. The session's number is its own for as long as it lives: it listens
--- to the channel of that number, and has the advisory lock. 0: it has none yet.
+-- Takes a place in the queue. The session's number is its own for as long as it lives: it listens to the channel
+-- of that number, and has the advisory lock. 0: it has none yet.
 CREATE OR REPLACE FUNCTION dlock.queue(INOUT w dlock.waiter) LANGUAGE plpgsql AS $$
 BEGIN
   IF w.session = 0 THEN
@@ -37,7 +37,7 @@ BEGIN
   INSERT INTO dlock.waiter SELECT w.*;
 END $$;
 
--- Locks the row of a lock; makes it first if it is missing. Others than its holder may have come then.
+-- Locks the row of a lock; makes it first if it is missing. From now on others than its holder may be there.
 CREATE OR REPLACE FUNCTION dlock.enter(key text) RETURNS dlock.lock LANGUAGE plpgsql AS $$
 DECLARE
   found_ dlock.lock;
@@ -127,11 +127,11 @@ BEGIN
   RETURN paths[i];
 END $$;
 
--- Takes the lock, claims what was handed over, or queues for it. place: its ticket from an earlier answer; 0: none. outer_tokens: the owner
--- tokens under which it runs, with blanks between them. held: a line for each lock that it runs under; the
--- first word is the owner token. bare: the name without the prefix. ms: since when it is held, or was done.
--- result: granted, busy, already, within, mode (that of the outer, into which this one does not go), circle
--- (owner: what dlock.circle says), or ended.
+-- Takes the lock, claims what was handed over, or queues for it. place: its ticket from an earlier answer; 0:
+-- none. outer_tokens: the owner tokens under which it runs, with blanks between them. held: a line for each lock
+-- that it runs under; the first word is the owner token. bare: the name without the prefix. ms: since when it is
+-- held, or was done. result: granted, busy, already, within, mode (that of the outer, into which this one does
+-- not go), circle (owner: what dlock.circle says), or ended.
 CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, who text, ttl bigint, detach boolean, want text, most int,
   place bigint, points int, cooldown_ms bigint, once_id text, outer_tokens text, held text, queues boolean,
   own_session int, for_hold boolean, advisory bigint, bare text,
@@ -323,12 +323,12 @@ BEGIN
 END $$;
 
 -- Forgets locks that were not used for a month, or for their longest cooldown. The first release of each new
--- lock looks at one page of the table, so that grows no further than what is in use asks for.
+-- lock looks at one page of the table, which so grows no further than what is in use asks for.
 CREATE OR REPLACE FUNCTION dlock.forget() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   page bigint := floor(random() * pg_relation_size('dlock.lock') / current_setting('block_size')::int);
   old text[] := ARRAY(SELECT name FROM dlock.lock l WHERE ctid >= format('(%s,0)', page)::tid
-    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, success) + keep_us < dlock.now_us() AND NOT EXISTS
+    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, ticket, success) + keep_us < dlock.now_us() AND NOT EXISTS
     (SELECT FROM dlock.holder h WHERE h.name = l.name AND h.expires + l.keep_us > dlock.now_us()) FOR UPDATE SKIP LOCKED);
 BEGIN
   DELETE FROM dlock.holder WHERE name = ANY (old);
