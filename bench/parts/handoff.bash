@@ -54,31 +54,8 @@ measure_handoff() {
 	for name in "${contestants[@]}"; do
 		case $name in
 		flock) ;;
-		dlock | dlock-tcp | dlock-file | dlock-postgres) handoff_pairs "$name" "$handoff_rounds" ;;
+		dlock | dlock-tcp | dlock-file) handoff_pairs "$name" "$handoff_rounds" ;;
 		*) handoff_pairs "$name" 1 ;; # some take ten seconds
 		esac
 	done
-	[[ " ${contestants[*]} " != *" dlock-postgres "* || " ${contestants[*]} " != *" dlock "* ]] ||
-		handoff_beside dlock-postgres dlock redis_ratio
-}
-
-# handoff_rest NAME: the median gap, in ms, of one round in which all wait before the first ends, so that none
-# is starting meanwhile.
-handoff_rest() {
-	local log=$work/handoff/log total
-	contestant_words "$1" "$work/handoff"
-	rm -f "$log"
-	total=$(env "${settings[@]}" "$work/contend" -c 5 -r 1 "${lock[@]}" "$work/stamp" "$log" 60) || return
-	sort -n "$log" | awk -f "$here/gaps.awk" -v total="$total" -v runs=5 | cut -d' ' -f2
-}
-
-# handoff_beside NAME OTHER METRIC: such a gap of NAME, times that of OTHER, in rounds by turns.
-handoff_beside() {
-	local theirs ours round
-	rm -f "$work/handoff/rounds"
-	for ((round = 0; round < handoff_rounds; round++)); do
-		theirs=$(handoff_rest "$2") && ours=$(handoff_rest "$1") || { progress "handoff: $1 beside $2 failed"; return; }
-		echo "$theirs $ours" >>"$work/handoff/rounds"
-	done
-	figure handoff "$1" "$3" "$(handoff_median '$2 / $1' 2)"
 }

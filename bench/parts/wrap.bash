@@ -27,18 +27,6 @@ wrap_alone() {
 	figure wrap alone peak_kib "$kib"
 }
 
-# One run on PostgreSQL beside the least that one could be: libpq's connecting and two statements.
-wrap_postgres() {
-	local both=() bare=() line
-	contestant_words libpq "$work/wrap"
-	both=("${settings[@]}")
-	bare=("${lock[@]}")
-	contestant_words dlock-postgres "$work/wrap"
-	both+=("${settings[@]}")
-	line=$(env "${both[@]}" "$work/pairs" -n "$wrap_pairs" "${bare[@]}" true ::: "${lock[@]}" true) || return
-	figure wrap dlock-postgres libpq_ratio "$(cut -d' ' -f3 <<<"$line")"
-}
-
 # The libraries that a plain run of dlock maps, besides those that it may.
 wrap_libraries() {
 	local others
@@ -62,6 +50,5 @@ measure_wrap() {
 	for name in "${contestants[@]}"; do
 		[[ $name == flock ]] || wrap_pair "$name"
 	done
-	[[ " ${contestants[*]} " != *" dlock-postgres "* || " ${contestants[*]} " != *" libpq "* ]] || wrap_postgres
 	contestant_is_there dlock && wrap_libraries
 }
