@@ -23,6 +23,14 @@ contestants_open() {
 	done
 }
 
+# Those of ours that are there, whether they take part or not.
+contestants_there() {
+	local name
+	for name in dlock dlock-tcp dlock-file dlock-etcd dlock-postgres dlock-zookeeper; do
+		! contestant_is_there "$name" || echo "$name"
+	done
+}
+
 # DLOCK, else src/dlock of the folder we are in, else the newest of those that make, ./demo and ./check
 # have built. Sanitizers make a program several times slower, so such a build is passed over.
 find_dlock() {

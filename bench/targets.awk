@@ -1,6 +1,6 @@
 # Holds the figures against the targets, each by its least value: noise only ever adds.
 #	-v part=NAME	that part's, those marked "check"; says which are missed; exit 1 if any
-#	-v there=NAMES	the contestants that take part; what is wanted of others is passed over
+#	-v there=NAMES	the contestants that are there, in lines; what is wanted of others is passed over
 #	-v report=1	a list of all that were measured
 BEGIN { FS = "\t" }
 
@@ -34,7 +34,7 @@ END {
 			printf "| %s | %s | %s | %s |\n", f[6], f[4], least[key], result
 		if (f[1] != part || f[5] != "check")
 			continue
-		if (result == "not measured" && f[2] ~ /^dlock-/ && index(" " there " ", " " f[2] " ") == 0) {
+		if (result == "not measured" && f[2] ~ /^dlock-/ && index("\n" there "\n", "\n" f[2] "\n") == 0) {
 			printf "%s: left out, as %s is not there\n", f[6], f[2]
 			continue
 		}

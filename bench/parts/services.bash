@@ -1,12 +1,12 @@
 # dlock in etcd, PostgreSQL and ZooKeeper, each beside its peer on the same server: an uncontended run of
-# true, in pairs, and the gap from one's end to the next one's start while 20 wait.
+# true, in pairs, and the gap from one's end to the next one's start while 20 wait. In PostgreSQL five wait:
+# each notification wakes every session that listens, so more of them measure that.
 # shellcheck shell=bash disable=SC2154
 
 source "$here/crowd.bash"
 
 services_pairs=40
 services_rounds=5
-services_waiting=20
 
 # services_line NAME FOLDER: sets `line`, NAME's words in that folder, with true.
 services_line() {
@@ -46,11 +46,11 @@ services_settle() {
 	done
 }
 
-# services_gap NAME FOLDER: the median gap of one round, ms.
+# services_gap NAME FOLDER WAITERS: the median gap of one round, ms.
 services_gap() {
 	contestant_words "$1" "$2"
-	crowd_gather "$1" "$2" "$services_waiting" && services_settle && crowd_drain "$2" || return
-	sort -n "$2/log" | awk -f "$here/gaps.awk" -v total=0 -v runs="$services_waiting" | cut -d ' ' -f 2
+	crowd_gather "$1" "$2" "$3" && services_settle && crowd_drain "$2" || return
+	sort -n "$2/log" | awk -f "$here/gaps.awk" -v total=0 -v runs="$3" | cut -d ' ' -f 2
 }
 
 # services_median COLUMN DECIMALS
@@ -59,32 +59,32 @@ services_median() {
 		awk '{ v[NR] = $1 } END { printf "%.'"$2"'f\n", v[int((NR + 1) / 2)] }'
 }
 
-# services_handoff NAME PEER PEER_FOLDER: in turn, as the machine's speed drifts.
+# services_handoff NAME WAITERS PEER PEER_FOLDER: in turn, as the machine's speed drifts.
 services_handoff() {
 	local round ours theirs
 	rm -f "$work/services/gaps"
 	for ((round = 0; round < services_rounds; round++)); do
-		theirs=$(services_gap "$2" "$3") && ours=$(services_gap "$1" "$work/services/$1") ||
+		theirs=$(services_gap "$3" "$4" "$2") && ours=$(services_gap "$1" "$work/services/$1" "$2") ||
 			{ progress "services: the handoffs of $1 failed"; return; }
 		echo "$theirs $ours" >>"$work/services/gaps"
 	done
-	figure services "$2" gap_ms "$(services_median '$1' 2)"
+	figure services "$3" gap_ms "$(services_median '$1' 2)"
 	figure services "$1" gap_ms "$(services_median '$2' 2)"
 	figure services "$1" gap_ratio "$(services_median '$2 / $1' 2)"
 }
 
-# services_measure NAME PEER [PEER_OF_HANDOFF PEER_FOLDER]
+# services_measure NAME PEER WAITERS [PEER_OF_HANDOFF PEER_FOLDER]
 services_measure() {
 	contestant_is_there "$1" && contestant_is_there "$2" || { progress "services: no $1 or no $2"; return; }
 	[[ -d $work/services/$1 ]] || contestant_server "$1" "$work/services/$1" || return
 	services_run "$1" "$2"
-	services_handoff "$1" "${3:-$2}" "${4:-$work/services/$1}"
+	services_handoff "$1" "$3" "${4:-$2}" "${5:-$work/services/$1}"
 }
 
 measure_services() {
 	local ttl=60
 	[[ -d $work/services/dlock ]] || redis_start "$work/services/dlock"
-	services_measure dlock-etcd etcdctl
-	services_measure dlock-postgres libpq dlock "$work/services/dlock"
-	services_measure dlock-zookeeper kazoo
+	services_measure dlock-etcd etcdctl 20
+	services_measure dlock-postgres libpq 5 dlock "$work/services/dlock"
+	services_measure dlock-zookeeper kazoo 20
 }
