@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lock/token.h"
+#include "net/server.h"
 
 #define TRIES 8                    /* of a change that others keep from happening by theirs */
 #define AGAIN (100 * NANOS_PER_MS) /* a release, if its connection breaks */
@@ -130,6 +131,21 @@ static enum lock_result fail_token(bool attended, struct failure *failure)
 	return LOCK_LOST;
 }
 
+/* A longer TTL that comes too early would not last. Of a lock of this host it is known when it was
+ * taken. */
+static bool let_settle(
+	const struct zookeeper_lock *z, const struct record *record, struct deadline deadline)
+{
+	nanos left = SESSION_SETTLES_IN;
+
+	if (z->session.server->endpoint_count == 1 || z->request.ttl_ms <= record->ttl_ms)
+		return true;
+	if (strcmp(record->owner.host, z->request.self.host) == 0 &&
+		clock_wall_us() > record->since_us)
+		left -= (clock_wall_us() - record->since_us) * NANOS_PER_US;
+	return left <= 0 || deadline_pause(deadline, left);
+}
+
 /* The holder that has the token of a detached lock, and its session, attached. */
 static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline deadline,
 	struct session *session, struct lock_answer *answer)
@@ -154,6 +170,8 @@ static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline 
 	if (result == LOCK_GONE || (result == LOCK_GRANTED && !record.detached))
 		result = fail_token(found && record.ours && !record.detached, &answer->failure);
 	queue_free(&queue);
+	if (result == LOCK_GRANTED && !let_settle(z, &record, deadline))
+		result = LOCK_CANCELLED;
 	if (result != LOCK_GRANTED)
 		return result;
 	answer->fence = (uint64_t)stat.czxid;
@@ -292,14 +310,20 @@ static int32_t place_of(const char *path)
 	return length < 10 ? 0 : (int32_t)strtol(path + length - 10, NULL, 10);
 }
 
-/* The node stays, and its session for so long, or while those inside keep it. */
+/* The node stays, and its session for so long, or while those inside keep it. If the session has
+ * only begun, the shorter TTL waits until it counts. */
 static enum lock_result keep(struct zookeeper_lock *z, int64_t keep_ms, struct deadline deadline,
 	struct failure *failure)
 {
 	char text[DATA_SIZE];
-	enum lock_result result = session_attach(
-		&z->session, keep_ms > 0 ? keep_ms : z->request.ttl_ms, deadline, failure);
+	nanos settling = session_settles_at(&z->session) - clock_now();
+	enum lock_result result;
 
+	if (keep_ms > 0 && keep_ms < z->session.ttl_ms && settling > 0 &&
+		!deadline_pause(deadline, settling))
+		return LOCK_CANCELLED;
+	result = session_attach(
+		&z->session, keep_ms > 0 ? keep_ms : z->request.ttl_ms, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	zookeeper_record(z, true, text);
