@@ -275,7 +275,8 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 /* --- Releasing ---------------------------------------------------------------------------------
  */
 
-/* The pids of those inside the contender at that place; how many there are. */
+/* The pids of those inside the contender at that place; how many there are, and their longest TTL.
+ */
 static enum lock_result list_inside(struct zookeeper_lock *z, int32_t place,
 	struct deadline deadline, struct lock_answer *answer)
 {
@@ -284,17 +285,20 @@ static enum lock_result list_inside(struct zookeeper_lock *z, int32_t place,
 		zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 
 	answer->inside_count = 0;
+	z->inside_ttl_ms = 0;
 	for (size_t i = 0; result == LOCK_GRANTED && i < queue.count; i++) {
 		const struct contender *c = &queue.list[i];
 		struct record record;
 		char path[NODE_SIZE];
 
-		if (!c->inside || c->place != place || answer->inside_count == LOCK_INSIDE_MOST)
+		if (!c->inside || c->place != place)
 			continue;
 		zookeeper_path(z->path, c->node, path);
 		result = zookeeper_look(
 			&z->session, path, deadline, &record, NULL, &answer->failure);
-		if (result == LOCK_GRANTED)
+		if (result == LOCK_GRANTED && record.ttl_ms > z->inside_ttl_ms)
+			z->inside_ttl_ms = record.ttl_ms;
+		if (result == LOCK_GRANTED && answer->inside_count < LOCK_INSIDE_MOST)
 			answer->inside[answer->inside_count++] = record.owner.pid;
 		else if (result == LOCK_GONE)
 			result = LOCK_GRANTED;
@@ -310,20 +314,27 @@ static int32_t place_of(const char *path)
 	return length < 10 ? 0 : (int32_t)strtol(path + length - 10, NULL, 10);
 }
 
-/* The node stays, and its session for so long, or while those inside keep it. If the session has
- * only begun, the shorter TTL waits until it counts. */
+/* For --at-least, and until each of those inside has renewed it (renew_outer). */
+static int64_t ttl_to_keep(const struct zookeeper_lock *z, int64_t keep_ms)
+{
+	int64_t ttl = keep_ms > 0 ? keep_ms : z->request.ttl_ms;
+
+	return ttl > z->inside_ttl_ms ? ttl : z->inside_ttl_ms;
+}
+
+/* The node stays, and its session for so long. If the session has only begun, another TTL waits
+ * until it counts. */
 static enum lock_result keep(struct zookeeper_lock *z, int64_t keep_ms, struct deadline deadline,
 	struct failure *failure)
 {
 	char text[DATA_SIZE];
+	int64_t ttl = ttl_to_keep(z, keep_ms);
 	nanos settling = session_settles_at(&z->session) - clock_now();
 	enum lock_result result;
 
-	if (keep_ms > 0 && keep_ms < z->session.ttl_ms && settling > 0 &&
-		!deadline_pause(deadline, settling))
+	if (ttl != z->session.ttl_ms && settling > 0 && !deadline_pause(deadline, settling))
 		return LOCK_CANCELLED;
-	result = session_attach(
-		&z->session, keep_ms > 0 ? keep_ms : z->request.ttl_ms, deadline, failure);
+	result = session_attach(&z->session, ttl, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	zookeeper_record(z, true, text);

@@ -25,6 +25,7 @@ struct zookeeper_lock {
 	enum zookeeper_state state;
 	bool asked;               /* a node may have been made of which we have not heard */
 	bool kept;                /* the session is to go on without us */
+	int64_t inside_ttl_ms;    /* then: the longest TTL of those inside; 0: none is known */
 	int version;              /* of the own node, as far as we have written it */
 	int64_t since_us;         /* of the grant */
 	uint64_t fence;           /* the own node's czxid */

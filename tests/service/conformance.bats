@@ -737,6 +737,25 @@ partner() {
 	service_reap
 }
 
+@test "at-least: a dlock inside that outlives the outer one keeps the lock, and for longer" {
+	has at-least || { refuses at-least; return; }
+	cat >outer <<-'END'
+		#!/bin/bash
+		dlock "$1" ./work "$2" &
+		until [[ -s $2.pid ]]; do
+			sleep 0.02
+		done
+	END
+	chmod +x outer
+	try dlock -o --at-least 1s x ./outer x b
+	assert_equal "$status" 0
+	# Longer than the shortest session of ZooKeeper, and sooner than an inner dlock renews by itself.
+	stays 7000 is_taken x
+	: >b.go
+	wait_until is_to_be_had x
+	service_reap
+}
+
 # --- What is said ---
 
 # reports OUTCOME EXIT: what ./report says, of the last try.

@@ -35,5 +35,5 @@ load ../lib/mutants
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
 	all_caught zookeeper-reads-as-proof zookeeper-fence-of-place zookeeper-socket-inherited
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
-	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long zookeeper-told-once zookeeper-renews-early
+	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long zookeeper-told-once zookeeper-renews-early zookeeper-inside-unkept
 }
