@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lock/token.h"
+#include "net/server.h"
 
 #define TRIES 8                    /* of a change that others keep from happening by theirs */
 #define AGAIN (100 * NANOS_PER_MS) /* a release, if its connection breaks */
@@ -145,6 +146,20 @@ static enum lock_result fail_expired(struct failure *failure)
 	return LOCK_LOST;
 }
 
+/* A longer TTL that comes too early would not last. Of a lock of this host it is known when it was
+ * taken. */
+static bool let_settle(const struct zookeeper_lock *z, const struct record *record,
+	const struct owner *owner, struct deadline deadline)
+{
+	nanos left = SESSION_SETTLES_IN;
+
+	if (z->session.server->endpoint_count == 1 || z->request.ttl_ms <= record->ttl_ms)
+		return true;
+	if (strcmp(owner->host, z->request.self.host) == 0 && clock_wall_us() > record->since_us)
+		left -= (clock_wall_us() - record->since_us) * NANOS_PER_US;
+	return left <= 0 || deadline_pause(deadline, left);
+}
+
 /* The holder that has the token of a detached lock, and its session, attached. */
 static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline deadline,
 	struct session *session, struct lock_answer *answer)
@@ -152,6 +167,7 @@ static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline 
 	struct contender *found = NULL;
 	struct queue queue = {0};
 	struct record record;
+	struct owner owner;
 	enum lock_result result = zookeeper_attach(z, 0, deadline, &answer->failure);
 
 	if (result == LOCK_GRANTED)
@@ -163,9 +179,12 @@ static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline 
 		struct zookeeper_contender *c = (struct zookeeper_contender *)found;
 
 		record = *c->record;
+		owner_read(&owner, found->owner ? found->owner : "");
 		zookeeper_path(z->path, c->node, z->own);
 	}
 	queue_free(&queue);
+	if (result == LOCK_GRANTED && !let_settle(z, &record, &owner, deadline))
+		result = LOCK_CANCELLED;
 	if (result != LOCK_GRANTED)
 		return result;
 	answer->fence = (uint64_t)record.stat.czxid;
@@ -268,7 +287,7 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 /* --- Releasing ---------------------------------------------------------------------------------
  */
 
-/* Into the answer: the pids of those inside the contender at that place. */
+/* Into the answer: the pids of those inside the contender at that place; and their longest TTL. */
 static enum lock_result list_inside(struct zookeeper_lock *z, int64_t place,
 	struct deadline deadline, struct lock_answer *answer)
 {
@@ -280,18 +299,38 @@ static enum lock_result list_inside(struct zookeeper_lock *z, int64_t place,
 	if (result == LOCK_GRANTED)
 		result =
 			contest_list_inside(&z->contest, &queue.all, place, NULL, deadline, answer);
+	z->inside_ttl_ms = 0;
+	for (size_t i = 0; i < queue.all.count; i++) {
+		const struct contender *c = contenders_at(&queue.all, i);
+
+		if (contender_is_inside(c, place) && c->ttl_ms > z->inside_ttl_ms)
+			z->inside_ttl_ms = c->ttl_ms;
+	}
 	queue_free(&queue);
 	return result;
 }
 
-/* The node stays, and its session for so long, or while those inside keep it. */
+/* For --at-least, and until each of those inside has renewed it (renew_outer). */
+static int64_t ttl_to_keep(const struct zookeeper_lock *z, int64_t keep_ms)
+{
+	int64_t ttl = keep_ms > 0 ? keep_ms : z->request.ttl_ms;
+
+	return ttl > z->inside_ttl_ms ? ttl : z->inside_ttl_ms;
+}
+
+/* The node stays, and its session for so long. If the session has only begun, another TTL waits
+ * until it counts. */
 static enum lock_result keep(struct zookeeper_lock *z, int64_t keep_ms, struct deadline deadline,
 	struct failure *failure)
 {
 	char text[DATA_SIZE];
-	enum lock_result result = session_attach(
-		&z->session, keep_ms > 0 ? keep_ms : z->request.ttl_ms, deadline, failure);
+	int64_t ttl = ttl_to_keep(z, keep_ms);
+	nanos settling = session_settles_at(&z->session) - clock_now();
+	enum lock_result result;
 
+	if (ttl != z->session.ttl_ms && settling > 0 && !deadline_pause(deadline, settling))
+		return LOCK_CANCELLED;
+	result = session_attach(&z->session, ttl, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	zookeeper_record(z, true, text);

@@ -27,11 +27,13 @@ struct zookeeper_lock {
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
 	bool kept;                /* the session is to go on without us */
+	int64_t inside_ttl_ms;    /* then: the longest TTL of those inside; 0: none is known */
 	int version;              /* of the own node, as far as we have written it */
 	int64_t since_us;         /* of the grant */
 	uint64_t fence;           /* the own node's czxid */
 	char obstacle[NODE_SIZE]; /* a waiter's: the path of what it waits for; "": any of them */
 	uint64_t seen;            /* then: of the contenders that were there */
+	nanos tell_again_at;      /* then: when the session's shorter TTL is told again; 0: not */
 	char outer[NODE_SIZE];    /* the path of the one that ours is inside */
 };
 

@@ -167,6 +167,8 @@ static enum lock_result attach_here(
 		return result;
 	zoo_set_debug_level(0);
 	session->attached_at = clock_now();
+	if (session->id.client_id == 0)
+		session->begun_at = session->attached_at;
 	session->wanted_ms = ttl_ms;
 	session->told = false;
 	session->handle = zookeeper_init2(host, on_event,
@@ -190,6 +192,13 @@ static enum lock_result attach_here(
 	session->id = *zoo_client_id(session->handle);
 	session->ttl_ms = zoo_recv_timeout(session->handle);
 	return LOCK_GRANTED;
+}
+
+nanos session_settles_at(const struct session *session)
+{
+	return session->server->endpoint_count > 1 && session->begun_at != 0
+		       ? session->begun_at + SESSION_SETTLES_IN
+		       : 0;
 }
 
 /* For one of so many endpoints. */

@@ -42,12 +42,21 @@ struct session {
 	clientid_t id;                  /* client_id 0: there is no session yet */
 	int64_t wanted_ms;              /* the TTL that it was attached for, */
 	int ttl_ms;                     /* and the one that the servers gave it */
-	nanos attached_at;              /* before the request to attach left */
+	nanos attached_at;              /* before the request to attach left, */
+	nanos begun_at;                 /* and the first of all; 0: another process's */
 	int state;                      /* of the handle, before it read what came last */
 	bool told;                      /* a watch has fired since it was attached */
 	size_t asked;                   /* how many requests are under way */
 	struct reply reply[REPLY_MOST]; /* in the order of the requests */
 };
+
+/* Each server tells the leader of a session's TTL up to half a tick after it was used there, or
+ * begun anywhere (a tick is 2 s by default). So if it is attached for another TTL before, or
+ * elsewhere, the leader may come back to the former one. */
+#define SESSION_SETTLES_IN (1200 * NANOS_PER_MS)
+
+/* Until when that may be, for a session that we have begun; 0: only one server is known. */
+nanos session_settles_at(const struct session *session);
 
 /* Attaches the session, or makes one if there is none, with that TTL (0: a short one): over a
  * new connection, to the first endpoint that answers. The servers may make it a longer or a shorter

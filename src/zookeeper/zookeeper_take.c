@@ -88,6 +88,22 @@ static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 	queue_free(&queue);
 }
 
+/* Attached by another server than before, a longer TTL counts only once the former server has told
+ * of the shorter one. */
+static enum lock_result attach_to_hold(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	size_t before = z->session.at;
+	int had = z->session.ttl_ms;
+	enum lock_result result = session_attach(&z->session, whole_ttl(z), deadline, failure);
+
+	if (result != LOCK_GRANTED || z->session.at == before || z->session.ttl_ms <= had)
+		return result;
+	return deadline_pause(deadline, SESSION_SETTLES_IN)
+		       ? session_attach(&z->session, whole_ttl(z), deadline, failure)
+		       : LOCK_CANCELLED;
+}
+
 /* Nothing was in the way: the session is attached anew, and the grant written. */
 static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
@@ -95,7 +111,7 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	char text[DATA_SIZE];
 	struct reply *reply = z->session.reply;
 
-	answer->result = session_attach(&z->session, whole_ttl(z), deadline, &answer->failure);
+	answer->result = attach_to_hold(z, deadline, &answer->failure);
 	if (answer->result == LOCK_LOST)
 		contest_begin_anew(&z->contest, answer);
 	if (answer->result != LOCK_GRANTED || !suits(z, answer))
@@ -327,9 +343,11 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 
 	answer->asked_at = clock_now();
 	answer->rank = -1;
+	/* A session begins as long as a holder's: a longer TTL might not count at once. */
 	answer->result = zookeeper_attach(z,
-		z->state == ZOOKEEPER_WAITING ? ZOOKEEPER_WAIT_TTL : whole_ttl(z), deadline,
-		&answer->failure);
+		z->state == ZOOKEEPER_WAITING && z->session.id.client_id != 0 ? ZOOKEEPER_WAIT_TTL
+									      : whole_ttl(z),
+		deadline, &answer->failure);
 	if (answer->result == LOCK_LOST)
 		contest_begin_anew(&z->contest, answer);
 	if (answer->result != LOCK_GRANTED || (is_whole(z) && !suits(z, answer)))
@@ -388,6 +406,34 @@ static enum lock_result watch(
 	return same ? LOCK_BUSY : LOCK_GRANTED;
 }
 
+/* Any request has the leader told of the TTL that the session has at our server. */
+static enum lock_result tell_again(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result;
+
+	z->tell_again_at = 0;
+	session_get(&z->session, z->own, false);
+	result = session_await(&z->session, deadline, failure);
+	return result == LOCK_GRANTED && z->session.reply[0].rc == ZOK ? LOCK_BUSY : result;
+}
+
+static enum lock_result hear(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	const struct deadline soon = {.until = z->tell_again_at, .cancel_fd = deadline.cancel_fd};
+	enum lock_result result;
+
+	if (z->tell_again_at != 0 && z->tell_again_at < deadline.until) {
+		result = session_listen(&z->session, soon, failure);
+		if (result == LOCK_TIMEOUT)
+			result = tell_again(z, deadline, failure);
+		if (result != LOCK_BUSY)
+			return result;
+	}
+	return session_listen(&z->session, deadline, failure);
+}
+
 /* Without a place nothing keeps it from asking again; with -n it is not asked at all. */
 enum lock_result zookeeper_wait(
 	struct lock *lock, struct deadline deadline, struct failure *failure)
@@ -397,10 +443,12 @@ enum lock_result zookeeper_wait(
 
 	if (!z->session.handle || z->session.ttl_ms > ZOOKEEPER_WAIT_TTL)
 		result = session_attach(&z->session, ZOOKEEPER_WAIT_TTL, deadline, failure);
+	if (clock_now() < session_settles_at(&z->session))
+		z->tell_again_at = session_settles_at(&z->session);
 	if (result == LOCK_GRANTED)
 		result = watch(z, deadline, failure);
 	if (result == LOCK_BUSY)
-		result = session_listen(&z->session, deadline, failure);
+		result = hear(z, deadline, failure);
 	if (result == LOCK_FAILED && failure->code == EXIT_UNREACHABLE)
 		result = !deadline_pause(deadline, AGAIN) ? LOCK_CANCELLED
 			 : deadline_is_over(&deadline)    ? LOCK_TIMEOUT

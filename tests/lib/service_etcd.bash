@@ -38,6 +38,8 @@ service_kill() {
 }
 service_again() { etcd_again_all "${members[@]}"; }
 service_restart() { echo 6; }
+service_settles() { :; }
+service_kept() { echo 4500; }
 service_freeze() { service_pids | xargs kill -STOP; }
 service_thaw() { ! etcd_is_up one || service_pids | xargs kill -CONT; }
 service_pids() {

@@ -169,6 +169,7 @@ load ../lib/conformance
 	waiter b x
 	waiter c x
 	waiter d x
+	service_settles
 	kill -KILL "$b_pid"
 	ends a
 	expect 0
@@ -757,7 +758,26 @@ partner() {
 	start b dlock -w 60 x ./work b
 	ends b
 	expect 0
-	assert_between $((($(moment b begin) - $(moment a begin)) / 1000)) 1900 $((4500 * TEST_PATIENCE)) 'ms from grant to grant'
+	assert_between $((($(moment b begin) - $(moment a begin)) / 1000)) 1900 $(($(service_kept) * TEST_PATIENCE)) 'ms from grant to grant'
+	service_reap
+}
+
+@test "at-least: a dlock inside that outlives the outer one keeps the lock, and for longer" {
+	has at-least || { refuses at-least; return; }
+	cat >outer <<-'END'
+		#!/bin/bash
+		dlock "$1" ./work "$2" &
+		until [[ -s $2.pid ]]; do
+			sleep 0.02
+		done
+	END
+	chmod +x outer
+	try dlock -o --at-least 1s x ./outer x b
+	assert_equal "$status" 0
+	# Longer than the shortest session of ZooKeeper, and sooner than an inner dlock renews by itself.
+	stays 7000 is_taken x
+	: >b.go
+	wait_until is_to_be_had x
 	service_reap
 }
 

@@ -71,6 +71,49 @@ own_servers() {
 	after a b
 }
 
+@test "three servers: a waiter that was killed stops nobody for longer than its own session lasts" {
+	own_servers a b c
+	holder h x
+	local number names=
+	for number in {1..12}; do
+		start dead$number dlock x ./work dead$number
+		names+=" dead$number"
+	done
+	wait_until waits x 12
+	stays 1500 true # as long as their sessions may have that of a holder
+	local name pid
+	for name in $names; do
+		pid=${name}_pid
+		kill -KILL "${!pid}"
+	done
+	waiter next x
+	ends h
+	assert_equal "$status" 0
+	ends next
+	assert_equal "$status" 0
+	after h next 7500
+	for name in $names; do
+		finish $name
+	done
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
+@test "three servers: a renewal for a longer TTL lasts, however soon it comes" {
+	own_servers a b c
+	local number token
+	for number in {1..8}; do
+		read -r token _ <<<"$(dlock acquire -t 5s x$number)"
+		dlock renew -t 30s x$number "$token"
+		echo "$token" >token$number
+	done
+	stays 6500 true # longer than the first TTL, and a tick
+	for number in {1..8}; do
+		try dlock release x$number - <token$number
+		expect 0
+	done
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
 # own_servers_with_holes: a, b and c, of which a follows. What it says to the leader, and hears, is swallowed
 # from `isolated` to `united`. Until syncLimit is over, 10 s, it goes on answering pings and questions.
 own_servers_with_holes() {

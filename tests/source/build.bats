@@ -28,6 +28,23 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	assert_equal "$(grep -vE "$ALLOWED" mapped || true)" ""
 }
 
+@test "the redis-server of redis-tools is found if no other is installed" {
+	mkdir tools
+	local tool
+	for tool in sh mkdir ln redis-check-rdb; do
+		ln -s "$(command -v $tool)" tools/
+	done
+	try env PATH="$PWD/tools" sh -c '. "$1"; find_redis_server made; redis-server --version' \
+		sh "$BATS_TEST_DIRNAME/../../build-aux/prepare.sh"
+	assert_equal "$status" 0
+	assert_match "$out" '^Redis server v='
+	assert_equal "$(ls made)" redis-server
+	rm tools/redis-check-rdb made/redis-server
+	try env PATH="$PWD/tools" sh -c '. "$1"; find_redis_server made' sh "$BATS_TEST_DIRNAME/../../build-aux/prepare.sh"
+	assert_equal "$status" 1
+	assert_match "$err" 'is redis-tools installed'
+}
+
 @test "no process of a run needs 2 MiB" {
 	! sanitized || left_out "a sanitizer needs more"
 	# Mostly libc, of which the kernel maps 64 KiB around each fault; how much that makes varies
