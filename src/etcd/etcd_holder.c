@@ -100,6 +100,7 @@ static enum lock_result release_holder(
 	enum lock_result result = LOCK_GRANTED;
 	bool done = false;
 
+	e->own.keep_us = keep_ms > 0 ? clock_wall_us() + keep_ms * 1000 : 0;
 	if (e->joined)
 		result = etcd_read(e, deadline, &queue, &answer->failure);
 	if (result != LOCK_GRANTED)
@@ -140,15 +141,17 @@ static json_t *end_outer(struct etcd_lock *e, const struct queue *queue,
 	const struct etcd_contender *own, const struct etcd_contender *outer,
 	struct deadline deadline, struct lock_answer *answer)
 {
-	int64_t lease = 0;
+	int64_t lease = 0, left_ms = (outer->keep_us - clock_wall_us()) / 1000;
+	int64_t seconds = left_ms > 0 ? etcd_seconds(left_ms) : 0;
 
 	if (outer->is.state != CONTENDER_OVER)
 		return NULL;
 	contest_list_inside(&e->contest, &queue->all, outer->is.place, &own->is, deadline, answer);
-	if (answer->inside_count == 0)
+	if (answer->inside_count == 0 && seconds == 0)
 		return etcd_mark_released(outer, e->own.lease);
-	if (etcd_grant(e, &lease, etcd_seconds_of_all(queue, outer->is.place, 1), deadline,
-		    &answer->failure) != LOCK_GRANTED)
+	if (answer->inside_count > 0)
+		seconds = etcd_seconds_of_all(queue, outer->is.place, seconds > 0 ? seconds : 1);
+	if (etcd_grant(e, &lease, seconds, deadline, &answer->failure) != LOCK_GRANTED)
 		return NULL;
 	return etcd_put(outer->key, contender_rewrite(outer), lease);
 }

@@ -119,13 +119,15 @@ static int find(const char *const *names, int count, const char *name)
 	return 0;
 }
 
-static char *write_value(const struct contender *c, const char *owner)
+static char *write_value(const struct etcd_contender *contender, const char *owner)
 {
-	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sI sb sb ss*}", "dlock", 1, "state",
-		states[c->state], "mode", modes[c->mode], "permits", c->permits, "token", c->id,
-		"since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "fence",
-		(json_int_t)c->fence, "around", (json_int_t)c->around, "detached", c->detached,
-		"hold", c->hold, "owner", owner);
+	const struct contender *c = &contender->is;
+	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sI sI sb sb ss*}", "dlock", 1,
+		"state", states[c->state], "mode", modes[c->mode], "permits", c->permits, "token",
+		c->id, "since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "fence",
+		(json_int_t)c->fence, "around", (json_int_t)c->around, "keep",
+		(json_int_t)contender->keep_us, "detached", c->detached, "hold", c->hold, "owner",
+		owner);
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
 
 	json_decref(value);
@@ -136,12 +138,12 @@ char *contender_value(const struct etcd_contender *contender, const struct owner
 {
 	char text[OWNER_TEXT];
 
-	return write_value(&contender->is, owner_write(owner, text));
+	return write_value(contender, owner_write(owner, text));
 }
 
 char *contender_rewrite(const struct etcd_contender *contender)
 {
-	return write_value(&contender->is, contender->is.owner ? contender->is.owner : "");
+	return write_value(contender, contender->is.owner ? contender->is.owner : "");
 }
 
 int64_t json_number(const json_t *object, const char *name)
@@ -188,6 +190,7 @@ static void read_value(struct etcd_contender *c, const char *value)
 	is->ttl_ms = json_number(json, "ttl");
 	is->fence = (uint64_t)json_number(json, "fence");
 	is->around = json_number(json, "around");
+	c->keep_us = json_number(json, "keep");
 	is->detached = is_true(json, "detached");
 	is->hold = is_true(json, "hold");
 	/* A grant does not know its own revision yet. */

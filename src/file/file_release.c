@@ -168,7 +168,7 @@ static void stay_for_inside(struct file_lock *f)
 			break;
 		next = list_inside(f, fence, &answer);
 		serial = next < 0 ? 0 : f->record.slots[next].serial;
-		if (next < 0)
+		if (next < 0 && file_own(f)->least <= clock_now()) /* else --at-least goes on */
 			file_own(f)->state = SLOT_FREE;
 		record_commit(&f->record, &answer.failure);
 		record_leave(&f->record);

@@ -82,6 +82,7 @@ void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[stati
 	const struct record record = {.detached = z->request.detached,
 		.hold = z->request.hold,
 		.over = over,
+		.keep_us = over ? z->keep_us : 0,
 		.ttl_ms = z->session.ttl_ms,
 		.since_us = z->since_us,
 		.session = z->session.id};
@@ -328,6 +329,7 @@ static enum lock_result keep(struct zookeeper_lock *z, int64_t keep_ms, struct d
 	nanos settling = session_settles_at(&z->session) - clock_now();
 	enum lock_result result;
 
+	z->keep_us = keep_ms > 0 ? clock_wall_us() + keep_ms * 1000 : 0;
 	if (ttl != z->session.ttl_ms && settling > 0 && !deadline_pause(deadline, settling))
 		return LOCK_CANCELLED;
 	result = session_attach(&z->session, ttl, deadline, failure);
@@ -369,6 +371,23 @@ static enum lock_result release_holder(struct zookeeper_lock *z, int64_t keep_ms
 	return result == LOCK_GRANTED ? LOCK_TIMEOUT : result;
 }
 
+/* The place around ours ends, unless --at-least keeps it: then its session lasts for what that has
+ * left. */
+static void end_outer(struct zookeeper_lock *z, const struct record *record,
+	struct deadline deadline, struct failure *failure)
+{
+	int64_t left_ms = (record->keep_us - clock_wall_us()) / 1000;
+	struct session session = {.fd = -1};
+
+	if (left_ms <= 0) {
+		session_delete(&z->session, z->outer, -1);
+		session_await(&z->session, deadline, failure);
+		return;
+	}
+	borrow(z, record, left_ms, deadline, &session, failure);
+	session_close(&session);
+}
+
 /* The last inside one that its owner has released ends it. */
 static enum lock_result release_inside(
 	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
@@ -387,10 +406,8 @@ static enum lock_result release_inside(
 		own = LOCK_LOST;
 	if (result == LOCK_GRANTED && record.over)
 		result = list_inside(z, queue_place(z->outer), deadline, answer);
-	if (result == LOCK_GRANTED && record.over && answer->inside_count == 0) {
-		session_delete(&z->session, z->outer, -1);
-		session_await(&z->session, deadline, &answer->failure);
-	}
+	if (result == LOCK_GRANTED && record.over && answer->inside_count == 0)
+		end_outer(z, &record, deadline, &answer->failure);
 	answer->inside_count = 0;
 	return own;
 }

@@ -206,8 +206,9 @@ void record_write(
 {
 	char own[OWNER_TEXT];
 	int length = snprintf(text, DATA_SIZE,
-		"dlock=1\tttl=%" PRId64 "\tsince=%" PRId64 "\tsession=%" PRIx64 "\tpassword=",
-		record->ttl_ms, record->since_us, record->session.client_id);
+		"dlock=1\tttl=%" PRId64 "\tkeep=%" PRId64 "\tsince=%" PRId64 "\tsession=%" PRIx64
+		"\tpassword=",
+		record->ttl_ms, record->keep_us, record->since_us, record->session.client_id);
 
 	for (size_t i = 0; i < sizeof(record->session.passwd); i++)
 		length += snprintf(text + length, DATA_SIZE - (size_t)length, "%02x",
@@ -242,6 +243,7 @@ void record_read(struct record *record, const struct reply *reply)
 	if (!record->ours)
 		return;
 	record->ttl_ms = strtoll(find_value(text, "ttl"), NULL, 10);
+	record->keep_us = strtoll(find_value(text, "keep"), NULL, 10);
 	record->since_us = strtoll(find_value(text, "since"), NULL, 10);
 	record->session.client_id = (int64_t)strtoull(find_value(text, "session"), NULL, 16);
 	password = find_value(text, "password");

@@ -762,6 +762,28 @@ partner() {
 	service_reap
 }
 
+@test "at-least: it is kept, too, if a dlock inside ends after the outer one, and before that" {
+	has at-least || { refuses at-least; return; }
+	cat >outer <<-'END'
+		#!/bin/bash
+		dlock "$1" ./work "$2" &
+		until [[ -s $2.pid ]]; do
+			sleep 0.02
+		done
+	END
+	chmod +x outer
+	local began=$EPOCHREALTIME
+	try dlock -o --at-least 8s x ./outer x b
+	assert_equal "$status" 0
+	assert is_taken x
+	: >b.go
+	wait_until is_gone "$(<b.pid)"
+	# The shortest session of ZooKeeper is 4 s.
+	stays $((7500 - (${EPOCHREALTIME/[.,]/} - ${began/[.,]/}) / 1000)) is_taken x
+	wait_until -t 10 is_to_be_had x
+	service_reap
+}
+
 @test "at-least: a dlock inside that outlives the outer one keeps the lock, and for longer" {
 	has at-least || { refuses at-least; return; }
 	cat >outer <<-'END'

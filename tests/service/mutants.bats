@@ -16,7 +16,8 @@ load ../lib/mutants
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
 
-@test "several locks of a service that takes one after the other: what the guardian takes back" {
+@test "several locks of a service that takes one after the other: what the guardian takes back; --at-least and those inside" {
+	all_caught file-inside-ends-least etcd-inside-ends-least zookeeper-inside-ends-least
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked
 }
 
