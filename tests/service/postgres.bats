@@ -626,8 +626,9 @@ calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHER
 @test "a renewal without sense is none: COMMAND is stopped in time" {
 	dlock x true
 	holder a x -t 3
-	query "DROP FUNCTION dlock.renew_1"
-	query "CREATE FUNCTION dlock.renew_1(text, text, bigint, boolean, bigint, OUT result text, OUT ttl_ms bigint, OUT fence bigint)
+	# At once: a renewal that finds none makes it anew.
+	query "DROP FUNCTION dlock.renew_1;
+		CREATE FUNCTION dlock.renew_1(text, text, bigint, boolean, bigint, OUT result text, OUT ttl_ms bigint, OUT fence bigint)
 		LANGUAGE sql AS \$\$ SELECT 'odd', 3000::bigint, 1::bigint \$\$"
 	finish a
 	assert_equal "$status" 80
