@@ -40,11 +40,15 @@ static bool has_obstacle(const struct file_lock *f, int kind)
  * after it, the pipe could miss the only ring. */
 static bool listen_for_bell(struct file_lock *f, struct failure *failure)
 {
-	if (f->wait.bell_fd >= 0)
+	bool first = f->wait.bell_fd < 0; /* else it is there, unless the folder is being removed */
+	int fd = folder_open_part(&f->folder, f->file, FOLDER_BELL, O_RDONLY, first, failure);
+
+	if (fd < 0)
+		return false;
+	if (!first)
 		close(f->wait.bell_fd);
-	f->wait.bell_fd =
-		folder_open_part(&f->folder, f->file, FOLDER_BELL, O_RDONLY, true, failure);
-	return f->wait.bell_fd >= 0;
+	f->wait.bell_fd = fd;
+	return true;
 }
 
 static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)

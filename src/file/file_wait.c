@@ -18,7 +18,8 @@
 
 bool file_is_removed(const struct file_lock *f)
 {
-	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd);
+	return folder_has_lost(f->fd) || folder_has_lost(f->record.fd) ||
+	       (f->wait.bell_fd >= 0 && folder_has_lost(f->wait.bell_fd));
 }
 
 /* --- Time, signals, and the folder ------------------------------------------------------------ */
