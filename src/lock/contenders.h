@@ -82,7 +82,7 @@ bool contender_may_be_outer(const struct contender *c, const struct lock_request
 void contender_describe(const struct contender *c, const char *foreign, struct lock_answer *answer);
 
 /* What `dlock status` shows of the lock. owners: room for twice as many as there are. ttl_ms of the
- * holders is what their lease has left; whose place is gone has the state CONTENDER_RELEASED. There
+ * holders is what their lease has left; one without a place has the state CONTENDER_RELEASED. There
  * is no record of the past: the counters count those that are there. */
 void contenders_view(
 	const struct contenders *all, struct lock_view_owner *owners, struct lock_view *view);
