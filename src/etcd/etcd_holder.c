@@ -48,11 +48,6 @@ static enum lock_result renew_found(struct etcd_lock *e, const struct etcd_conte
 	return result;
 }
 
-static bool is_by_token(const struct etcd_lock *e)
-{
-	return e->request.detached && e->request.token;
-}
-
 void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
@@ -64,7 +59,7 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	answer->asked_at = clock_now();
 	answer->fence = e->own.is.fence;
 	answer->ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000;
-	if (is_by_token(e)) {
+	if (lock_is_by_token(&e->request)) {
 		answer->result = find_detached(e, deadline, &queue, &held, &answer->failure);
 		if (answer->result == LOCK_GRANTED)
 			answer->result = renew_found(e, held, deadline, answer);
@@ -238,7 +233,7 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	int64_t keep_ms = release_terms ? release_terms->keep_ms : 0;
 
-	if (is_by_token(e))
+	if (lock_is_by_token(&e->request))
 		answer->result = release_detached(e, deadline, answer);
 	else if (e->own.mod != 0 && e->own.is.state == CONTENDER_INSIDE)
 		answer->result = release_inside(e, deadline, answer);

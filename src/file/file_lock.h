@@ -36,7 +36,7 @@ struct file_lock;
 struct obstacle {
 	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL, OBSTACLE_TIME } kind;
 	enum record_byte byte;
-	int64_t serial; /* whose byte */
+	int64_t serial; /* of the owner of that byte */
 };
 
 /* A thread that waits for it. */

@@ -10,12 +10,6 @@
 #include "lock/handoff.h"
 #include "lock/token.h"
 
-/* By the token of a detached lock. */
-static bool is_by_token(const struct file_lock *f)
-{
-	return f->request.detached && f->request.token;
-}
-
 /* --- Renewing --------------------------------------------------------------------------------- */
 
 /* The slot that our token is for; -1 with failure: there is none, and why. */
@@ -107,7 +101,7 @@ static void renew_own(struct file_lock *f, struct lock_answer *answer)
 static void renew(struct file_lock *f, const void *terms, struct lock_answer *answer)
 {
 	(void)terms;
-	if (is_by_token(f))
+	if (lock_is_by_token(&f->request))
 		renew_detached(f, answer);
 	else if (f->record.own < 0)
 		answer->result = LOCK_LOST;
@@ -193,7 +187,7 @@ static bool end_own(
 {
 	struct record_head *head = &f->record.head;
 	struct slot *own = file_own(f);
-	nanos least = is_by_token(f)                ? own->least
+	nanos least = lock_is_by_token(&f->request) ? own->least
 		      : terms && terms->keep_ms > 0 ? clock_now() + terms->keep_ms * NANOS_PER_MS
 						    : 0;
 	bool whole = own->state == SLOT_HOLDING && own->around == 0;
@@ -259,7 +253,7 @@ static void release_own(
 
 static void release(struct file_lock *f, const void *terms, struct lock_answer *answer)
 {
-	if (is_by_token(f)) {
+	if (lock_is_by_token(&f->request)) {
 		f->record.own = find_detached(f, &answer->failure);
 		if (f->record.own >= 0)
 			f->record.serial = file_own(f)->serial;
@@ -278,7 +272,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 
 	file_wait_end(&f->wait);
 	answer->result = LOCK_RELEASED;
-	if (is_by_token(f) || f->record.own >= 0)
+	if (lock_is_by_token(&f->request) || f->record.own >= 0)
 		file_change(f, deadline, release, release_terms, answer);
 	file_unlock(f);
 	file_close_all(f);

@@ -135,11 +135,6 @@ static enum lock_result prove(struct session *session, const char *path, bool wa
 /* --- By token ----------------------------------------------------------------------------------
  */
 
-static bool is_by_token(const struct zookeeper_lock *z)
-{
-	return z->request.detached && z->request.token;
-}
-
 /* The session has ended meanwhile. */
 static enum lock_result fail_expired(struct failure *failure)
 {
@@ -266,7 +261,7 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 
 	answer->asked_at = clock_now();
 	answer->fence = z->fence;
-	if (is_by_token(z)) {
+	if (lock_is_by_token(&z->request)) {
 		answer->result = renew_detached(z, deadline, answer);
 		return;
 	}
@@ -453,18 +448,18 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 
 	do {
 		answer->result = LOCK_GRANTED;
-		if (!is_by_token(z) && (holds || asked))
+		if (!lock_is_by_token(&z->request) && (holds || asked))
 			answer->result =
 				zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
 					deadline, &answer->failure);
 		if (answer->result == LOCK_LOST && !holds)
 			answer->result = LOCK_GONE; /* our node went with the session */
-		if (answer->result == LOCK_GRANTED && !is_by_token(z) && !holds)
+		if (answer->result == LOCK_GRANTED && !lock_is_by_token(&z->request) && !holds)
 			answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
 	} while (is_to_be_tried_again(answer, deadline));
 	if (answer->result != LOCK_GRANTED)
 		;
-	else if (is_by_token(z))
+	else if (lock_is_by_token(&z->request))
 		answer->result = release_detached(z, deadline, answer);
 	else if (z->state == ZOOKEEPER_HOLDING)
 		answer->result = release_holder(

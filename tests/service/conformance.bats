@@ -765,8 +765,8 @@ partner() {
 	service_reap
 }
 
-@test "at-least: it is kept, too, if a dlock inside ends after the outer one, and before that" {
-	has at-least || { refuses at-least; return; }
+# ./outer LOCK NAME: leaves ./work NAME behind, in a dlock inside.
+write_outer() {
 	cat >outer <<-'END'
 		#!/bin/bash
 		dlock "$1" ./work "$2" &
@@ -775,6 +775,11 @@ partner() {
 		done
 	END
 	chmod +x outer
+}
+
+@test "at-least: it is kept, too, if a dlock inside ends after the outer one, and before that" {
+	has at-least || { refuses at-least; return; }
+	write_outer
 	local began=$EPOCHREALTIME
 	try dlock -o --at-least 8s x ./outer x b
 	assert_equal "$status" 0
@@ -789,14 +794,7 @@ partner() {
 
 @test "at-least: a dlock inside that outlives the outer one keeps the lock, and for longer" {
 	has at-least || { refuses at-least; return; }
-	cat >outer <<-'END'
-		#!/bin/bash
-		dlock "$1" ./work "$2" &
-		until [[ -s $2.pid ]]; do
-			sleep 0.02
-		done
-	END
-	chmod +x outer
+	write_outer
 	try dlock -o --at-least 1s x ./outer x b
 	assert_equal "$status" 0
 	# Longer than the shortest session of ZooKeeper, and sooner than an inner dlock renews by itself.
