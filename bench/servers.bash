@@ -136,5 +136,5 @@ zookeeper_answers() { # PORT
 	local fd
 	exec {fd}<>"/dev/tcp/127.0.0.1/$1" || return
 	printf srvr >&"$fd"
-	grep -q Mode <&"$fd"
+	timeout 2 grep -q Mode <&"$fd" # one that only begins may never answer
 }
