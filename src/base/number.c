@@ -31,6 +31,12 @@ char *number_write_hex(char *at, uint64_t number)
 	return at;
 }
 
+const char *number_text(char *text, int64_t number)
+{
+	number_write(text, number);
+	return text;
+}
+
 int64_t number_least(int64_t a, int64_t b)
 {
 	return a < b ? a : b;

@@ -16,6 +16,9 @@ char *number_write_unsigned(char *at, uint64_t number);
 /* The same in 16 hexadecimal digits: 17 bytes. */
 char *number_write_hex(char *at, uint64_t number);
 
+/* A number as an argument: returns text, which has room for NUMBER_SIZE bytes. */
+const char *number_text(char *text, int64_t number);
+
 int64_t number_least(int64_t a, int64_t b);
 int64_t number_within(int64_t number, int64_t least, int64_t most); /* clamped */
 

@@ -105,13 +105,10 @@ void file_close_all(struct file_lock *f)
 static struct lock *file_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct file_lock *f = calloc(1, sizeof(*f));
+	struct file_lock *f = lock_new(sizeof(*f), &file_service, failure);
 
-	if (!f) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (!f)
 		return NULL;
-	}
-	f->lock.service = &file_service;
 	f->request = *request;
 	f->server = server;
 	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd =

@@ -66,6 +66,17 @@ bool lock_is_by_token(const struct lock_request *request)
 	return request->detached && request->token;
 }
 
+void *lock_new(size_t size, const struct lock_service *service, struct failure *failure)
+{
+	struct lock *lock = calloc(1, size);
+
+	if (lock)
+		lock->service = service;
+	else
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return lock;
+}
+
 struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
@@ -94,11 +105,15 @@ void lock_close(struct lock *lock)
 	lock->service->close(lock);
 }
 
-/* Without overlap: the answer is there at once, and waits for lock_answer. */
+/* Without overlap: the answer is there at once, and waits for lock_answer; or the request was sent,
+ * and lock_answer reads the answer. */
 static enum lock_result take(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct lock_answer *answer = lock->answered;
 
+	lock->is_ahead = lock->service->take_ahead && lock->service->take_ahead(lock);
+	if (lock->is_ahead)
+		return LOCK_GRANTED;
 	if (!answer)
 		answer = lock->answered = malloc(sizeof(*answer));
 	if (!answer) {
@@ -141,17 +156,23 @@ bool lock_is_busy(const struct lock *lock)
 
 	if (overlap)
 		return overlap->is_busy && overlap->is_busy(lock);
-	return lock->answered->result != LOCK_GRANTED && lock->answered->result != LOCK_WITHIN;
+	return !lock->is_ahead && lock->answered->result != LOCK_GRANTED &&
+	       lock->answered->result != LOCK_WITHIN;
 }
 
 void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	const struct lock_overlap *overlap = lock->service->overlap;
 
-	if (overlap)
+	if (overlap) {
 		overlap->answer(lock, deadline, answer);
-	else
+	} else if (lock->is_ahead) {
+		lock->is_ahead = false;
+		memset(answer, 0, sizeof(*answer));
+		lock->service->take(lock, deadline, answer);
+	} else {
 		*answer = *lock->answered;
+	}
 }
 
 void lock_share(struct lock *lock)
@@ -160,6 +181,7 @@ void lock_share(struct lock *lock)
 		lock->service->several->share(lock);
 	else if (!lock->service->overlap)
 		lock->service->leave(lock);
+	lock->is_ahead = false;
 }
 
 void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer)
@@ -179,6 +201,9 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 {
 	memset(answer, 0, sizeof(*answer));
 	lock->circles.due = 0;
+	if (lock->is_ahead) /* nobody reads that answer */
+		lock->service->leave(lock);
+	lock->is_ahead = false;
 	lock->service->release(lock, release_terms, deadline, answer);
 }
 

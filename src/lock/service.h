@@ -126,6 +126,10 @@ struct lock_service {
 	 * to its answer: any result that lock.h has for acquire. Each attempt after a release has a
 	 * fresh token, unless request.token gives one. */
 	void (*take)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+	/* NULL with overlap, or never. If the next attempt is all but sure to be granted: sends its
+	 * request, and take has but to read the answer, perhaps in a child, which so gets the
+	 * connection while the service works. False: nothing was sent. */
+	bool (*take_ahead)(struct lock *lock);
 	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct release_terms *release_terms,
 		struct deadline deadline, struct lock_answer *answer);
@@ -169,6 +173,11 @@ struct lock {
 	bool asked;                   /* without overlap the service keeps it right: something may
 				       * be left in the server of a take without an answer */
 	struct lock_circles circles;  /* lock.c's */
+	bool is_ahead;                /* lock.c's: a request was sent by take_ahead */
 	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
 				       * lock_answer reads it */
 };
+
+/* For a service's open: `size` bytes of zeros that begin with a struct lock of the service. NULL
+ * with failure. */
+void *lock_new(size_t size, const struct lock_service *service, struct failure *failure);

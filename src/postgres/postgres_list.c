@@ -15,7 +15,7 @@
 static const char statement[] =
 	"SELECT l.name, o.kind, o.mode, o.owner, o.priority, o.ms, o.ttl_ms, o.since, o.detached, "
 	"l.fence, l.granted, l.contended, l.timeouts, l.lost, l.waited_us, l.held_us, "
-	"dlock.has_advisory(advisory >> 32, advisory, 1, NULL) AS is_foreign "
+	"dlock.has_advisory(advisory, NULL) AS is_foreign "
 	"FROM dlock.lock l CROSS JOIN dlock.advisory_key($1, substr(l.name, length($2) + 1)) AS "
 	"advisory "
 	"LEFT JOIN LATERAL dlock.owners(l.name) o ON true WHERE starts_with(l.name, $2) "
@@ -59,10 +59,9 @@ static int show_lock(const struct listing *l, const PGresult *result, int row,
 	view.holders = owners;
 	for (; row < PQntuples(result) && strcmp(text_at(result, row, "name"), view.key) == 0;
 		row++) {
-		char kind = *text_at(result, row, "kind");
+		char kind = *text_at(result, row, "kind"); /* '\0': nobody */
 
-		if (kind != '\0')
-			*owners++ = read_owner(result, row);
+		*owners++ = read_owner(result, row);
 		view.holder_count += kind == 'h';
 		view.waiter_count += kind == 'w';
 	}
@@ -107,14 +106,6 @@ static void list_close(void *state)
 
 const struct lock_list_ops postgres_list_ops = {.look = list_look, .close = list_close};
 
-static PGresult *ask(struct session *session, const char *what, int count,
-	const char *const *arguments, struct lock_answer *answer)
-{
-	*answer = (struct lock_answer){0};
-	return session_call(
-		session, what, count, arguments, deadline_alone(clock_now() + PATIENCE), answer);
-}
-
 static const char facts[] = "SELECT current_setting('server_version') AS version, "
 			    "current_setting('fsync') = 'on' AS is_safe, count(*) FROM dlock.lock";
 
@@ -133,8 +124,9 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 {
 	struct session session = {.server = server};
 	struct lock_finding finding = {.server = server->text, .subject = "server"};
-	struct lock_answer answer, unheard;
-	PGresult *found = ask(&session, facts, 0, NULL, &answer), *needed = NULL;
+	struct deadline patience = deadline_alone(clock_now() + PATIENCE);
+	struct lock_answer answer = {0}, unheard = {0};
+	PGresult *found = session_call(&session, facts, 0, NULL, patience, &answer), *needed = NULL;
 	char text[60], name[TRIAL_NAME];
 
 	(void)failure;
@@ -144,7 +136,8 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 		finding.verdict = LOCK_UNFIT;
 		finding.code = answer.failure.code;
 		if (finding.code == EXIT_REFUSED && session.connection)
-			needed = ask(&session, rights, ARGUMENTS(sql_install), &unheard);
+			needed = session_call(
+				&session, rights, ARGUMENTS(sql_install), patience, &unheard);
 		if (needed)
 			finding.script = text_at(needed, 0, "script");
 	} else if (!flag_at(found, 0, "is_safe")) {
@@ -156,8 +149,10 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 	take(&finding, context);
 	if (found) {
 		trial_report(server, request, trial_name(name), take, context);
-		PQclear(ask(&session, "DELETE FROM dlock.lock WHERE name = $1 || $2 RETURNING name",
-			ARGUMENTS(request->prefix, name), &unheard));
+		PQclear(session_call(&session,
+			"DELETE FROM dlock.lock WHERE name = $1 || $2 RETURNING name",
+			ARGUMENTS(request->prefix, name), deadline_alone(clock_now() + PATIENCE),
+			&unheard));
 	}
 	PQclear(found);
 	PQclear(needed);

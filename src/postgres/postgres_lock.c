@@ -12,7 +12,6 @@
 #define LOOK_AFTER  (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 #define RANK_AFTER  NANOS_PER_SEC      /* what each that is ahead gets to do so first */
 #define FOREIGN_ASK NANOS_PER_SEC      /* an advisory lock's end is told to nobody */
-#define LOOK_MOST   INT64_C(10000)     /* ms that a message may ask for */
 
 /* False: there is no sense in what a function says. */
 static bool read_word(const PGresult *result, struct lock_answer *answer)
@@ -34,7 +33,8 @@ static bool read_word(const PGresult *result, struct lock_answer *answer)
 }
 
 /* Where the plain statement applies, it answers with a row. Else, and if the role's settings do not
- * go with it, the function decides, which has the same arguments and more. NULL: failed. */
+ * go with it, the function decides, which has the same arguments and more. NULL: failed. Without an
+ * answer the function is only sent ahead. */
 static PGresult *ask(struct postgres_lock *p, const char *plain, int plain_count,
 	const char *function, int count, const char *const *arguments, struct deadline deadline,
 	struct lock_answer *answer)
@@ -42,6 +42,10 @@ static PGresult *ask(struct postgres_lock *p, const char *plain, int plain_count
 	struct session *session = &p->session;
 	PGresult *result = NULL;
 
+	if (!answer) {
+		session_send_ahead(session, function, count, arguments);
+		return NULL;
+	}
 	if (plain)
 		result = session_call(session, plain, plain_count, arguments, deadline, answer);
 	if (!plain || (PQntuples(result) == 0 && session->connection)) {
@@ -79,7 +83,6 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 {
 	p->ticket = number_at(result, 0, "ticket");
 	p->number = number_at(result, 0, "session");
-	p->is_new = flag_at(result, 0, "is_new");
 	answer->fence = (uint64_t)number_at(result, 0, "fence");
 	answer->held_ms = answer->done_ms = number_at(result, 0, "ms");
 	answer->whole = flag_at(result, 0, "whole");
@@ -101,9 +104,9 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 {
 	/* Through a pooler nothing is taken. */
 	static const char function[] =
-		"SELECT * FROM dlock.acquire_1($1, $2, $3, $4, $5, $7, $8, $9, $10, $11, $12, $13, "
-		"$14, $15, $16, $17, dlock.advisory_key($18, $19), $19) "
-		"WHERE pg_catalog.pg_backend_pid() = $6::int";
+		"SELECT * FROM dlock.acquire_1($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
+		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
+		"WHERE pg_catalog.pg_backend_pid() = $8::int";
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
 	const char *outer = r->outer ? r->outer : "", *advisory = p->session.server->setting;
@@ -115,20 +118,30 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 		p->number = 0;
 		p->is_ready = false;
 	}
-	result = ask(p, is_plain ? sql_take : NULL, 6, function,
-		ARGUMENTS(p->key, lock->token, p->owner,
+	result = ask(p, is_plain ? sql_take : NULL, 8, function,
+		ARGUMENTS(p->key, p->lock.token,
 			/* At --at-least the lock stays so long, even if no process renews it. */
 			NUMBER(r->ttl_ms > r->at_least_ms ? r->ttl_ms : r->at_least_ms),
-			FLAG(r->detached), p->session.pid, (const char *[]){"x", "s", "p"}[r->mode],
-			NUMBER(r->permits), NUMBER(p->ticket), NUMBER(r->priority),
-			NUMBER(r->cooldown_ms), r->once ? r->once : "", outer,
-			r->held ? r->held : "", FLAG(r->queues), NUMBER(p->number), FLAG(r->hold),
-			advisory, r->name),
+			FLAG(r->detached), NUMBER(p->ticket), NUMBER(p->number), p->owner,
+			p->session.pid, (const char *[]){"x", "s", "p"}[r->mode],
+			NUMBER(r->permits), NUMBER(r->priority), NUMBER(r->cooldown_ms),
+			r->once ? r->once : "", outer, r->held ? r->held : "", FLAG(r->queues),
+			FLAG(r->hold), advisory, r->name),
 		deadline, answer);
 	lock->asked = lock->asked || p->session.pid[0] != '\0';
 	if (result)
 		read_answer(p, result, answer);
 	PQclear(result);
+}
+
+bool postgres_take_ahead(struct lock *lock)
+{
+	struct postgres_lock *p = (struct postgres_lock *)lock;
+
+	if (p->is_handed)
+		postgres_take(lock, (struct deadline){0}, NULL);
+	p->is_handed = false;
+	return p->session.is_ahead;
 }
 
 enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
@@ -142,32 +155,29 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 	p->is_ready = true;
 	while (clock_now() < p->look_at) {
 		struct deadline limit = deadline;
-		PGnotify *notification;
 		enum lock_result got;
-		int64_t ms; /* in which to look, as the message says */
+		int64_t ms; /* in which to look */
 
 		limit.until = number_least(deadline.until, p->look_at);
-		got = session_listen(&p->session, limit, &notification);
+		got = session_listen(&p->session, limit, &ms);
 		if (got == LOCK_CANCELLED || (got == LOCK_TIMEOUT && clock_now() >= deadline.until))
 			return got;
-		if (got == LOCK_GRANTED && !notification) /* back, but not all at once */
+		if (got == LOCK_GRANTED && ms < 0) /* back, but not all at once */
 			return deadline_pause(deadline, clock_jitter(300 * NANOS_PER_MS))
 				       ? LOCK_GRANTED
 				       : LOCK_CANCELLED;
-		ms = notification ? strtoll(notification->extra, NULL, 10) : LOOK_MOST;
-		p->look_at = number_least(
-			p->look_at, clock_now() + number_within(ms, 0, LOOK_MOST) * NANOS_PER_MS);
-		PQfreemem(notification);
+		p->is_handed = got == LOCK_GRANTED && ms == 0;
+		if (got == LOCK_GRANTED)
+			p->look_at = number_least(p->look_at, clock_now() + ms * NANOS_PER_MS);
 	}
 	return LOCK_GRANTED;
 }
 
 void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
-	static const char statement[] =
-		"SELECT * FROM dlock.renew_1($1, $2, $3, $4, dlock.advisory_key($5, $6))";
 	struct postgres_lock *p = (struct postgres_lock *)lock;
-	PGresult *result = ask(p, NULL, 0, statement,
+	PGresult *result = ask(p, NULL, 0,
+		"SELECT * FROM dlock.renew_1($1, $2, $3, $4, dlock.advisory_key($5, $6))",
 		ARGUMENTS(p->key, lock->token, NUMBER(p->request.ttl_ms),
 			FLAG(lock_is_by_token(&p->request)), p->session.server->setting,
 			p->request.name),
@@ -197,14 +207,13 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	struct deadline deadline, struct lock_answer *answer)
 {
 	static const char function[] =
-		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
-		"dlock.advisory_key($9, $10))";
+		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, $9, "
+		"dlock.advisory_key($10, $11))";
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
 	struct release_terms terms = release_terms ? *release_terms : (struct release_terms){0};
 	const char *advisory = p->session.server->setting;
-	/* If nobody has asked for the lock since. To one that has waited the function costs less.
-	 */
+	/* If nobody has asked for the lock since; once it has waited the function costs less. */
 	bool is_plain = !r->token && !r->once && !advisory && terms.keep_ms <= 0 && p->fence != 0 &&
 			!p->is_ready;
 	PGresult *result = NULL;
@@ -214,8 +223,9 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	if (!p->lock.asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
 		return;
 	do {
-		result = ask(p, is_plain ? sql_release : NULL, 3, function,
-			ARGUMENTS(p->key, lock->token, FLAG(terms.success), NUMBER(terms.keep_ms),
+		result = ask(p, is_plain ? sql_release : NULL, 4, function,
+			ARGUMENTS(p->key, lock->token, FLAG(terms.success),
+				FLAG(r->once || r->cooldown_ms > 0), NUMBER(terms.keep_ms),
 				NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
 				r->once ? r->once : "", NUMBER(r->once_for_ms), advisory, r->name),
 			deadline, answer);
@@ -227,9 +237,6 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	if (result)
 		read_release(p, result, answer);
 	PQclear(result);
-	if (result && is_plain && p->is_new) /* the function sees to that itself */
-		PQclear(session_call(&p->session, "SELECT dlock.forget()", 0, NULL, deadline,
-			&(struct lock_answer){0}));
 }
 
 void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),

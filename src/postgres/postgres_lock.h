@@ -14,12 +14,13 @@ struct postgres_lock {
 	int64_t number; /* of the session, as the server counts them; 0: none */
 	uint64_t fence; /* of the grant; 0: none */
 	bool is_ready;  /* the session has rehearsed what follows a wait */
-	bool is_new;    /* the server did not know the lock before sql_take */
+	bool is_handed; /* the server has said so */
 	nanos look_at;  /* when asking again makes sense, by itself */
 };
 
 /* struct lock_service's. */
 void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+bool postgres_take_ahead(struct lock *lock);
 void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void postgres_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);

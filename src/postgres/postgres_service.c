@@ -54,13 +54,10 @@ static bool read_url(struct server_reading *reading)
 static struct lock *postgres_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct postgres_lock *p = calloc(1, sizeof(*p));
+	struct postgres_lock *p = lock_new(sizeof(*p), &postgres_service, failure);
 
-	if (!p) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (!p)
 		return NULL;
-	}
-	p->lock.service = &postgres_service;
 	p->request = *request;
 	p->session.server = server;
 	snprintf(p->key, sizeof(p->key), "%s%s", request->prefix, request->name);
@@ -84,7 +81,9 @@ static void postgres_leave(struct lock *lock)
 
 static int postgres_watch_fd(const struct lock *lock)
 {
-	return session_fd(&((const struct postgres_lock *)lock)->session);
+	const struct session *session = &((const struct postgres_lock *)lock)->session;
+
+	return session->connection && !session->owes ? PQsocket(session->connection) : -1;
 }
 
 static const struct lock_scheme schemes[] = {
@@ -107,6 +106,7 @@ const struct lock_service postgres_service = {
 	.open = postgres_open,
 	.close = postgres_close,
 	.take = postgres_take,
+	.take_ahead = postgres_take_ahead,
 	.renew = postgres_renew,
 	.release = postgres_release,
 	.leave = postgres_leave,

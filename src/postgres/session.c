@@ -8,11 +8,7 @@
 #include "net/server.h"
 #include "net/socket.h"
 
-const char *write_number(char text[static NUMBER_SIZE], int64_t number)
-{
-	number_write(text, number);
-	return text;
-}
+#define RELEASE "release" /* what sql_release is called in a session */
 
 const char *text_at(const PGresult *result, int row, const char *column)
 {
@@ -150,16 +146,21 @@ static bool is_connected(
 	PQenterPipelineMode(session->connection);
 	number_write(session->pid, PQbackendPID(session->connection));
 	session->is_new = true;
-	session->owes = false;
+	session->owes = session->is_ahead = session->is_prepared = false;
 	return true;
 }
 
 static bool send(
 	struct session *session, const char *statement, int count, const char *const *arguments)
 {
-	return PQsendQueryParams(
-		       session->connection, statement, count, NULL, arguments, NULL, NULL, 0) &&
-	       PQpipelineSync(session->connection);
+	PGconn *connection = session->connection;
+
+	return (statement == sql_release && session->is_prepared
+			       ? PQsendQueryPrepared(
+					 connection, RELEASE, count, arguments, NULL, NULL, 0)
+			       : PQsendQueryParams(connection, statement, count, NULL, arguments,
+					 NULL, NULL, 0)) &&
+	       PQpipelineSync(connection);
 }
 
 /* Until libpq has a result. */
@@ -205,36 +206,52 @@ static PGresult *read_result(
 	return NULL;
 }
 
+/* Behind them the server, while COMMAND runs, gets ready for the release, and releases nothing. */
 static bool send_settings(struct session *session)
 {
 	if (!session->is_new)
 		return true;
 	session->is_new = false;
 	session->owes = true;
-	return send(session, sql_settings, 0, NULL);
+	return send(session, sql_settings, 0, NULL) &&
+	       PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
+	       PQsendQueryPrepared(
+		       session->connection, RELEASE, ARGUMENTS("", "", "f", "f"), NULL, NULL, 0) &&
+	       PQpipelineSync(session->connection);
 }
 
 /* A session of a pooler is now one of the server's and then another. */
 static bool read_settings(
 	struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
-	PGresult *result = session->owes ? read_result(session, deadline, answer) : NULL;
+	PGresult *result, *prepared;
 
-	if (!result)
-		return !session->owes;
-	if (PQresultStatus(result) != PGRES_TUPLES_OK)
+	if (!session->owes)
+		return true;
+	result = read_result(session, deadline, answer);
+	prepared = result ? read_result(session, deadline, answer) : NULL;
+	session->is_prepared = PQresultStatus(prepared) == PGRES_TUPLES_OK;
+	if (prepared && PQresultStatus(result) != PGRES_TUPLES_OK)
 		fail_statement(session, result, &answer->failure);
-	else if (strcmp(text_at(result, 0, "pid"), session->pid) != 0)
+	else if (prepared && strcmp(text_at(result, 0, "pid"), session->pid) != 0)
 		failure_set(&answer->failure, EXIT_CONFIG,
-			"%s is a pooler: sessions behind it are not ours alone; give dlock the "
-			"server itself",
+			"%s is a pooler, whose sessions change: give dlock the server itself",
 			session->server->text);
 	else
-		session->owes = false;
+		session->owes = !prepared;
 	PQclear(result);
+	PQclear(prepared);
 	if (session->owes)
 		session_close(session);
 	return !session->owes;
+}
+
+void session_send_ahead(
+	struct session *session, const char *statement, int count, const char *const *arguments)
+{
+	session->ahead_at = clock_now();
+	session->is_ahead = session->connection && !session->is_new && !session->owes &&
+			    send(session, statement, count, arguments);
 }
 
 /* One try. Returns its rows, or its error. */
@@ -242,10 +259,13 @@ static PGresult *execute(struct session *session, const char *statement, int cou
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
 	bool goes_first = session->is_new && statement == sql_take;
+	bool is_sent = session->is_ahead;
 
-	answer->asked_at = clock_now();
-	if (!((goes_first || send_settings(session)) &&
-		    send(session, statement, count, arguments) && send_settings(session))) {
+	session->is_ahead = false;
+	answer->asked_at = is_sent ? session->ahead_at : clock_now();
+	if (!is_sent &&
+		!((goes_first || send_settings(session)) &&
+			send(session, statement, count, arguments) && send_settings(session))) {
 		break_off(session, &answer->failure);
 		return NULL;
 	}
@@ -254,40 +274,23 @@ static PGresult *execute(struct session *session, const char *statement, int cou
 		       : NULL;
 }
 
-/* Schema, function, or table. */
-static bool is_missing(const PGresult *result)
-{
-	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-
-	return state && strstr("3F000 42883 42P01", state);
-}
-
-/* The schema is one statement to the server: all of it, or nothing. Several clients may find it
- * missing at once. */
-static bool install(struct session *session, struct deadline *deadline, struct lock_answer *answer)
-{
-	PGresult *result = execute(session, sql_install, 0, NULL, deadline, answer);
-	bool done = PQresultStatus(result) == PGRES_COMMAND_OK;
-
-	if (result && !done)
-		fail_statement(session, result, &answer->failure);
-	PQclear(result);
-	return done;
-}
-
 PGresult *session_call(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline deadline, struct lock_answer *answer)
 {
 	PGresult *result = NULL;
+	const char *state;
 
 	answer->result = LOCK_FAILED;
 	if (is_connected(session, deadline, answer))
 		result = execute(session, statement, count, arguments, &deadline, answer);
-	if (is_missing(result)) {
+	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+	if (state && strstr("3F000 42883 42P01", state)) { /* no schema, function or table */
 		PQclear(result);
-		result = NULL;
-		if (install(session, &deadline, answer))
+		result = execute(session, sql_install, 0, NULL, &deadline, answer);
+		if (PQresultStatus(result) == PGRES_COMMAND_OK) {
+			PQclear(result);
 			result = execute(session, statement, count, arguments, &deadline, answer);
+		}
 	}
 	answer->granted_at = clock_now();
 	if (PQresultStatus(result) == PGRES_TUPLES_OK) {
@@ -300,23 +303,25 @@ PGresult *session_call(struct session *session, const char *statement, int count
 	return NULL;
 }
 
-enum lock_result session_listen(
-	struct session *session, struct deadline deadline, PGnotify **notification)
+enum lock_result session_listen(struct session *session, struct deadline deadline, int64_t *number)
 {
-	*notification = NULL;
-	while (session->connection && PQstatus(session->connection) == CONNECTION_OK) {
-		enum deadline_end end;
+	PGconn *connection = session->connection;
+	PGnotify *heard = NULL;
 
-		*notification = PQnotifies(session->connection);
-		if (*notification)
-			return LOCK_GRANTED;
-		end = deadline_wait(&deadline, PQsocket(session->connection), POLLIN);
+	*number = -1;
+	while (PQstatus(connection) == CONNECTION_OK && !(heard = PQnotifies(connection))) {
+		enum deadline_end end = deadline_wait(&deadline, PQsocket(connection), POLLIN);
+
 		if (end != DEADLINE_READY)
 			return end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
-		if (!PQconsumeInput(session->connection))
+		if (!PQconsumeInput(connection))
 			break;
 	}
-	session_close(session);
+	if (heard)
+		*number = number_within(strtoll(heard->extra, NULL, 10), 0, INT32_MAX);
+	else
+		session_close(session);
+	PQfreemem(heard);
 	return LOCK_GRANTED;
 }
 
@@ -331,9 +336,4 @@ void session_leave(struct session *session)
 	if (session->connection && socket_silence(PQsocket(session->connection)))
 		session_close(session);
 	session->connection = NULL;
-}
-
-int session_fd(const struct session *session)
-{
-	return session->connection && !session->owes ? PQsocket(session->connection) : -1;
 }

@@ -23,10 +23,12 @@ extern const char sql_settings[], sql_install[], sql_take[], sql_release[];
 struct session {
 	const struct server *server; /* borrowed */
 	PGconn *connection;          /* owned; NULL: none */
-	char pid[NUMBER_SIZE];       /* of the server's process. May be an argument of the statement
-				      * that connects first */
+	char pid[NUMBER_SIZE];       /* of the server's process; also where an argument */
 	bool is_new;                 /* the session's settings are still to be sent */
 	bool owes;                   /* they were, and their answer is still to be read */
+	bool is_ahead;               /* a statement was sent; its answer is still to be read */
+	nanos ahead_at;              /* when */
+	bool is_prepared;            /* sql_release has a plan in the server */
 };
 
 /* What a statement calls $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL:
@@ -36,11 +38,8 @@ struct session {
 	{                                                                                          \
 		__VA_ARGS__                                                                        \
 	}
-#define NUMBER(number) write_number((char[NUMBER_SIZE]){0}, number)
+#define NUMBER(number) number_text((char[NUMBER_SIZE]){0}, number)
 #define FLAG(flag)     ((flag) ? "t" : "f")
-
-/* Returns text. */
-const char *write_number(char text[static NUMBER_SIZE], int64_t number);
 
 /* Executes a statement; connects first if that is needed, and makes schema and functions if they
  * are missing. The settings go before the first statement, and are awaited; but sql_take, which
@@ -51,6 +50,10 @@ const char *write_number(char text[static NUMBER_SIZE], int64_t number);
 PGresult *session_call(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline deadline, struct lock_answer *answer);
 
+/* Sends a statement, if there is a session that owes nothing; session_call reads the answer. */
+void session_send_ahead(
+	struct session *session, const char *statement, int count, const char *const *arguments);
+
 /* A field of a row by its column's name; "" or 0 where there is none. A text is borrowed from the
  * result. */
 const char *text_at(const PGresult *result, int row, const char *column);
@@ -58,16 +61,12 @@ int64_t number_at(const PGresult *result, int row, const char *column);
 bool flag_at(const PGresult *result, int row, const char *column);
 enum lock_mode mode_at(const PGresult *result, int row, const char *column);
 
-/* Waits for a notification on any channel that the session listens to. LOCK_GRANTED: *notification
- * is the caller's, PQfreemem() it; NULL: the connection broke. LOCK_TIMEOUT, LOCK_CANCELLED. */
-enum lock_result session_listen(
-	struct session *session, struct deadline deadline, PGnotify **notification);
+/* Waits for a notification on any channel that the session listens to. LOCK_GRANTED: *number is
+ * what it says; -1: the connection broke. LOCK_TIMEOUT, LOCK_CANCELLED. */
+enum lock_result session_listen(struct session *session, struct deadline deadline, int64_t *number);
 
 /* Ends the session; what it has by sessions (advisory locks) is free. */
 void session_close(struct session *session);
 
 /* Another process uses it from now on: closes this side's descriptor, without a word. */
 void session_leave(struct session *session);
-
-/* For poll(2), readable if the session may have ended; -1: there is none, or more is to come. */
-int session_fd(const struct session *session);

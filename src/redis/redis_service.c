@@ -19,14 +19,11 @@ static void single_close(struct lock *lock)
 static struct lock *single_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct single *single = calloc(1, sizeof(*single));
+	struct single *single = lock_new(sizeof(*single), &redis_service, failure);
 	bool done;
 
-	if (!single) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (!single)
 		return NULL;
-	}
-	single->lock.service = &redis_service;
 	single->request = *request;
 	single->link.server = server;
 	single->asked = request->token != NULL; /* an owner with a token was here before */

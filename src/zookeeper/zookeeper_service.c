@@ -53,13 +53,10 @@ static bool read_url(struct server_reading *reading)
 static struct lock *open_lock(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct zookeeper_lock *z = calloc(1, sizeof(*z));
+	struct zookeeper_lock *z = lock_new(sizeof(*z), &zookeeper_service, failure);
 
-	if (!z) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (!z)
 		return NULL;
-	}
-	z->lock.service = &zookeeper_service;
 	z->request = *request;
 	z->session.server = server;
 	z->session.fd = -1;

@@ -19,6 +19,7 @@ service_reset() {
 service_left() {
 	psql -qAt 2>/dev/null <<-'END' || true
 		SELECT 'holder', name, token, state FROM dlock.holder WHERE expires > dlock.now_us() AND state <> 'kept';
+		SELECT 'holder', name, alone FROM dlock.lock WHERE alone <> '' AND expires > dlock.now_us();
 		SELECT 'waiter', name, token FROM dlock.waiter WHERE dlock.lives(session);
 	END
 }
@@ -76,6 +77,7 @@ service_steal() {
 	psql -qAt -o /dev/null <<-END
 		BEGIN;
 		DELETE FROM dlock.holder WHERE name = 'lock:$1';
+		UPDATE dlock.lock SET alone = NULL WHERE name = 'lock:$1';
 		INSERT INTO dlock.holder VALUES ('lock:$1', 'thief', 'x', 'host=thief', dlock.now_us(),
 			dlock.now_us() + 60000000, 60000, 0, NULL, 'held', true);
 		COMMIT;

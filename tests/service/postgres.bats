@@ -20,7 +20,7 @@ setup() {
 teardown() { environment_end nothing_is_left; }
 
 query() { psql -qAtc "$1" 2>/dev/null; }
-nothing_is_left() { [[ -z $(query 'SELECT name FROM dlock.holder WHERE expires > dlock.now_us()') ]]; }
+nothing_is_left() { [[ -z $(query "SELECT name FROM dlock.lock WHERE EXISTS (SELECT FROM dlock.owners(name) WHERE kind = 'h')") ]]; }
 waits() { [[ $(query "SELECT count(*) FROM dlock.waiter WHERE name = 'lock:$1' AND dlock.lives(session)") == "$2" ]]; }
 ours="SELECT pid FROM pg_stat_activity WHERE application_name = 'dlock'"
 
@@ -41,7 +41,7 @@ rest() {
 	[[ $(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND state = 'idle'
 		AND query LIKE '%rehearse%'") == "$1" ]]
 }
-fence_of_x() { query "SELECT fence FROM dlock.holder WHERE name = 'lock:x' AND state = 'held'"; }
+fence_of_x() { query "SELECT fence FROM dlock.lock WHERE name = 'lock:x' AND EXISTS (SELECT FROM dlock.owners(name))"; }
 
 @test "pg_terminate_backend of holder and waiters: the holder goes on, the waiters keep their places" {
 	holder a x -t 3
@@ -418,6 +418,7 @@ refused_without_password() {
 
 @test "broken by force: a claim is a waiter's, and stays" {
 	dlock x true
+	query 'UPDATE dlock.lock SET alone = NULL'
 	query "INSERT INTO dlock.holder VALUES ('lock:x', 'waiter', 'x', 'host=h', dlock.now_us(), dlock.now_us() + 60000000,
 		60000, 0, NULL, 'handed', false)"
 	try dlock release --force x
@@ -429,10 +430,12 @@ refused_without_password() {
 	try dlock old true
 	try dlock --cooldown 50d cooled true
 	holder a held -t 60
-	query "UPDATE dlock.lock SET fence = fence - 3000000000000, success = success - 3000000000000, ticket = 0"
+	holder b read -t 60 -s
+	query "UPDATE dlock.lock SET fence = fence - 3000000000000, success = success - 3000000000000, ticket = 0,
+		expires = CASE WHEN alone = '' THEN expires - 3000000000000 ELSE expires END"
 	try dlock new true
 	expect 0
-	assert_equal "$(query 'SELECT name FROM dlock.lock ORDER BY 1' | tr '\n' ' ')" 'lock:cooled lock:held lock:new '
+	assert_equal "$(query 'SELECT name FROM dlock.lock ORDER BY 1' | tr '\n' ' ')" 'lock:cooled lock:held lock:new lock:read '
 	query "INSERT INTO dlock.lock (name, fence) VALUES ('lock:old', 1)"
 	query "INSERT INTO dlock.lock (name, ticket) VALUES ('lock:refused', dlock.now_us())"
 	try dlock -s newer true
@@ -441,9 +444,13 @@ refused_without_password() {
 	try dlock --cooldown 50d cooled touch ran
 	expect 0
 	refute_file ran
-	try dlock -n held touch ran
-	assert_equal "$status" 1
+	for name in held read; do
+		try dlock -n $name touch ran
+		assert_equal "$status" 1
+	done
 	ends a
+	expect 0 '' "$err"
+	ends b
 	expect 0 '' "$err"
 	try dlock -v old sh -c 'echo $DLOCK_FENCE'
 	(($(query "SELECT fence FROM dlock.lock WHERE name = 'lock:old'") > $(query "SELECT fence FROM dlock.lock
@@ -604,6 +611,34 @@ calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHER
 	wait_until eval '[[ -z $(query "$ours") ]]'
 	assert_equal "$(query "SELECT count(*) FROM pg_stat_user_functions WHERE funcname = 'acquire_1' AND calls > 0")" 1
 	query 'DROP ROLE hasty'
+}
+
+@test "the server crashes right after a release: successes that are to be remembered are; the lock is free within its TTL" {
+	query "ALTER SYSTEM SET wal_writer_delay = '10s'"
+	query 'SELECT pg_reload_conf()'
+	dlock x true
+	try dlock --once job x true
+	expect 0
+	crash
+	try dlock --once job x touch ran
+	assert_equal "$status" 0
+	try dlock --cooldown 1h y true
+	expect 0
+	crash
+	try dlock --cooldown 1h y touch ran
+	assert_equal "$status" 0
+	refute_file ran
+	try dlock -t 3 x true
+	expect 0
+	crash
+	try dlock -w 8 x echo ran
+	expect 0 ran
+	query 'ALTER SYSTEM RESET wal_writer_delay'
+	query 'SELECT pg_reload_conf()'
+}
+crash() {
+	database_stop
+	database_start
 }
 
 @test "a server whose functions answer nothing, or without sense: 76, and COMMAND does not run" {

@@ -1,5 +1,4 @@
 -- The functions of version 1. A later version has other names, so that both may be in use.
-
 CREATE OR REPLACE FUNCTION dlock.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $$
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 $$;
@@ -9,18 +8,17 @@ CREATE OR REPLACE FUNCTION dlock.place_of(waiter dlock.waiter) RETURNS bigint LA
   SELECT waiter.ticket - waiter.priority * 60000000::bigint
 $$;
 
--- Whether that process has an advisory lock of one key (64 bits in two halves), or of two; null: any process.
-CREATE OR REPLACE FUNCTION dlock.has_advisory(high bigint, low bigint, keys int, process int) RETURNS boolean
-LANGUAGE plpgsql AS $$
+-- Whether that process has the advisory lock of that key; null: any process.
+CREATE OR REPLACE FUNCTION dlock.has_advisory(key bigint, process int) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = keys
-    AND classid = (high & 4294967295)::oid AND objid = (low & 4294967295)::oid AND pid = coalesce(process, pid)
+  RETURN EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND classid = (key >> 32 & 4294967295)::oid AND objid = (key & 4294967295)::oid AND pid = coalesce(process, pid)
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()));
 END $$;
 
--- Whether the session of that number lives. 1684826994 is dlck.
+-- Whether another session has that number: no try gets its lock. 1684826994 is dlck. Below 0: one of a rehearsal.
 CREATE OR REPLACE FUNCTION dlock.lives(session int) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT dlock.has_advisory(1684826994, session, 2, NULL)
+  SELECT session < 0 OR NOT pg_try_advisory_xact_lock_shared(1684826994, session)
 $$;
 
 -- Takes a place in the queue. The session's number is its own for as long as it lives: it listens to the channel
@@ -40,15 +38,19 @@ END $$;
 -- Locks the row of a lock; makes it first if it is missing. From now on others than its holder may be there.
 CREATE OR REPLACE FUNCTION dlock.enter(key text) RETURNS dlock.lock LANGUAGE plpgsql AS $$
 DECLARE
-  found_ dlock.lock;
+  l dlock.lock;
 BEGIN
   LOOP
-    UPDATE dlock.lock SET alone = NULL WHERE name = key RETURNING * INTO found_;
-    IF FOUND THEN
-      RETURN found_;
-    END IF;
+    SELECT * INTO l FROM dlock.lock WHERE name = key FOR UPDATE;
+    EXIT WHEN FOUND;
     INSERT INTO dlock.lock (name) VALUES (key) ON CONFLICT DO NOTHING;
   END LOOP;
+  IF l.alone IS NOT NULL THEN
+    UPDATE dlock.lock SET alone = NULL WHERE name = key;
+    INSERT INTO dlock.holder SELECT key, l.alone, 'x', l.owner, l.since, l.expires, l.ttl_ms, l.fence, NULL, 'held',
+      l.detached WHERE l.alone <> '';
+  END IF;
+  RETURN l;
 END $$;
 
 -- Whether another holder of that mode may stand beside those that there are. Holders inside one another
@@ -66,26 +68,23 @@ CREATE OR REPLACE FUNCTION dlock.hand_on(key text, me text) RETURNS void LANGUAG
 DECLARE
   w dlock.waiter;
   handed boolean := false;
+  fits boolean;
 BEGIN
   FOR w IN SELECT * FROM dlock.waiter q WHERE name = key ORDER BY dlock.place_of(q), ticket LOOP
     IF w.token <> me AND NOT dlock.lives(w.session) THEN
       DELETE FROM dlock.waiter WHERE name = key AND token = w.token;
       CONTINUE;
     END IF;
-    IF NOT dlock.fits(key, w.token, w.mode, w.permits) THEN
-      IF handed THEN
-        PERFORM pg_notify('dlock_' || w.session, '1005');
-      END IF;
-      EXIT;
+    fits := NOT (handed AND w.mode = 'x') AND dlock.fits(key, w.token, w.mode, w.permits);
+    IF (fits OR handed) AND w.token <> me THEN
+      PERFORM pg_notify('dlock_' || w.session::text, CASE WHEN fits THEN '0' ELSE '1005' END);
     END IF;
+    EXIT WHEN NOT fits;
     DELETE FROM dlock.waiter WHERE name = key AND token = w.token;
     DELETE FROM dlock.holder WHERE name = key AND (expires <= dlock.now_us() OR token = w.token);
     INSERT INTO dlock.holder VALUES (key, w.token, w.mode, w.owner, dlock.now_us(),
       dlock.now_us() + 1000000, w.ttl_ms, 0, NULL, 'handed', false);
     handed := true;
-    IF w.token <> me THEN
-      PERFORM pg_notify('dlock_' || w.session, '0');
-    END IF;
   END LOOP;
 END $$;
 
@@ -97,7 +96,7 @@ $$;
 -- Whether users of advisory locks leave the lock to us; if so, this session has theirs, once: it would be
 -- counted. True if none are asked for.
 CREATE OR REPLACE FUNCTION dlock.take_advisory(key bigint, want text) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT CASE WHEN key IS NULL OR dlock.has_advisory(key >> 32, key, 1, pg_backend_pid()) THEN true
+  SELECT CASE WHEN key IS NULL OR dlock.has_advisory(key, pg_backend_pid()) THEN true
     WHEN want = 'x' THEN pg_try_advisory_lock(key) ELSE pg_try_advisory_lock_shared(key) END
 $$;
 
@@ -141,16 +140,35 @@ CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, who text, ttl bigi
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-  l dlock.lock := dlock.enter(key);
+  l dlock.lock;
   h dlock.holder;
   free boolean;
   asked dlock.waiter;
-  now bigint := dlock.now_us();
+  now bigint;
   done bigint;
-  outers text[] := string_to_array(outer_tokens, ' ');
-  under text[] := ARRAY(SELECT split_part(line, ' ', 1) FROM string_to_table(held, E'\n') AS line WHERE line <> '');
+  outers text[];
+  under text[];
 BEGIN
   session := own_session;
+  IF place > 0 AND once_id = '' AND cooldown_ms = 0 AND advisory IS NULL THEN -- a claim, which others wait for
+    SELECT * INTO l FROM dlock.lock o WHERE o.name = key FOR UPDATE;
+    now := dlock.now_us();
+    fence := greatest(l.fence + 1, now);
+    UPDATE dlock.holder o SET state = 'held', since = now, expires = now + ttl * 1000, ttl_ms = ttl,
+      fence = acquire_1.fence, detached = detach
+      WHERE o.name = key AND o.token = me AND o.state = 'handed' AND o.expires > now;
+    IF FOUND THEN
+      UPDATE dlock.lock u SET fence = acquire_1.fence, granted = u.granted + 1,
+        waited_us = u.waited_us + greatest(0, now - place) WHERE u.name = key;
+      ticket := place;
+      result := 'granted';
+      RETURN;
+    END IF;
+  END IF;
+  l := dlock.enter(key);
+  now := dlock.now_us();
+  outers := string_to_array(outer_tokens, ' ');
+  under := ARRAY(SELECT split_part(line, ' ', 1) FROM string_to_table(held, E'\n') AS line WHERE line <> '');
   IF me = ANY (l.ended) THEN
     result := 'ended';
     RETURN;
@@ -253,7 +271,7 @@ DECLARE
   h dlock.holder;
   now bigint;
 BEGIN
-  PERFORM FROM dlock.lock WHERE name = key FOR UPDATE;
+  PERFORM dlock.enter(key) FROM dlock.lock WHERE name = key;
   now := dlock.now_us();
   SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.token = me AND o.state = 'held'
     AND (o.detached AND o.expires > now OR NOT by_token);
@@ -272,10 +290,10 @@ BEGIN
 END $$;
 
 -- Gives back whatever the token has: the lock, or a place in the queue; then hands on. keep_ms > 0: lets the
--- lock expire then. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
--- denied.
-CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, success_ boolean, keep_ms bigint, granted_fence bigint,
-  by_token boolean, once_id text, once_ms bigint, advisory bigint,
+-- lock expire then. granted_fence: the fencing token that is known; 0: none. on_disk: as in release.sql. result:
+-- released, gone, lost, or denied.
+CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, success_ boolean, on_disk boolean, keep_ms bigint,
+  granted_fence bigint, by_token boolean, once_id text, once_ms bigint, advisory bigint,
   OUT result text, OUT inside text, OUT is_around boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -288,6 +306,9 @@ BEGIN
     AND (o.detached AND o.expires > now OR NOT by_token);
   is_around := h.around IS NOT NULL AND EXISTS (SELECT FROM dlock.holder o WHERE o.name = key
     AND o.token = h.around AND o.expires > now);
+  IF NOT on_disk THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
   result := 'released';
   IF by_token AND h.name IS NULL THEN
     result := 'denied';
@@ -305,11 +326,9 @@ BEGIN
   END IF;
   SELECT string_agg(substring(o.owner FROM E'\tpid=([0-9]+)'), ' ') INTO inside FROM dlock.holder o
     WHERE o.name = key AND o.around = me AND o.expires > now;
-  PERFORM CASE WHEN h.mode = 'x' THEN pg_advisory_unlock(advisory) ELSE pg_advisory_unlock_shared(advisory) END
-    WHERE h.name IS NOT NULL;
-  UPDATE dlock.lock u SET ended = (me || u.ended)[1:20],
-    held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN greatest(0, now - h.since) ELSE 0 END,
-    success = CASE WHEN success_ AND result = 'released' THEN now ELSE u.success END WHERE u.name = key;
+  IF advisory IS NOT NULL AND h.name IS NOT NULL THEN
+    PERFORM CASE WHEN h.mode = 'x' THEN pg_advisory_unlock(advisory) ELSE pg_advisory_unlock_shared(advisory) END;
+  END IF;
   IF success_ AND result = 'released' AND once_id <> '' THEN
     DELETE FROM dlock.once o WHERE (o.name, o.id) IN
       (SELECT e.name, e.id FROM dlock.once e WHERE e.expires < now FOR UPDATE SKIP LOCKED);
@@ -317,34 +336,40 @@ BEGIN
       ON CONFLICT (name, id) DO UPDATE SET at = excluded.at, expires = excluded.expires;
   END IF;
   PERFORM dlock.hand_on(key, '');
-  UPDATE dlock.lock u SET alone = '' WHERE u.name = key AND NOT EXISTS (SELECT FROM dlock.holder o WHERE o.name = key)
-    AND NOT EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key);
-  PERFORM dlock.forget() WHERE l.granted = 1;
+  UPDATE dlock.lock u SET ended = (me || u.ended)[1:20],
+    held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN greatest(0, now - h.since) ELSE 0 END,
+    success = CASE WHEN success_ AND result = 'released' THEN now ELSE u.success END,
+    alone = CASE WHEN NOT EXISTS (SELECT FROM dlock.holder o WHERE o.name = key)
+      AND NOT EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key) THEN '' END WHERE u.name = key;
+  IF l.granted = 1 THEN
+    PERFORM dlock.forget();
+  END IF;
 END $$;
 
 -- Forgets locks that were not used for a month, or for their longest cooldown. The first release of each new
 -- lock looks at one page of the table, which so grows no further than what is in use asks for.
-CREATE OR REPLACE FUNCTION dlock.forget() RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION dlock.forget() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   page bigint := floor(random() * pg_relation_size('dlock.lock') / current_setting('block_size')::int);
   old text[] := ARRAY(SELECT name FROM dlock.lock l WHERE ctid >= format('(%s,0)', page)::tid
-    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, ticket, success) + keep_us < dlock.now_us() AND NOT EXISTS
+    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, ticket, success, expires) + keep_us < dlock.now_us() AND NOT EXISTS
     (SELECT FROM dlock.holder h WHERE h.name = l.name AND h.expires + l.keep_us > dlock.now_us()) FOR UPDATE SKIP LOCKED);
 BEGIN
   DELETE FROM dlock.holder WHERE name = ANY (old);
   DELETE FROM dlock.waiter WHERE name = ANY (old);
   DELETE FROM dlock.lock WHERE name = ANY (old);
+  RETURN '';
 END $$;
 
 -- A session's first call of a function costs a few ms, which a waiter has to spare and those behind it have not.
--- So a waiter goes through a grant, a handoff and a claim, and takes all of it back. own: its session's number.
+-- So a waiter goes through a grant, a handoff, a claim and a release, and takes all of it back. own: its session's number.
 CREATE OR REPLACE FUNCTION dlock.rehearse(own int) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   key text := 'rehearsal' || own;
 BEGIN
   PERFORM dlock.acquire_1(key, 'a', '', 0, false, 'x', 0, 0, 0, 0, '', '', '', false, own, false, NULL, key);
-  INSERT INTO dlock.waiter VALUES (key, 'b', 'x', 0, '', 1, 0, 0, '{}', own);
-  PERFORM dlock.release_1(key, 'a', true, 0, 1, false, '', 0, NULL);
+  INSERT INTO dlock.waiter VALUES (key, 'b', 'x', 0, '', 1, 0, 0, '{}', -1), (key, 'c', 'x', 0, '', 2, 0, 0, '{}', -1);
+  PERFORM dlock.release_1(key, 'a', true, false, 0, 1, false, '', 0, NULL);
   PERFORM dlock.acquire_1(key, 'b', '', 0, false, 'x', 0, 1, 0, 0, '', '', '', false, own, false, NULL, key);
   RAISE EXCEPTION 'taken back';
 EXCEPTION WHEN raise_exception THEN
@@ -369,8 +394,10 @@ CREATE OR REPLACE FUNCTION dlock.owners(key text, OUT kind text, OUT place bigin
 RETURNS SETOF record LANGUAGE sql VOLATILE AS $$
   SELECT 'h', o.expires, o.mode, o.owner, 0, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000,
     o.since, o.detached
-  FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us() AND NOT EXISTS (SELECT
-    FROM dlock.holder a WHERE a.name = key AND a.token = o.around AND a.expires > dlock.now_us())
+  FROM (SELECT token, around, h.mode, h.owner, h.since, expires, h.detached FROM dlock.holder h WHERE name = key UNION ALL
+    SELECT alone, NULL, 'x', l.owner, l.since, expires, l.detached FROM dlock.lock l WHERE name = key AND alone <> '') o
+  WHERE o.expires > dlock.now_us() AND NOT EXISTS (SELECT FROM dlock.holder a WHERE a.name = key AND a.token = o.around
+    AND a.expires > dlock.now_us())
   UNION ALL
   SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, greatest(0, dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false
   FROM dlock.waiter w WHERE w.name = key AND dlock.lives(w.session)

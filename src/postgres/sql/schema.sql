@@ -7,16 +7,13 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
   name text PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
   ticket bigint NOT NULL DEFAULT 0,
-  alone text,                          -- '': it has no holder and no waiter; a token: only that holder; null: unknown
+  alone text,                          -- '': it has no holder and no waiter; a token: only this holder; null: see there
+  owner text, since bigint, expires bigint, ttl_ms bigint, detached boolean,  -- as in dlock.holder
   success bigint,                      -- when COMMAND last ended well
   ended text[] NOT NULL DEFAULT '{}',  -- owner tokens that were released last
   keep_us bigint NOT NULL DEFAULT 2592000000000,  -- how long it is remembered: a month, or the longest cooldown
-  granted bigint NOT NULL DEFAULT 0,
-  contended bigint NOT NULL DEFAULT 0,
-  timeouts bigint NOT NULL DEFAULT 0,
-  lost bigint NOT NULL DEFAULT 0,
-  waited_us bigint NOT NULL DEFAULT 0,
-  held_us bigint NOT NULL DEFAULT 0
+  granted bigint NOT NULL DEFAULT 0, contended bigint NOT NULL DEFAULT 0, timeouts bigint NOT NULL DEFAULT 0,
+  lost bigint NOT NULL DEFAULT 0, waited_us bigint NOT NULL DEFAULT 0, held_us bigint NOT NULL DEFAULT 0
 );
 
 -- What keeps it from others, until it expires. One that has expired may come back as long as its row is

@@ -1,16 +1,15 @@
 -- Takes an exclusive lock of which the server has nothing but its row: no holder, no waiter. No row is the
 -- answer otherwise; then dlock.acquire_1 decides. In plain SQL, since plpgsql costs a fresh session more than
--- all the rest. The row's lock is the mutex: ON CONFLICT looks at the row as it is once it has that. It goes
--- before the settings, so it takes nothing where a grant might be forgotten, or from a pooler.
--- $1 name, $2 owner token, $3 owner, $4 TTL in ms, $5 detached, $6 the session's process
-WITH mine AS (
-  INSERT INTO dlock.lock AS l (name, fence, granted, alone)
-  SELECT $1, (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint, 1, $2
-  WHERE pg_catalog.pg_backend_pid() = $6::int
-    AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')
-  ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence + 1, excluded.fence), granted = l.granted + 1, alone = $2
-    WHERE l.alone = '' AND $2 <> ALL (l.ended)
-  RETURNING fence, granted, (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint AS now)
-INSERT INTO dlock.holder
-SELECT $1, $2, 'x', $3, now, now + $4::bigint * 1000, $4::bigint, fence, NULL, 'held', $5::boolean FROM mine
-RETURNING 'granted' AS result, fence, 0 AS ticket, 0 AS session, (SELECT granted = 1 FROM mine) AS is_new
+-- all the rest, and on one table. The row's lock is the mutex: ON CONFLICT looks at the row as it is once it has
+-- that. It goes before the settings, so it takes nothing where a grant might be forgotten, or from a pooler.
+-- $1 name, $2 owner token, $3 TTL in ms, $4 detached, $5 ticket, $6 the session's number, $7 owner, $8 the session's
+-- process
+INSERT INTO dlock.lock AS l (name, fence, granted, alone, owner, since, expires, ttl_ms, detached)
+SELECT $1, now, 1, $2, $7, now, now + $3::bigint * 1000, $3::bigint, $4::boolean
+FROM (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000.0)::bigint AS now) AS t
+WHERE pg_catalog.pg_backend_pid() = $8::int AND pg_catalog.current_setting('synchronous_commit') <> 'off'
+  AND pg_catalog.current_setting('synchronous_commit') <> 'local'
+ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence + 1, excluded.fence), granted = l.granted + 1, alone = $2,
+  owner = $7, since = excluded.since, expires = excluded.expires, ttl_ms = excluded.ttl_ms, detached = excluded.detached
+  WHERE l.alone = '' AND $2 <> ALL (l.ended)
+RETURNING 'granted' AS result, fence, $5::bigint AS ticket, $6::int AS session
