@@ -567,10 +567,12 @@ has_advisory() {
 	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" f
 	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&$setting"
 	waiter b x 1
+	: >a.go
 	: >b.go
-	ends a
+	wait_until has_begun b
+	! is_gone "$a_pid" || fail "b had not begun while the session of a was there"
+	finish a
 	expect 0
-	has_begun b || fail "b had not begun while the session of a was there"
 	finish b
 	expect 0
 	after a b
