@@ -207,8 +207,8 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	struct deadline deadline, struct lock_answer *answer)
 {
 	static const char function[] =
-		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, $9, "
-		"dlock.advisory_key($10, $11))";
+		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
+		"dlock.advisory_key($9, $10))";
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
 	struct release_terms terms = release_terms ? *release_terms : (struct release_terms){0};
@@ -223,9 +223,8 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	if (!p->lock.asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
 		return;
 	do {
-		result = ask(p, is_plain ? sql_release : NULL, 4, function,
-			ARGUMENTS(p->key, lock->token, FLAG(terms.success),
-				FLAG(r->once || r->cooldown_ms > 0), NUMBER(terms.keep_ms),
+		result = ask(p, is_plain ? sql_release : NULL, 3, function,
+			ARGUMENTS(p->key, lock->token, FLAG(terms.success), NUMBER(terms.keep_ms),
 				NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
 				r->once ? r->once : "", NUMBER(r->once_for_ms), advisory, r->name),
 			deadline, answer);

@@ -216,7 +216,7 @@ static bool send_settings(struct session *session)
 	return send(session, sql_settings, 0, NULL) &&
 	       PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
 	       PQsendQueryPrepared(
-		       session->connection, RELEASE, ARGUMENTS("", "", "f", "f"), NULL, NULL, 0) &&
+		       session->connection, RELEASE, ARGUMENTS("", "", "f"), NULL, NULL, 0) &&
 	       PQpipelineSync(session->connection);
 }
 

@@ -63,8 +63,9 @@ BEGIN
 END $$;
 
 -- Hands the lock to the waiters that are next, for the time of a claim; the dead are passed over. The next one
--- after them looks by itself when the claim must have come. A message says in how many ms to look.
-CREATE OR REPLACE FUNCTION dlock.hand_on(key text, me text) RETURNS void LANGUAGE plpgsql AS $$
+-- after them looks by itself when the claim must have come. A message says in how many ms to look. Returns
+-- whether there was one.
+CREATE OR REPLACE FUNCTION dlock.hand_on(key text, me text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   w dlock.waiter;
   handed boolean := false;
@@ -86,6 +87,7 @@ BEGIN
       dlock.now_us() + 1000000, w.ttl_ms, 0, NULL, 'handed', false);
     handed := true;
   END LOOP;
+  RETURN handed;
 END $$;
 
 -- The advisory lock that dlock_advisory= asks for; NULL: none.
@@ -290,10 +292,10 @@ BEGIN
 END $$;
 
 -- Gives back whatever the token has: the lock, or a place in the queue; then hands on. keep_ms > 0: lets the
--- lock expire then. granted_fence: the fencing token that is known; 0: none. on_disk: as in release.sql. result:
--- released, gone, lost, or denied.
-CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, success_ boolean, on_disk boolean, keep_ms bigint,
-  granted_fence bigint, by_token boolean, once_id text, once_ms bigint, advisory bigint,
+-- lock expire then. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
+-- denied.
+CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, success_ boolean, keep_ms bigint, granted_fence bigint,
+  by_token boolean, once_id text, once_ms bigint, advisory bigint,
   OUT result text, OUT inside text, OUT is_around boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -306,9 +308,6 @@ BEGIN
     AND (o.detached AND o.expires > now OR NOT by_token);
   is_around := h.around IS NOT NULL AND EXISTS (SELECT FROM dlock.holder o WHERE o.name = key
     AND o.token = h.around AND o.expires > now);
-  IF NOT on_disk THEN
-    PERFORM set_config('synchronous_commit', 'off', true);
-  END IF;
   result := 'released';
   IF by_token AND h.name IS NULL THEN
     result := 'denied';
@@ -335,7 +334,9 @@ BEGIN
     INSERT INTO dlock.once VALUES (key, once_id, now, now + once_ms * 1000)
       ON CONFLICT (name, id) DO UPDATE SET at = excluded.at, expires = excluded.expires;
   END IF;
-  PERFORM dlock.hand_on(key, '');
+  IF dlock.hand_on(key, '') AND once_id = '' THEN -- the claim brings it to the disk
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
   UPDATE dlock.lock u SET ended = (me || u.ended)[1:20],
     held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN greatest(0, now - h.since) ELSE 0 END,
     success = CASE WHEN success_ AND result = 'released' THEN now ELSE u.success END,
@@ -369,7 +370,7 @@ DECLARE
 BEGIN
   PERFORM dlock.acquire_1(key, 'a', '', 0, false, 'x', 0, 0, 0, 0, '', '', '', false, own, false, NULL, key);
   INSERT INTO dlock.waiter VALUES (key, 'b', 'x', 0, '', 1, 0, 0, '{}', -1), (key, 'c', 'x', 0, '', 2, 0, 0, '{}', -1);
-  PERFORM dlock.release_1(key, 'a', true, false, 0, 1, false, '', 0, NULL);
+  PERFORM dlock.release_1(key, 'a', true, 0, 1, false, '', 0, NULL);
   PERFORM dlock.acquire_1(key, 'b', '', 0, false, 'x', 0, 1, 0, 0, '', '', '', false, own, false, NULL, key);
   RAISE EXCEPTION 'taken back';
 EXCEPTION WHEN raise_exception THEN

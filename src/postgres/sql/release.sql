@@ -1,9 +1,8 @@
 -- Gives back what take.sql took, if nobody has asked for the lock since. No row is the answer otherwise; then
--- dlock.release_1 decides. If it need not be on disk, a crash brings the lock back for what is left of its TTL.
--- $1 name, $2 owner token, $3 whether COMMAND ended well, $4 whether that has to be on disk
+-- dlock.release_1 decides.
+-- $1 name, $2 owner token, $3 whether COMMAND ended well
 UPDATE dlock.lock l SET alone = '', ended = ($2::text || l.ended)[1:20], held_us = l.held_us + greatest(0, t.now - l.since),
   success = CASE WHEN $3::boolean THEN t.now ELSE l.success END
-FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000.0)::bigint,
-  CASE WHEN NOT $4::boolean THEN set_config('synchronous_commit', 'off', true) END) AS t(now)
+FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000.0)::bigint) AS t(now)
 WHERE l.name = $1 AND l.alone = $2
 RETURNING 'released' AS result, CASE WHEN granted = 1 THEN dlock.forget() END AS inside, false AS is_around
