@@ -153,7 +153,7 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 		PQclear(session_call(&p->session, "SELECT dlock.rehearse($1)",
 			ARGUMENTS(NUMBER(p->number)), deadline, &(struct lock_answer){0}));
 	p->is_ready = true;
-	while (clock_now() < p->look_at) {
+	while (p->session.connection && clock_now() < p->look_at) { /* or a child has it */
 		struct deadline limit = deadline;
 		enum lock_result got;
 		int64_t ms; /* in which to look */

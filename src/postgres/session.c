@@ -336,4 +336,5 @@ void session_leave(struct session *session)
 	if (session->connection && socket_silence(PQsocket(session->connection)))
 		session_close(session);
 	session->connection = NULL;
+	session->is_ahead = false;
 }

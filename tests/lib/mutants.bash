@@ -1,7 +1,7 @@
 # Whether the tests would notice: dlock broken on purpose, in each way that has been seen elsewhere,
 # must fail the test that is there for it, and for the reason that it is there for.
-# Each folder that has many of these tests has a mutants.bats of its own, so that none comes near the time
-# that a file may take (../one).
+# Each folder that has many of these tests has a mutants.bats of its own, or several, so that none comes near the
+# time that a file may take (../one).
 
 setup_file() {
 	export BATS_TEST_TIMEOUT=$((240 * TEST_PATIENCE))

@@ -21,19 +21,6 @@ load ../lib/mutants
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked
 }
 
-@test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
-	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
-	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
-	all_caught pg-pooler-lends-lock pg-forgetful-grant
-	all_caught pg-advisory-left pg-advisory-counted pg-advisory-once pg-claims-ignored program-shows-password pg-kept-is-around
-}
-
-@test "locks in PostgreSQL: force and claims, names, answers without sense, what is forgotten, told and printed" {
-	all_caught pg-force-forgives pg-force-breaks-claims pg-encoding-of-the-client pg-nonsense-renews
-	all_caught pg-forgets-nothing pg-forgets-half pg-forgets-holders pg-forgets-plain pg-release-in-memory pg-unrehearsed pg-rehearsal-kept pg-front-says-goodbye
-	all_caught pg-circle-misnamed pg-held-backwards pg-rights-unprinted
-}
-
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever

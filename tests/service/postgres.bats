@@ -483,6 +483,29 @@ refused_without_password() {
 	assert_between "$(query 'SELECT held_us FROM dlock.lock')" 0 3600000000
 }
 
+@test "a waiter stands still as it is handed the lock: its late claim is refused, and it keeps its place" {
+	holder a x
+	waiter b x 1
+	waiter c x 2
+	waiter d x 3
+	kill -STOP "$b_pid"
+	ends a
+	wait_until has_begun c # when the claim must have come
+	kill -CONT "$b_pid"
+	wait_until eval '! pgrep -P "$b_pid" >/dev/null && waits x 2' # the child that claimed is gone
+	: >b.go
+	: >d.go
+	ends c
+	assert_equal "$status" 0
+	finish b
+	expect 0 '' "$err"
+	finish d
+	expect 0 '' "$err"
+	assert_equal "$(sed -n 's/.* begin //p' spans | tr '\n' ' ')" 'a c b d '
+	after c b
+	after b d
+}
+
 @test "the numbers of sessions begin anew: those that are taken are passed over" {
 	holder a x
 	waiter b x 1
