@@ -25,8 +25,8 @@ static int fail(const struct options *options, const struct failure *failure)
 }
 
 /* Standard output is written out by now (base/output.h). The destructors of the libraries that
- * other services bring have nothing to do for us, and after a fork they copy page after page: 1 ms.
- * The sanitizers report at exit. */
+ * other services bring have nothing to do for us, and after a fork they copy page after page: a
+ * hundredth of a run. The sanitizers report at exit. */
 static int end(int code)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
