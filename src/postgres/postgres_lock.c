@@ -129,7 +129,7 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 			FLAG(r->hold), advisory, r->name),
 		deadline, answer);
 	lock->asked = lock->asked || p->session.pid[0] != '\0';
-	if (result)
+	if (answer && result)
 		read_answer(p, result, answer);
 	PQclear(result);
 }
