@@ -166,7 +166,7 @@ stubborn() {
 }
 
 @test "its lease is gone when it renews: not set again, 80" {
-	holder a x -t 3s
+	holder a x -t 6s
 	kill -STOP "$a_keeper"
 	revoke_of x
 	kill -CONT "$a_keeper"

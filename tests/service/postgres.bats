@@ -125,15 +125,15 @@ has_not_ended() { ! has_ended "$1"; }
 		ALTER ROLE hostile SET lock_timeout = '1ms'; ALTER ROLE hostile SET search_path = evil"
 	query "ALTER ROLE hostile SET transaction_timeout = '200ms'" || true # from PostgreSQL 17 on
 	export DLOCK_SERVER=postgres://hostile@/postgres?host=$database
-	holder a x -t 6
+	holder a x -t 9
 	waiter b x 1
 	local before
 	before=$(query "$ours ORDER BY 1")
 	assert_equal "$(wc -w <<<"$before")" 2
-	# The first renewal, after 2 s, has to wait for the row.
-	query 'BEGIN; SELECT FROM dlock.lock FOR UPDATE; SELECT pg_sleep(2); COMMIT'
+	# The first renewal, after 3 s, has to wait for the row.
+	query 'BEGIN; SELECT FROM dlock.lock FOR UPDATE; SELECT pg_sleep(3); COMMIT'
 	stays 1000 has_not_ended a
-	assert_equal "$(query "$ours ORDER BY 1")" "$before" 'the sessions after three seconds'
+	assert_equal "$(query "$ours ORDER BY 1")" "$before" 'the sessions after four seconds'
 	ends a
 	expect 0 '' "$err"
 	ends b
