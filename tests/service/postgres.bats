@@ -309,7 +309,7 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 @test "a plain dlock maps no libpq, and a run of its own program leaves no session" {
 	try dlock -S "file:$PWD/locks" x sh -c 'cat /proc/$PPID/maps'
 	assert_equal "$status" 0
-	assert_match "$out" heap
+	assert_match "$out" stack
 	refute_match "$out" libpq
 	try dlock x sh -c 'cat /proc/$PPID/maps'
 	assert_equal "$status" 0
