@@ -39,15 +39,16 @@ static bool read_url(struct server_reading *reading)
 static struct lock *open_lock(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct etcd_lock *e = calloc(1, sizeof(*e));
+	struct etcd_lock *e;
 
-	if (!e || (request->ttl_ms != 0 && request->ttl_ms < TTL_LEAST)) {
-		failure_set(failure, e ? EXIT_CONFIG : EXIT_SYSTEM, "%s",
-			e ? "a TTL of less than 2s (-t) cannot be had from etcd" : "out of memory");
-		free(e);
+	if (request->ttl_ms != 0 && request->ttl_ms < TTL_LEAST) {
+		failure_set(
+			failure, EXIT_CONFIG, "a TTL of less than 2s (-t) cannot be had from etcd");
 		return NULL;
 	}
-	e->lock.service = &etcd_service;
+	e = lock_new(sizeof(*e), &etcd_service, failure);
+	if (!e)
+		return NULL;
 	e->request = *request;
 	e->server = server;
 	e->guard.news_fd = e->guard.stop_fd = -1;

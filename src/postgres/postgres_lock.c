@@ -141,7 +141,7 @@ bool postgres_take_ahead(struct lock *lock)
 	if (p->is_handed)
 		postgres_take(lock, (struct deadline){0}, NULL);
 	p->is_handed = false;
-	return p->session.is_ahead;
+	return p->session.ahead_at != 0;
 }
 
 enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
@@ -153,7 +153,7 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 		PQclear(session_call(&p->session, "SELECT dlock.rehearse($1)",
 			ARGUMENTS(NUMBER(p->number)), deadline, &(struct lock_answer){0}));
 	p->is_ready = true;
-	while (p->session.connection && clock_now() < p->look_at) { /* or a child has it */
+	while (p->session.connection && clock_now() < p->look_at) { /* else a child was refused */
 		struct deadline limit = deadline;
 		enum lock_result got;
 		int64_t ms; /* in which to look */

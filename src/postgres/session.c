@@ -146,7 +146,7 @@ static bool is_connected(
 	PQenterPipelineMode(session->connection);
 	number_write(session->pid, PQbackendPID(session->connection));
 	session->is_new = true;
-	session->owes = session->is_ahead = session->is_prepared = false;
+	session->ahead_at = session->owes = session->is_prepared = 0;
 	return true;
 }
 
@@ -206,41 +206,40 @@ static PGresult *read_result(
 	return NULL;
 }
 
-/* Behind them the server, while COMMAND runs, gets ready for the release, and releases nothing. */
-static bool send_settings(struct session *session)
+/* Behind sql_take the server plans, while COMMAND runs, what is to release the lock. */
+static bool send_settings(struct session *session, bool is_taking)
 {
 	if (!session->is_new)
 		return true;
 	session->is_new = false;
-	session->owes = true;
+	session->owes = is_taking ? 2 : 1;
 	return send(session, sql_settings, 0, NULL) &&
-	       PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
-	       PQsendQueryPrepared(
-		       session->connection, RELEASE, ARGUMENTS("", "", "f"), NULL, NULL, 0) &&
-	       PQpipelineSync(session->connection);
+	       (!is_taking || (PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
+				      PQsendQueryPrepared(session->connection, RELEASE,
+					      ARGUMENTS("", "", "f"), NULL, NULL, 0) &&
+				      PQpipelineSync(session->connection)));
 }
 
 /* A session of a pooler is now one of the server's and then another. */
 static bool read_settings(
 	struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
-	PGresult *result, *prepared;
+	PGresult *result = session->owes ? read_result(session, deadline, answer) : NULL, *prepared;
 
-	if (!session->owes)
-		return true;
-	result = read_result(session, deadline, answer);
-	prepared = result ? read_result(session, deadline, answer) : NULL;
-	session->is_prepared = PQresultStatus(prepared) == PGRES_TUPLES_OK;
-	if (prepared && PQresultStatus(result) != PGRES_TUPLES_OK)
+	if (result && session->owes > 1) {
+		prepared = read_result(session, deadline, answer);
+		session->is_prepared = PQresultStatus(prepared) == PGRES_TUPLES_OK;
+		PQclear(prepared);
+	}
+	if (result && session->connection && PQresultStatus(result) != PGRES_TUPLES_OK)
 		fail_statement(session, result, &answer->failure);
-	else if (prepared && strcmp(text_at(result, 0, "pid"), session->pid) != 0)
+	else if (result && strcmp(text_at(result, 0, "pid"), session->pid) != 0)
 		failure_set(&answer->failure, EXIT_CONFIG,
-			"%s is a pooler, whose sessions change: give dlock the server itself",
+			"%s is a pooler: its sessions change; give dlock the server itself",
 			session->server->text);
-	else
-		session->owes = !prepared;
+	else if (result && session->connection)
+		session->owes = 0;
 	PQclear(result);
-	PQclear(prepared);
 	if (session->owes)
 		session_close(session);
 	return !session->owes;
@@ -249,9 +248,10 @@ static bool read_settings(
 void session_send_ahead(
 	struct session *session, const char *statement, int count, const char *const *arguments)
 {
-	session->ahead_at = clock_now();
-	session->is_ahead = session->connection && !session->is_new && !session->owes &&
-			    send(session, statement, count, arguments);
+	session->ahead_at = clock_now(); /* before it leaves */
+	if (!session->connection || session->is_new || session->owes ||
+		!send(session, statement, count, arguments))
+		session->ahead_at = 0;
 }
 
 /* One try. Returns its rows, or its error. */
@@ -259,13 +259,13 @@ static PGresult *execute(struct session *session, const char *statement, int cou
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
 	bool goes_first = session->is_new && statement == sql_take;
-	bool is_sent = session->is_ahead;
+	bool is_sent = session->ahead_at != 0;
 
-	session->is_ahead = false;
 	answer->asked_at = is_sent ? session->ahead_at : clock_now();
-	if (!is_sent &&
-		!((goes_first || send_settings(session)) &&
-			send(session, statement, count, arguments) && send_settings(session))) {
+	session->ahead_at = 0;
+	if (!is_sent && !((goes_first || send_settings(session, false)) &&
+				send(session, statement, count, arguments) &&
+				send_settings(session, true))) {
 		break_off(session, &answer->failure);
 		return NULL;
 	}
@@ -284,7 +284,8 @@ PGresult *session_call(struct session *session, const char *statement, int count
 	if (is_connected(session, deadline, answer))
 		result = execute(session, statement, count, arguments, &deadline, answer);
 	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	if (state && strstr("3F000 42883 42P01", state)) { /* no schema, function or table */
+	/* No schema, function, or table: several clients may find that at once (sql/embed.sh). */
+	if (state && strstr("3F000 42883 42P01", state)) {
 		PQclear(result);
 		result = execute(session, sql_install, 0, NULL, &deadline, answer);
 		if (PQresultStatus(result) == PGRES_COMMAND_OK) {
@@ -336,5 +337,5 @@ void session_leave(struct session *session)
 	if (session->connection && socket_silence(PQsocket(session->connection)))
 		session_close(session);
 	session->connection = NULL;
-	session->is_ahead = false;
+	session->ahead_at = 0;
 }

@@ -23,12 +23,11 @@ extern const char sql_settings[], sql_install[], sql_take[], sql_release[];
 struct session {
 	const struct server *server; /* borrowed */
 	PGconn *connection;          /* owned; NULL: none */
-	char pid[NUMBER_SIZE];       /* of the server's process; also where an argument */
-	bool is_new;                 /* the session's settings are still to be sent */
-	bool owes;                   /* they were, and their answer is still to be read */
-	bool is_ahead;               /* a statement was sent; its answer is still to be read */
-	nanos ahead_at;              /* when */
-	bool is_prepared;            /* sql_release has a plan in the server */
+	char pid[NUMBER_SIZE]; /* of the server's process; an argument even before it is known */
+	bool is_new;           /* the session's settings are still to be sent */
+	int owes;              /* they were: how many answers are still to be read */
+	nanos ahead_at;        /* when session_send_ahead sent; 0: no answer is to be read */
+	bool is_prepared;      /* sql_release has a plan in the server */
 };
 
 /* What a statement calls $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL:

@@ -1,6 +1,7 @@
 -- The functions of version 1. A later version has other names, so that both may be in use.
+
 CREATE OR REPLACE FUNCTION dlock.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+  SELECT (extract(epoch FROM clock_timestamp()) * 1000000.0)::bigint
 $$;
 
 -- Where a waiter stands: a point of priority counts as a minute.
@@ -62,9 +63,8 @@ BEGIN
   FROM dlock.holder WHERE name = key AND token <> me AND expires > dlock.now_us();
 END $$;
 
--- Hands the lock to the waiters that are next, for the time of a claim; the dead are passed over. The next one
--- after them looks by itself when the claim must have come. A message says in how many ms to look. Returns
--- whether there was one.
+-- Hands the lock to the waiters that are next, for the time of a claim; false: to none. The dead are passed over.
+-- The next one after them looks by itself when the claim must have come: a message says in how many ms.
 CREATE OR REPLACE FUNCTION dlock.hand_on(key text, me text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   w dlock.waiter;
@@ -152,7 +152,7 @@ DECLARE
   under text[];
 BEGIN
   session := own_session;
-  IF place > 0 AND once_id = '' AND cooldown_ms = 0 AND advisory IS NULL THEN -- a claim, which others wait for
+  IF place > 0 AND once_id = '' AND cooldown_ms = 0 AND advisory IS NULL THEN -- a claim: all that are behind it wait
     SELECT * INTO l FROM dlock.lock o WHERE o.name = key FOR UPDATE;
     now := dlock.now_us();
     fence := greatest(l.fence + 1, now);
@@ -273,7 +273,7 @@ DECLARE
   h dlock.holder;
   now bigint;
 BEGIN
-  PERFORM dlock.enter(key) FROM dlock.lock WHERE name = key;
+  PERFORM dlock.enter(key) FROM dlock.lock WHERE name = key; -- and makes no row for a renewal
   now := dlock.now_us();
   SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.token = me AND o.state = 'held'
     AND (o.detached AND o.expires > now OR NOT by_token);
