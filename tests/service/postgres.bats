@@ -483,16 +483,22 @@ refused_without_password() {
 	assert_between "$(query 'SELECT held_us FROM dlock.lock')" 0 3600000000
 }
 
+has_no_child() { local pid=$1_pid; ! pgrep -P "${!pid}" >/dev/null; }
+
 @test "a waiter stands still as it is handed the lock: its late claim is refused, and it keeps its place" {
 	holder a x
 	waiter b x 1
+	local session
+	session=$(query "$ours ORDER BY backend_start DESC LIMIT 1")
 	waiter c x 2
 	waiter d x 3
 	kill -STOP "$b_pid"
 	ends a
 	wait_until has_begun c # when the claim must have come
 	kill -CONT "$b_pid"
-	wait_until eval '! pgrep -P "$b_pid" >/dev/null && waits x 2' # the child that claimed is gone
+	wait_until eval '[[ $(query "$ours") != *$session* ]]' # the claim's, which ends with it
+	wait_until eval 'has_no_child b && waits x 2'
+	stays 1000 has_no_child b
 	: >b.go
 	: >d.go
 	ends c
