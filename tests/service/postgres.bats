@@ -483,7 +483,7 @@ refused_without_password() {
 	assert_between "$(query 'SELECT held_us FROM dlock.lock')" 0 3600000000
 }
 
-has_no_child() { local pid=$1_pid; ! pgrep -P "${!pid}" >/dev/null; }
+has_no_child() { ! pgrep -P "$1" >/dev/null; }
 
 @test "a waiter stands still as it is handed the lock: its late claim is refused, and it keeps its place" {
 	holder a x
@@ -496,9 +496,10 @@ has_no_child() { local pid=$1_pid; ! pgrep -P "${!pid}" >/dev/null; }
 	ends a
 	wait_until has_begun c # when the claim must have come
 	kill -CONT "$b_pid"
-	wait_until eval '[[ $(query "$ours") != *$session* ]]' # the claim's, which ends with it
-	wait_until eval 'has_no_child b && waits x 2'
-	stays 1000 has_no_child b
+	# A session ends with its refused claim. Before that b has no child either: it has not gone on yet.
+	wait_until eval '[[ $(query "SELECT count(*) FROM ($ours) AS one WHERE pid = $session") == 0 ]]'
+	wait_until eval 'has_no_child "$b_pid" && waits x 2'
+	stays 1000 has_no_child "$b_pid" # a child for each look would come and go
 	: >b.go
 	: >d.go
 	ends c
