@@ -466,6 +466,14 @@ is_alive() { ! is_gone "$1"; }
 is_dlock() { [[ $(readlink "/proc/$1/exe") == */dlock ]]; }
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
 
+# The guardian of a front (guardian.h): its child of that name.
+guardian_of() {
+	local one
+	for one in $(cat "/proc/$1/task/$1/children"); do
+		[[ $(proc_status "$one" Name) != 'dlock guardian' ]] || echo "$one"
+	done
+}
+
 all_gone() {
 	local one
 	for one; do

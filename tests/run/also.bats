@@ -216,14 +216,6 @@ nothing_left() {
 	done
 }
 
-# The guardian of a front (guardian.h): its child of that name.
-guardian_of() {
-	local one
-	for one in $(cat "/proc/$1/task/$1/children"); do
-		[[ $(proc_status "$one" Name) != 'dlock guardian' ]] || echo "$one"
-	done
-}
-
 has_a_guardian() { [[ -n $(guardian_of "$1") ]]; }
 has_none() { [[ -z $(guardian_of "$1") ]]; }
 
