@@ -41,8 +41,10 @@ int main(int argc, char **argv)
 	struct failure failure;
 	bool done;
 	int code = EXIT_DONE;
-	bool read = options_read(&options, commands, argc, argv, &done, &failure);
+	bool read;
 
+	other_program_arrive();
+	read = options_read(&options, commands, argc, argv, &done, &failure);
 	message_open(options.verbosity, options.syslog);
 	if (read && !done && other_program_is_needed(&options))
 		read = other_program_become(argv, &options, &failure);

@@ -1,5 +1,7 @@
 #include "base/number.h"
 
+#include <stdlib.h>
+
 char *number_write_unsigned(char *at, uint64_t number)
 {
 	char digits[NUMBER_SIZE];
@@ -45,6 +47,14 @@ int64_t number_least(int64_t a, int64_t b)
 int64_t number_within(int64_t number, int64_t least, int64_t most)
 {
 	return number < least ? least : number_least(number, most);
+}
+
+bool number_is(const char *text)
+{
+	char *end;
+
+	strtoll(text, &end, 10);
+	return end != text && *end == '\0';
 }
 
 int number_compare(const void *a, const void *b)

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define NUMBER_SIZE 21 /* a sign, 19 digits, and the NUL; or 20 digits and the NUL */
@@ -21,6 +22,9 @@ const char *number_text(char *text, int64_t number);
 
 int64_t number_least(int64_t a, int64_t b);
 int64_t number_within(int64_t number, int64_t least, int64_t most); /* clamped */
+
+/* Whether text is a whole number, as strtoll(3) reads it, and nothing else. */
+bool number_is(const char *text);
 
 /* For qsort(3): of int64_t, the least first. */
 int number_compare(const void *a, const void *b);

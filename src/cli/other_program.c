@@ -3,6 +3,7 @@
 #include <bsd/string.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,11 @@
 #ifndef PKGLIBEXECDIR
 #define PKGLIBEXECDIR "/usr/libexec/dlock"
 #endif
+
+/* GnuTLS, which libldap brings along, is not to initialize itself as it is loaded, for 0.5 ms:
+ * libldap does that before it uses it (GnuTLS manual, "Initialization"; tls_g.c of OpenLDAP). A 1
+ * that is written so is ours. */
+static const char gnutls_waits[] = "GNUTLS_NO_IMPLICIT_INIT", ours[] = "01";
 
 /* Beside this program, where it was built; else where it is installed. False: there is none. One
  * that was put in this one's place does not count: it would execute itself for ever. */
@@ -55,8 +61,17 @@ bool other_program_become(char **argv, const struct options *options, struct fai
 			"--config: '%.100s' is no regular file: for this server it has to be read "
 			"twice",
 			options->config);
+	setenv(gnutls_waits, ours, 0);
 	execv(path, argv);
 	return failure_set(failure, EXIT_SYSTEM, "cannot execute %s: %s", path, strerror(errno));
+}
+
+void other_program_arrive(void)
+{
+	const char *value = getenv(gnutls_waits);
+
+	if (value && strcmp(value, ours) == 0)
+		unsetenv(gnutls_waits);
 }
 
 bool other_program_has_tls(void)

@@ -19,5 +19,8 @@ bool other_program_is_needed(const struct options *options);
  * executed, EXIT_USAGE when the configuration cannot be read a second time. */
 bool other_program_become(char **argv, const struct options *options, struct failure *failure);
 
+/* The first thing in any program: undoes what became of the environment on the way. */
+void other_program_arrive(void);
+
 /* Whether TLS can be had for Redis, from this program or another. */
 bool other_program_has_tls(void);

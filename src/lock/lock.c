@@ -105,12 +105,21 @@ void lock_close(struct lock *lock)
 	lock->service->close(lock);
 }
 
+/* A keeper may have used the connection since the fork. */
+static void own_again(struct lock *lock)
+{
+	if (lock->is_shared)
+		lock->service->leave(lock);
+	lock->is_shared = false;
+}
+
 /* Without overlap: the answer is there at once, and waits for lock_answer; or the request was sent,
  * and lock_answer reads the answer. */
 static enum lock_result take(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct lock_answer *answer = lock->answered;
 
+	own_again(lock);
 	lock->is_ahead = lock->service->take_ahead && lock->service->take_ahead(lock);
 	if (lock->is_ahead)
 		return LOCK_GRANTED;
@@ -177,10 +186,15 @@ void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer
 
 void lock_share(struct lock *lock)
 {
-	if (lock->service->several)
-		lock->service->several->share(lock);
-	else if (!lock->service->overlap)
-		lock->service->leave(lock);
+	const struct lock_service *service = lock->service;
+
+	if (service->several) {
+		service->several->share(lock);
+	} else if (!service->overlap) {
+		lock->is_shared = service->parting && service->parting->share(lock);
+		if (!lock->is_shared)
+			service->leave(lock);
+	}
 	lock->is_ahead = false;
 }
 
@@ -193,6 +207,7 @@ void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	memset(answer, 0, sizeof(*answer));
+	own_again(lock);
 	lock->service->renew(lock, deadline, answer);
 }
 
@@ -201,6 +216,7 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 {
 	memset(answer, 0, sizeof(*answer));
 	lock->circles.due = 0;
+	own_again(lock);
 	if (lock->is_ahead) /* nobody reads that answer */
 		lock->service->leave(lock);
 	lock->is_ahead = false;
@@ -210,16 +226,17 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 bool lock_release_send(
 	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
 {
-	const struct lock_overlap *overlap = lock->service->overlap;
+	const struct lock_parting *parting = lock->service->parting;
 
-	return overlap && overlap->release_send &&
-	       overlap->release_send(lock, release_terms, deadline);
+	return parting && parting->send(lock, release_terms, deadline);
 }
 
 void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
-	lock->service->overlap->release_finish(lock, release_terms, deadline, answer);
+	memset(answer, 0, sizeof(*answer));
+	lock->is_shared = false; /* the keeper has not read the answer */
+	lock->service->parting->finish(lock, release_terms, deadline, answer);
 }
 
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),

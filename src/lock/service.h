@@ -44,22 +44,29 @@ struct lock_scheme {
 	int form;         /* which of the service's own forms it is */
 };
 
-/* With these functions the answer is awaited while a keeper is forked, and a keeper ends while its
- * release is on the way. Only for a service with a connection that both sides of a fork can use.
- * Without it lock_ask takes the lock, and the front leaves the connection to the keeper. */
+/* With these functions the answer is awaited while a keeper is forked. Only for a service with a
+ * connection that both sides of a fork can use. Without it lock_ask takes the lock, and the front
+ * leaves the connection to the keeper. */
 struct lock_overlap {
 	enum lock_result (*ask)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);
 	bool (*is_busy)(const struct lock *lock); /* NULL: never known so early */
 	void (*answer)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*adopt_answer)(struct lock *lock, const struct lock_answer *answer);
-	bool (*release_send)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline); /* NULL: never */
-	void (*release_finish)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline, struct lock_answer *answer); /* NULL: as release_send */
 	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
 	const char *(*handed)(const struct lock *lock);
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
+};
+
+/* With these functions a keeper ends while its release is on the way: lock_release_send, and
+ * lock_release_finish. */
+struct lock_parting {
+	/* Without overlap: whether the front keeps its side of the connection at the fork. */
+	bool (*share)(struct lock *lock);
+	bool (*send)(struct lock *lock, const struct release_terms *release_terms,
+		struct deadline deadline);
+	void (*finish)(struct lock *lock, const struct release_terms *release_terms,
+		struct deadline deadline, struct lock_answer *answer);
 };
 
 /* Looking at the locks that there are. open: NULL with failure; nothing is sent yet. NULL in its
@@ -154,6 +161,7 @@ struct lock_service {
 	bool shows_tokens; /* the list: each owner's, and what a waiter holds; an empty prefix shows
 			    * all locks. Then lock_wait finds the circles of waits */
 	const struct lock_overlap *overlap; /* NULL: none */
+	const struct lock_parting *parting; /* NULL: a keeper awaits the end of its release */
 	const struct lock_several *several; /* NULL: it is one lock */
 	const struct lock_batch *batch;     /* NULL: several are taken one by one */
 };
@@ -174,6 +182,7 @@ struct lock {
 				       * be left in the server of a take without an answer */
 	struct lock_circles circles;  /* lock.c's */
 	bool is_ahead;                /* lock.c's: a request was sent by take_ahead */
+	bool is_shared;               /* lock.c's: a keeper has the connection, too (parting) */
 	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
 				       * lock_answer reads it */
 };

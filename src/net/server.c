@@ -235,6 +235,22 @@ bool server_read_query(
 	return !server->key || server->cert || server_fault(reading, "a key= without cert=");
 }
 
+bool server_cut_parameter(
+	const struct server_reading *reading, char *url, const char *name, char **out)
+{
+	char *at = strstr(url, name), *rest;
+
+	if (!at || (at[-1] != '?' && at[-1] != '&'))
+		return true;
+	rest = at + strcspn(at, "&");
+	*out = strndup(at + strlen(name), (size_t)(rest - at) - strlen(name));
+	if (!*out)
+		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	rest += *rest == '&';
+	memmove(at, rest, strlen(rest) + 1);
+	return true;
+}
+
 static void wipe(char *text)
 {
 	if (text != NULL)

@@ -69,6 +69,11 @@ bool server_keep(const struct server_reading *reading, char *text, char **out);
 /* A number without sign or blanks. False without failure. */
 bool server_read_number(const char *text, int least, int most, int *out);
 
+/* Cuts a parameter, "NAME=", out of a URL of which a library reads the rest. *out: a copy of its
+ * value. */
+bool server_cut_parameter(
+	const struct server_reading *reading, char *url, const char *name, char **out);
+
 /* The hosts, with that port if the URL names none; a list of them, if that is allowed. */
 bool server_read_hosts(const struct server_reading *reading, int port, bool list);
 

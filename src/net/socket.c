@@ -172,6 +172,31 @@ enum io_result socket_begin(int *out, const struct endpoint *endpoint, const cha
 	return socket_fail(error, peer, failure);
 }
 
+bool socket_set_aside(int fd, int aside[2])
+{
+	int nowhere[2];
+	bool done;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, nowhere) < 0)
+		return false;
+	aside[0] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	aside[1] = nowhere[1];
+	done = aside[0] >= 0 && dup3(nowhere[0], fd, O_CLOEXEC) >= 0;
+	close(nowhere[0]);
+	if (!done)
+		socket_put_back(fd, aside);
+	return done;
+}
+
+void socket_put_back(int fd, const int aside[2])
+{
+	if (aside[0] >= 0) {
+		(void)!dup3(aside[0], fd, O_CLOEXEC); /* fd is open: this needs nothing new */
+		close(aside[0]);
+	}
+	close(aside[1]);
+}
+
 bool socket_silence(int fd)
 {
 	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -15,9 +15,8 @@
 static const char statement[] =
 	"SELECT l.name, o.kind, o.mode, o.owner, o.priority, o.ms, o.ttl_ms, o.since, o.detached, "
 	"l.fence, l.granted, l.contended, l.timeouts, l.lost, l.waited_us, l.held_us, "
-	"dlock.has_advisory(advisory, NULL) AS is_foreign "
-	"FROM dlock.lock l CROSS JOIN dlock.advisory_key($1, substr(l.name, length($2) + 1)) AS "
-	"advisory "
+	"dlock.has_advisory(advisory, NULL) AS is_foreign FROM dlock.lock l "
+	"CROSS JOIN dlock.advisory_key($1, substr(l.name, length($2) + 1)) AS advisory "
 	"LEFT JOIN LATERAL dlock.owners(l.name) o ON true WHERE starts_with(l.name, $2) "
 	"ORDER BY l.name, o.kind, o.place";
 
@@ -34,29 +33,23 @@ static struct lock_view_owner read_owner(const PGresult *result, int row)
 	return owner;
 }
 
-static struct lock_view read_lock(const PGresult *result, int row, size_t prefix)
-{
-	const char *key = text_at(result, row, "name");
-
-	return (struct lock_view){.name = key + prefix,
-		.key = key,
-		.fence = (uint64_t)number_at(result, row, "fence"),
-		.ttl_ms = -1,
-		.foreign = flag_at(result, row, "is_foreign"),
-		.counters = {number_at(result, row, "granted"), number_at(result, row, "contended"),
-			number_at(result, row, "timeouts"), number_at(result, row, "lost"),
-			number_at(result, row, "waited_us"), number_at(result, row, "held_us")}};
-}
-
 /* Shows the lock that begins at this row; returns where the next one begins. owners has room for
  * all. */
 static int show_lock(const struct listing *l, const PGresult *result, int row,
 	struct lock_view_owner *owners, void (*show)(const struct lock_view *view, void *context),
 	void *context)
 {
-	struct lock_view view = read_lock(result, row, strlen(l->look.query.prefix));
+	const char *key = text_at(result, row, "name");
+	struct lock_view view = {.name = key + strlen(l->look.query.prefix),
+		.key = key,
+		.fence = (uint64_t)number_at(result, row, "fence"),
+		.ttl_ms = -1,
+		.foreign = flag_at(result, row, "is_foreign"),
+		.holders = owners,
+		.counters = {number_at(result, row, "granted"), number_at(result, row, "contended"),
+			number_at(result, row, "timeouts"), number_at(result, row, "lost"),
+			number_at(result, row, "waited_us"), number_at(result, row, "held_us")}};
 
-	view.holders = owners;
 	for (; row < PQntuples(result) && strcmp(text_at(result, row, "name"), view.key) == 0;
 		row++) {
 		char kind = *text_at(result, row, "kind"); /* '\0': nobody */
@@ -112,8 +105,8 @@ static const char facts[] = "SELECT current_setting('server_version') AS version
 /* What an administrator has to run for us: the schema, if it is not whole, and the rights to it. */
 static const char rights[] =
 	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_1' AND "
-	"pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'dlock')) "
-	"THEN '' ELSE $1 END || format('GRANT USAGE ON SCHEMA dlock TO %1$I;\n"
+	"pronamespace::regnamespace::text = 'dlock') THEN '' ELSE $1 END || format('GRANT USAGE ON "
+	"SCHEMA dlock TO %1$I;\n"
 	"GRANT ALL ON ALL TABLES IN SCHEMA dlock TO %1$I;\n"
 	"GRANT ALL ON ALL SEQUENCES IN SCHEMA dlock TO %1$I;\n"
 	"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock TO %1$I;\n', current_user) AS script";
@@ -138,8 +131,7 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 		if (finding.code == EXIT_REFUSED && session.connection)
 			needed = session_call(
 				&session, rights, ARGUMENTS(sql_install), patience, &unheard);
-		if (needed)
-			finding.script = text_at(needed, 0, "script");
+		finding.script = needed ? text_at(needed, 0, "script") : NULL;
 	} else if (!flag_at(found, 0, "is_safe")) {
 		finding.verdict = LOCK_DOUBTFUL;
 		finding.code = EXIT_BUSY;

@@ -32,9 +32,8 @@ static bool read_word(const PGresult *result, struct lock_answer *answer)
 	return i < count;
 }
 
-/* Where the plain statement applies, it answers with a row. Else, and if the role's settings do not
- * go with it, the function decides, which has the same arguments and more. NULL: failed. Without an
- * answer the function is only sent ahead. */
+/* The plain statement answers with a row where it applies; else the function decides, which has the
+ * same arguments and more. NULL: failed. Without an answer the function is only sent ahead. */
 static PGresult *ask(struct postgres_lock *p, const char *plain, int plain_count,
 	const char *function, int count, const char *const *arguments, struct deadline deadline,
 	struct lock_answer *answer)
@@ -102,11 +101,6 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 
 void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
-	/* Through a pooler nothing is taken. */
-	static const char function[] =
-		"SELECT * FROM dlock.acquire_1($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
-		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
-		"WHERE pg_catalog.pg_backend_pid() = $8::int";
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
 	const char *outer = r->outer ? r->outer : "", *advisory = p->session.server->setting;
@@ -118,7 +112,10 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 		p->number = 0;
 		p->is_ready = false;
 	}
-	result = ask(p, is_plain ? sql_take : NULL, 8, function,
+	result = ask(p, is_plain ? sql_take : NULL, 8,
+		"SELECT * FROM dlock.acquire_1($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
+		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
+		"WHERE pg_catalog.pg_backend_pid() = $8::int", /* nothing through a pooler */
 		ARGUMENTS(p->key, p->lock.token,
 			/* At --at-least the lock stays so long, even if no process renews it. */
 			NUMBER(r->ttl_ms > r->at_least_ms ? r->ttl_ms : r->at_least_ms),
@@ -206,16 +203,9 @@ static void read_release(
 void postgres_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
-	static const char function[] =
-		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
-		"dlock.advisory_key($9, $10))";
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
 	struct release_terms terms = release_terms ? *release_terms : (struct release_terms){0};
-	const char *advisory = p->session.server->setting;
-	/* If nobody has asked for the lock since; once it has waited the function costs less. */
-	bool is_plain = !r->token && !r->once && !advisory && terms.keep_ms <= 0 && p->fence != 0 &&
-			!p->is_ready;
 	PGresult *result = NULL;
 
 	answer->result = LOCK_GONE;
@@ -223,10 +213,14 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	if (!p->lock.asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
 		return;
 	do {
-		result = ask(p, is_plain ? sql_release : NULL, 3, function,
+		/* If the keeper sent the short one, it applies as long as nobody came. */
+		result = ask(p, p->session.ahead_at != 0 ? sql_release : NULL, 3,
+			"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
+			"dlock.advisory_key($9, $10))",
 			ARGUMENTS(p->key, lock->token, FLAG(terms.success), NUMBER(terms.keep_ms),
 				NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
-				r->once ? r->once : "", NUMBER(r->once_for_ms), advisory, r->name),
+				r->once ? r->once : "", NUMBER(r->once_for_ms),
+				p->session.server->setting, r->name),
 			deadline, answer);
 		/* By a token the first refusal is told; else patience decides. */
 	} while (answer->result == LOCK_FAILED && !lock_is_by_token(r) &&
@@ -237,6 +231,24 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 		read_release(p, result, answer);
 	PQclear(result);
 }
+
+static bool share(struct lock *lock)
+{
+	return session_share(&((struct postgres_lock *)lock)->session);
+}
+
+static bool release_send(
+	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
+{
+	struct postgres_lock *p = (struct postgres_lock *)lock;
+
+	(void)deadline;
+	return release_terms->keep_ms <= 0 &&
+	       session_send_release(&p->session,
+		       (const char *[]){p->key, lock->token, FLAG(release_terms->success)});
+}
+
+const struct lock_parting postgres_parting = {share, release_send, postgres_release};
 
 void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)

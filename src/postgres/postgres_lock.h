@@ -32,10 +32,9 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
 
-/* The state of a look. */
-struct listing {
+struct listing {               /* of a look */
 	struct lock_look look; /* first */
 	struct session session;
 };
-
 extern const struct lock_list_ops postgres_list_ops;
+extern const struct lock_parting postgres_parting;

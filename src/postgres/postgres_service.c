@@ -9,27 +9,6 @@
 #include "net/server.h"
 #include "postgres/postgres_lock.h"
 
-#define ADVISORY "dlock_advisory="
-
-/* dlock_advisory=hashtext or a number is ours; all else is libpq's. */
-static bool take_advisory(const struct server_reading *reading, char *url)
-{
-	char *at = strstr(url, ADVISORY), *value, *rest;
-
-	if (!at || (at[-1] != '?' && at[-1] != '&'))
-		return true;
-	value = at + strlen(ADVISORY);
-	rest = value + strcspn(value, "&");
-	value = reading->server->setting = strndup(value, (size_t)(rest - value));
-	if (!value)
-		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
-	rest += *rest == '&';
-	memmove(at, rest, strlen(rest) + 1);
-	strtoll(value, &rest, 10);
-	return (*value != '\0' && (*rest == '\0' || strcmp(value, "hashtext") == 0)) ||
-	       server_fault(reading, "dlock_advisory= with neither a number nor hashtext");
-}
-
 static bool read_url(struct server_reading *reading)
 {
 	struct server *server = reading->server;
@@ -40,8 +19,12 @@ static bool read_url(struct server_reading *reading)
 	if (!server->text || !server->path)
 		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
 	server_scrub(server->text);
-	if (!take_advisory(reading, server->path))
+	/* All else is libpq's. */
+	if (!server_cut_parameter(reading, server->path, "dlock_advisory=", &server->setting))
 		return false;
+	if (server->setting && !number_is(server->setting) &&
+		strcmp(server->setting, "hashtext") != 0)
+		return server_fault(reading, "dlock_advisory= with neither a number nor hashtext");
 	/* libpq reads it again as it connects; what it takes is known now, and the password. */
 	options = PQconninfoParse(server->path, NULL);
 	for (const PQconninfoOption *o = options; o && o->keyword; o++)
@@ -115,5 +98,6 @@ const struct lock_service postgres_service = {
 	.force = postgres_force,
 	.check = postgres_check,
 	.list = &postgres_list_ops,
+	.parting = &postgres_parting,
 	.look_size = sizeof(struct listing),
 };

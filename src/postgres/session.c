@@ -1,7 +1,6 @@
 #include "postgres/session.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "net/socket.h"
 
 #define RELEASE "release" /* what sql_release is called in a session */
+#define STATE   "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 const char *text_at(const PGresult *result, int row, const char *column)
 {
@@ -54,14 +54,11 @@ static enum exit_code code_of(const char *state, const char *text)
 }
 
 /* With verbosity SQLSTATE stands behind the severity: "FATAL:  28P01: password ...". "": none. */
-static void find_state(const char *text, char state[static 6])
+static const char *find_state(const char *text)
 {
-	char after = '\0';
-
-	for (const char *at = text; (at = strstr(at, ":  ")) != NULL; at += 3)
-		if (sscanf(at, ":  %5[0-9A-Z]%c", state, &after) == 2 && after == ':')
-			return;
-	state[0] = '\0';
+	while ((text = strstr(text, ":  ")) && (strspn(text += 3, STATE) != 5 || text[5] != ':'))
+		continue;
+	return text ? text : "";
 }
 
 /* The first line of what the server says. */
@@ -84,11 +81,9 @@ static bool break_off(struct session *session, struct failure *failure)
 {
 	const char *text = PQerrorMessage(session->connection), *how = "";
 	enum exit_code code = EXIT_UNREACHABLE;
-	char state[6];
 
 	if (session->pid[0] == '\0') {
-		find_state(text, state);
-		code = code_of(state, text);
+		code = code_of(find_state(text), text);
 		how = code == EXIT_UNREACHABLE ? "cannot reach " : "cannot use ";
 	}
 	failure_set(failure, code, "%s%s: %.*s", how, session->server->text,
@@ -145,22 +140,16 @@ static bool is_connected(
 	PQsetnonblocking(session->connection, 1);
 	PQenterPipelineMode(session->connection);
 	number_write(session->pid, PQbackendPID(session->connection));
-	session->is_new = true;
-	session->ahead_at = session->owes = session->is_prepared = 0;
+	session->owes = -1;
 	return true;
 }
 
 static bool send(
 	struct session *session, const char *statement, int count, const char *const *arguments)
 {
-	PGconn *connection = session->connection;
-
-	return (statement == sql_release && session->is_prepared
-			       ? PQsendQueryPrepared(
-					 connection, RELEASE, count, arguments, NULL, NULL, 0)
-			       : PQsendQueryParams(connection, statement, count, NULL, arguments,
-					 NULL, NULL, 0)) &&
-	       PQpipelineSync(connection);
+	return PQsendQueryParams(
+		       session->connection, statement, count, NULL, arguments, NULL, NULL, 0) &&
+	       PQpipelineSync(session->connection);
 }
 
 /* Until libpq has a result. */
@@ -209,9 +198,8 @@ static PGresult *read_result(
 /* Behind sql_take the server plans, while COMMAND runs, what is to release the lock. */
 static bool send_settings(struct session *session, bool is_taking)
 {
-	if (!session->is_new)
+	if (session->owes >= 0)
 		return true;
-	session->is_new = false;
 	session->owes = is_taking ? 2 : 1;
 	return send(session, sql_settings, 0, NULL) &&
 	       (!is_taking || (PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
@@ -224,13 +212,10 @@ static bool send_settings(struct session *session, bool is_taking)
 static bool read_settings(
 	struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
-	PGresult *result = session->owes ? read_result(session, deadline, answer) : NULL, *prepared;
+	PGresult *result = session->owes ? read_result(session, deadline, answer) : NULL;
 
-	if (result && session->owes > 1) {
-		prepared = read_result(session, deadline, answer);
-		session->is_prepared = PQresultStatus(prepared) == PGRES_TUPLES_OK;
-		PQclear(prepared);
-	}
+	if (result && session->owes > 1)
+		PQclear(read_result(session, deadline, answer));
 	if (result && session->connection && PQresultStatus(result) != PGRES_TUPLES_OK)
 		fail_statement(session, result, &answer->failure);
 	else if (result && strcmp(text_at(result, 0, "pid"), session->pid) != 0)
@@ -249,8 +234,7 @@ void session_send_ahead(
 	struct session *session, const char *statement, int count, const char *const *arguments)
 {
 	session->ahead_at = clock_now(); /* before it leaves */
-	if (!session->connection || session->is_new || session->owes ||
-		!send(session, statement, count, arguments))
+	if (!session->connection || session->owes || !send(session, statement, count, arguments))
 		session->ahead_at = 0;
 }
 
@@ -258,7 +242,7 @@ void session_send_ahead(
 static PGresult *execute(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
-	bool goes_first = session->is_new && statement == sql_take;
+	bool goes_first = session->owes < 0 && statement == sql_take;
 	bool is_sent = session->ahead_at != 0;
 
 	answer->asked_at = is_sent ? session->ahead_at : clock_now();
@@ -304,6 +288,32 @@ PGresult *session_call(struct session *session, const char *statement, int count
 	return NULL;
 }
 
+bool session_send_release(struct session *session, const char *const arguments[3])
+{
+	PGconn *connection = session->connection;
+
+	if (session->owes < 2 || PQsslInUse(connection) || PQgssEncInUse(connection))
+		return false;
+	if (PQsendQueryPrepared(connection, RELEASE, 3, arguments, NULL, NULL, 0) &&
+		PQpipelineSync(connection) && PQflush(connection) == 0)
+		return true;
+	session_close(session);
+	return false;
+}
+
+bool session_share(struct session *session)
+{
+	int fd = PQsocket(session->connection), aside[2];
+
+	/* libpq reads an answer only to what it has sent itself: it sends the same, to nobody. */
+	if (!socket_set_aside(fd, aside))
+		return false;
+	if (session_send_release(session, (const char *[]){"", "", "f"}))
+		session->ahead_at = clock_now();
+	socket_put_back(fd, aside);
+	return session->ahead_at != 0;
+}
+
 enum lock_result session_listen(struct session *session, struct deadline deadline, int64_t *number)
 {
 	PGconn *connection = session->connection;
@@ -330,12 +340,12 @@ void session_close(struct session *session)
 {
 	PQfinish(session->connection);
 	session->connection = NULL;
+	session->ahead_at = 0;
 }
 
 void session_leave(struct session *session)
 {
-	if (session->connection && socket_silence(PQsocket(session->connection)))
-		session_close(session);
-	session->connection = NULL;
-	session->ahead_at = 0;
+	if (session->connection && !socket_silence(PQsocket(session->connection)))
+		session->connection = NULL; /* libpq would say goodbye */
+	session_close(session);
 }

@@ -24,14 +24,11 @@ struct session {
 	const struct server *server; /* borrowed */
 	PGconn *connection;          /* owned; NULL: none */
 	char pid[NUMBER_SIZE]; /* of the server's process; an argument even before it is known */
-	bool is_new;           /* the session's settings are still to be sent */
-	int owes;              /* they were: how many answers are still to be read */
-	nanos ahead_at;        /* when session_send_ahead sent; 0: no answer is to be read */
-	bool is_prepared;      /* sql_release has a plan in the server */
+	int owes;       /* how many answers are to be read; -1: the settings are to be sent */
+	nanos ahead_at; /* when it was sent, what session_call reads; 0: nothing */
 };
 
-/* What a statement calls $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL:
- * null. */
+/* $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL: null. */
 #define ARGUMENTS(...)                                                                             \
 	(int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *const[])       \
 	{                                                                                          \
@@ -40,12 +37,12 @@ struct session {
 #define NUMBER(number) number_text((char[NUMBER_SIZE]){0}, number)
 #define FLAG(flag)     ((flag) ? "t" : "f")
 
-/* Executes a statement; connects first if that is needed, and makes schema and functions if they
- * are missing. The settings go before the first statement, and are awaited; but sql_take, which
- * minds them itself, goes first. Returns the rows, for PQclear(). The answer has when the statement
- * left and was answered, and the result. NULL: LOCK_TIMEOUT (failure names the server) or
- * LOCK_CANCELLED: the connection is closed, and the statement may yet be executed; or LOCK_FAILED
- * with failure: nothing was changed, unless the connection broke: there is none then. */
+/* Executes a statement; connects first if need be, and makes what is missing of schema and
+ * functions. The settings go before the first statement, and are awaited; but sql_take, which minds
+ * them itself, goes first. Returns the rows, for PQclear(); the answer has the times and the
+ * result. NULL: LOCK_TIMEOUT (failure names the server) or LOCK_CANCELLED: the connection is
+ * closed, and the statement may yet be executed; or LOCK_FAILED with failure: nothing was changed,
+ * unless the connection broke: there is none then. */
 PGresult *session_call(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline deadline, struct lock_answer *answer);
 
@@ -53,8 +50,14 @@ PGresult *session_call(struct session *session, const char *statement, int count
 void session_send_ahead(
 	struct session *session, const char *statement, int count, const char *const *arguments);
 
-/* A field of a row by its column's name; "" or 0 where there is none. A text is borrowed from the
- * result. */
+/* Sends sql_release, if nothing was read since sql_take was granted. False: it was not sent; or not
+ * all of it, then the session is closed. */
+bool session_send_release(struct session *session, const char *const arguments[3]);
+
+/* Another process shall send it over this connection; then session_call reads the answer. */
+bool session_share(struct session *session);
+
+/* A field of a row by its column's name, borrowed from the result; "" or 0 where there is none. */
 const char *text_at(const PGresult *result, int row, const char *column);
 int64_t number_at(const PGresult *result, int row, const char *column);
 bool flag_at(const PGresult *result, int row, const char *column);

@@ -59,10 +59,13 @@ static const struct lock_overlap redis_overlap = {
 	.is_busy = single_is_busy,
 	.answer = single_answer,
 	.adopt_answer = single_adopt_answer,
-	.release_send = single_release_send,
-	.release_finish = single_release_finish,
 	.handed = single_handed,
 	.verify = single_verify,
+};
+
+static const struct lock_parting redis_parting = {
+	.send = single_release_send,
+	.finish = single_release_finish,
 };
 
 static const struct lock_batch redis_batch = {
@@ -90,5 +93,6 @@ const struct lock_service redis_service = {
 	.check = redis_check,
 	.list = &single_list_ops,
 	.overlap = &redis_overlap,
+	.parting = &redis_parting,
 	.batch = &redis_batch,
 };

@@ -317,6 +317,17 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	wait_until eval '[[ -z $(query "$ours") ]]'
 }
 
+@test "COMMAND has the caller's environment: what its own program's libraries are told goes no further" {
+	local own given=(PATH="$PATH" A=1)
+	try env -i "${given[@]}" "$(type -P dlock)" -S "$DLOCK_SERVER" x sh -c 'tr "\0" "\n" </proc/$PPID/environ >own; exec env'
+	assert_equal "$status" 0
+	own=$(<own)
+	assert_match "$own" 'GNUTLS_NO_IMPLICIT_INIT=01'
+	assert_equal "$(grep -v '^DLOCK_' <<<"$out" | grep -v '^\(_\|PWD\|OLDPWD\|SHLVL\)=' | sort)" "$(printf '%s\n' "${given[@]}" | sort)"
+	try env GNUTLS_NO_IMPLICIT_INIT=1 dlock x sh -c 'echo "$GNUTLS_NO_IMPLICIT_INIT"'
+	expect 0 1
+}
+
 @test "the front leaves the session to the keeper without a word to the server" {
 	holder a x -t 60
 	local before
@@ -629,6 +640,57 @@ calls() { query "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHER
 	wait_until eval '[[ -z $(query "$ours") ]]'
 	assert_between "$(calls)" 1 100
 	query 'ALTER ROLE tester RESET track_functions'
+}
+
+# Another session has the row of the lock x, until it is left: what asks for that lock waits in the server.
+occupy_row() {
+	mkfifo row.in
+	psql -qAt <row.in >row.out 2>&1 3>&- 4>&- &
+	row_pid=$!
+	exec {row_fd}>row.in
+	rm row.in
+	echo "BEGIN; SELECT 'has it' FROM dlock.lock WHERE name = 'lock:x' FOR UPDATE;" >&$row_fd
+	wait_until test -s row.out
+}
+leave_row() {
+	echo 'ROLLBACK; \q' >&$row_fd # others may have its input, too
+	exec {row_fd}>&-
+	wait "$row_pid"
+	rm row.out
+}
+one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == 1 ]]; }
+
+@test "the keeper ends while its release is on the way: the front reads the answer, or the server does it all the same" {
+	dlock x true
+	holder a x
+	occupy_row
+	: >a.go
+	wait_until -t 1 has_no_child "$a_pid" # after 2 s it would give up
+	stays 200 is_alive "$a_pid"
+	leave_row
+	finish a
+	expect 0 '' "$err"
+	assert nothing_is_left
+	holder b x
+	occupy_row
+	: >b.go
+	wait_until -t 1 has_no_child "$b_pid"
+	kill -KILL "$b_pid"
+	finish b
+	leave_row
+	wait_until -t 5 nothing_is_left
+}
+
+@test "a keeper that finds its grant too late gives it back, and the front asks over a session of its own" {
+	dlock x true
+	occupy_row
+	start a dlock -t 2 -w 60 x echo ran
+	wait_until one_waits_for_it
+	stays 2200 is_alive "$a_pid"
+	leave_row
+	wait_until is_gone "$a_pid"
+	finish a
+	expect 0 ran
 }
 
 @test "a role whose commits are not awaited: the functions take the lock, under settings of our own" {

@@ -184,7 +184,6 @@ void single_release_finish(struct lock *lock, const struct release_terms *releas
 	struct call call;
 	bool heard = false;
 
-	memset(answer, 0, sizeof(*answer));
 	single->handed.count = 0;
 	single_begin_release(single, &call, release_terms);
 	link->waiting = true;
