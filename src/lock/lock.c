@@ -99,18 +99,19 @@ bool lock_check_server(const struct server *server, const struct lock_request *r
 	       server->service->check(server, request, take, context, failure);
 }
 
-void lock_close(struct lock *lock)
-{
-	free(lock->answered);
-	lock->service->close(lock);
-}
-
-/* A keeper may have used the connection since the fork. */
+/* A keeper may have used the connection since the fork, or may need it still. */
 static void own_again(struct lock *lock)
 {
 	if (lock->is_shared)
 		lock->service->leave(lock);
 	lock->is_shared = false;
+}
+
+void lock_close(struct lock *lock)
+{
+	own_again(lock);
+	free(lock->answered);
+	lock->service->close(lock);
 }
 
 /* Without overlap: the answer is there at once, and waits for lock_answer; or the request was sent,
@@ -188,13 +189,18 @@ void lock_share(struct lock *lock)
 {
 	const struct lock_service *service = lock->service;
 
-	if (service->several) {
+	if (service->several)
 		service->several->share(lock);
-	} else if (!service->overlap) {
-		lock->is_shared = service->parting && service->parting->share(lock);
-		if (!lock->is_shared)
-			service->leave(lock);
-	}
+	else if (!service->overlap && service->parting && service->parting->share(lock))
+		lock->is_shared = true;
+	else
+		lock_hand_over(lock);
+}
+
+void lock_hand_over(struct lock *lock)
+{
+	if (!lock->service->overlap)
+		lock->service->leave(lock);
 	lock->is_ahead = false;
 }
 

@@ -573,7 +573,7 @@ static void set_share(struct lock *lock)
 	struct lock_set *set = (struct lock_set *)lock;
 
 	for (size_t i = 0; i < set->count; i++)
-		lock_share(set->members[i].lock);
+		lock_hand_over(set->members[i].lock);
 }
 
 static bool set_needs_guardian(struct lock *lock)

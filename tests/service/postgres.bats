@@ -344,6 +344,14 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	assert_match "$before" "$(query "$ours")" 'the session that waited holds the lock'
 	ends b
 	expect 0 '' "$err"
+	# A front that ends before its keeper.
+	try dlock -q x sh -c 'exec >/dev/null 2>&1; (until [ -e go ]; do sleep 0.05; done) &'
+	expect 0
+	before=$(query "$ours")
+	assert_equal "$(wc -w <<<"$before")" 1
+	stays 700 eval '[[ $(query "$ours") == '"$before"' ]]'
+	: >go
+	wait_until nothing_is_left
 }
 
 @test "idle waiters cost the server nothing: no statement, no transaction" {
