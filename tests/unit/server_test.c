@@ -291,6 +291,33 @@ static void test_scrub(void)
 	same(empty, "", "not even in an empty one");
 }
 
+/* What is left of a URL that a library reads, and the parameter that is ours. */
+static void test_cut(void)
+{
+	static const struct {
+		const char *url, *left, *value;
+	} cuts[] = {
+		{"p://h/d?ours=1", "p://h/d?", "1"},
+		{"p://h/d?ours=1&a=b", "p://h/d?a=b", "1"},
+		{"p://h/d?a=b&ours=&c=d", "p://h/d?a=b&c=d", ""},
+		{"p://h/d?a=b", "p://h/d?a=b", NULL},
+		{"p://h/ours=1", "p://h/ours=1", NULL},
+		{"p://h/d?a=yours=1", "p://h/d?a=yours=1", NULL},
+	};
+
+	for (size_t i = 0; i < COUNT(cuts); i++) {
+		struct failure failure;
+		struct server_reading reading = {.text = cuts[i].url, .failure = &failure};
+		char *url = strdup(cuts[i].url), *value = NULL;
+
+		ok(server_cut_parameter(&reading, url, "ours=", &value), "%s", cuts[i].url);
+		same(url, cuts[i].left, "the rest of it");
+		same(value, cuts[i].value, "its value");
+		free(url);
+		free(value);
+	}
+}
+
 int main(void)
 {
 	test_good();
@@ -299,5 +326,6 @@ int main(void)
 	test_lengths();
 	test_secrets();
 	test_scrub();
+	test_cut();
 	return tap_end();
 }
