@@ -105,8 +105,8 @@ static const char facts[] = "SELECT current_setting('server_version') AS version
 /* What an administrator has to run for us: the schema, if it is not whole, and the rights to it. */
 static const char rights[] =
 	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_1' AND "
-	"pronamespace::regnamespace::text = 'dlock') THEN '' ELSE $1 END || format('GRANT USAGE ON "
-	"SCHEMA dlock TO %1$I;\n"
+	"pronamespace::regnamespace::text = 'dlock') THEN '' ELSE $1 END || "
+	"format('GRANT USAGE ON SCHEMA dlock TO %1$I;\n"
 	"GRANT ALL ON ALL TABLES IN SCHEMA dlock TO %1$I;\n"
 	"GRANT ALL ON ALL SEQUENCES IN SCHEMA dlock TO %1$I;\n"
 	"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock TO %1$I;\n', current_user) AS script";

@@ -220,7 +220,7 @@ cut_off_begin() {
 	start world unshare "${AS_ROOT[@]}" --net sleep 600
 	inside=(nsenter --target "$world_pid" --net)
 	((EUID == 0)) || inside+=(--user --preserve-credentials)
-	wait_until eval '[[ $(readlink /proc/$world_pid/ns/net) != $(readlink /proc/$$/ns/net) ]]'
+	wait_until eval '[[ $(proc_status "$world_pid" Name) == sleep ]]' # then it has left ours
 	wait_until eval '"${inside[@]}" ip link set lo up 2>/dev/null'
 	start relay "${inside[@]}" "$PYTHON" "$BATS_TEST_DIRNAME/../programs/hole.py" 5432 "$database/.s.PGSQL.5432" \
 		"$PWD/none" "$PWD/counts"
