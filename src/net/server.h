@@ -69,8 +69,8 @@ bool server_keep(const struct server_reading *reading, char *text, char **out);
 /* A number without sign or blanks. False without failure. */
 bool server_read_number(const char *text, int least, int most, int *out);
 
-/* Cuts a parameter, "NAME=", out of a URL of which a library reads the rest. *out: a copy of its
- * value. */
+/* Cuts a parameter, "NAME=", out of a URL of which a library reads the rest. *out is a copy of its
+ * value, the caller's; it is left alone where there is none. */
 bool server_cut_parameter(
 	const struct server_reading *reading, char *url, const char *name, char **out);
 

@@ -179,7 +179,7 @@ bool socket_set_aside(int fd, int aside[2])
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, nowhere) < 0)
 		return false;
-	aside[0] = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	aside[0] = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	aside[1] = nowhere[1];
 	done = aside[0] >= 0 && dup3(nowhere[0], fd, O_CLOEXEC) >= 0;
 	close(nowhere[0]);

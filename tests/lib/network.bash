@@ -2,7 +2,10 @@
 # their processes, and so do the interfaces; no mount is needed. An ordinary user is root there.
 
 readonly NET=10.64.0
-own_net() { [[ $(readlink "/proc/$1/ns/net") != $(readlink "/proc/$2/ns/net") ]]; }
+own_net() {
+	local one other
+	one=$(readlink "/proc/$1/ns/net") && other=$(readlink "/proc/$2/ns/net") && [[ $one != "$other" ]]
+}
 
 # in_net PID: sets inside, the words before a command that is to run in PID's network.
 in_net() {
