@@ -19,8 +19,8 @@
 #endif
 
 /* GnuTLS, which libldap brings along, is not to initialize itself as it is loaded, for 0.5 ms:
- * libldap does that before it uses it (GnuTLS manual, "Initialization"; tls_g.c of OpenLDAP). A 1
- * that is written so is ours. */
+ * libldap does that before it uses it (GnuTLS manual, "Initialization"; tlsg_init() of OpenLDAP).
+ * A 1 that is written so is ours. */
 static const char gnutls_waits[] = "GNUTLS_NO_IMPLICIT_INIT", ours[] = "01";
 
 /* Beside this program, where it was built; else where it is installed. False: there is none. One
