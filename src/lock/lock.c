@@ -99,12 +99,14 @@ bool lock_check_server(const struct server *server, const struct lock_request *r
 	       server->service->check(server, request, take, context, failure);
 }
 
-/* A keeper may have used the connection since the fork, or may need it still. */
+/* The connection is a keeper's as well, which may have read from it or may need it still; or the
+ * answer to a request is on its way that this process will not read. Then the next request goes
+ * over another. */
 static void own_again(struct lock *lock)
 {
-	if (lock->is_shared)
+	if (lock->is_shared || lock->is_ahead)
 		lock->service->leave(lock);
-	lock->is_shared = false;
+	lock->is_shared = lock->is_ahead = false;
 }
 
 void lock_close(struct lock *lock)
@@ -213,7 +215,6 @@ void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer)
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	memset(answer, 0, sizeof(*answer));
-	own_again(lock);
 	lock->service->renew(lock, deadline, answer);
 }
 
@@ -223,9 +224,6 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	memset(answer, 0, sizeof(*answer));
 	lock->circles.due = 0;
 	own_again(lock);
-	if (lock->is_ahead) /* nobody reads that answer */
-		lock->service->leave(lock);
-	lock->is_ahead = false;
 	lock->service->release(lock, release_terms, deadline, answer);
 }
 

@@ -233,7 +233,8 @@ void lock_leave(struct lock *lock);
  * it is granted. lock_leave, unless the service lets both sides use one connection. */
 void lock_share(struct lock *lock);
 
-/* The same for one of several locks, whose keeper awaits the end of each release itself. */
+/* As lock_share, for one of several locks: lock_leave without exception. The keeper of several
+ * awaits the answer to each release itself. */
 void lock_hand_over(struct lock *lock);
 
 /* A descriptor that becomes readable when a connection drops while no request is under way; -1:

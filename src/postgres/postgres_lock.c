@@ -213,7 +213,7 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	if (!p->lock.asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
 		return;
 	do {
-		/* If the keeper sent the short one, it applies as long as nobody came. */
+		/* The keeper has sent the short one, which applies if no waiter has come. */
 		result = ask(p, p->session.ahead_at != 0 ? sql_release : NULL, 3,
 			"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
 			"dlock.advisory_key($9, $10))",

@@ -305,7 +305,7 @@ bool session_share(struct session *session)
 {
 	int fd = PQsocket(session->connection), aside[2];
 
-	/* libpq reads an answer only to what it has sent itself: it sends the same, to nobody. */
+	/* libpq reads answers only to what it has sent: it sends the same, not to the server. */
 	if (!socket_set_aside(fd, aside))
 		return false;
 	if (session_send_release(session, (const char *[]){"", "", "f"}))

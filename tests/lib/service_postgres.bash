@@ -69,8 +69,8 @@ service_harms() {
 	local one="SELECT pid FROM pg_stat_activity WHERE application_name = 'dlock' ORDER BY random() LIMIT 1"
 	local ask="psql -X -qAt -h $database -U tester -d postgres -c"
 	echo "end a session=$ask \"SELECT pg_terminate_backend(pid) FROM ($one) AS one\""
-	# Until the server has got over it: one that is told to end in the midst of that stands still for ever
-	# (PostgreSQL 15: it waits for the checkpointer, which nobody has told).
+	# Until the server has recovered: if it is told to end before that, it stands still for ever
+	# (PostgreSQL 15: the postmaster waits for its checkpointer, and has not told it to end).
 	echo "kill a session's process=pid=\$($ask \"$one\"); kill -KILL \$pid && while [ -e /proc/\$pid ]; do :; done;" \
 		"until $ask 'SELECT 1'; do sleep 0.02; done"
 	echo "restart the server=cd $database && $(database_words) $programs/pg_ctl restart -s -m fast -D data -l restarted"

@@ -345,7 +345,7 @@ load ../lib/conformance
 	kill -TERM "$b_pid"
 	finish b
 	assert_equal "$status" 143
-	# It is left to one that can wait; a server may forget what it was asked by one that has gone.
+	# The guardian gives it back: a server may drop the request of a front that has gone.
 	[[ -z $guardian ]] || assert is_alive "$guardian"
 	service_thaw
 	wait_until -t 5 is_to_be_had x

@@ -687,6 +687,16 @@ one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wai
 	finish b
 	leave_row
 	wait_until -t 5 nothing_is_left
+	# The session ends with the release in it: the front asks again over another.
+	holder c x
+	occupy_row
+	: >c.go
+	wait_until -t 1 has_no_child "$c_pid"
+	query "SELECT pg_terminate_backend(pid) FROM ($ours) AS one" >/dev/null
+	leave_row
+	finish c
+	expect 0 '' "$err"
+	assert nothing_is_left
 }
 
 @test "a keeper that finds its grant too late gives it back, and the front asks over a session of its own" {
