@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/failure.h"
 #include "base/message.h"
+#include "base/number.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
 #include "lock/nesting.h"
@@ -32,6 +33,7 @@
 #define LATE_LIMIT   (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
 #define RETRY_LEAST  50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE   200
+#define SHORT_WAIT   (100 * NANOS_PER_MS) /* not worth a look at the ancestors */
 
 struct front {
 	const struct front_task *task;
@@ -49,7 +51,7 @@ struct front {
 		      * for which -n has waited */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	bool granted;  /* outcome.waited ended with that */
-	bool nesting_learned;
+	nanos look_at; /* for a dlock around this one; 0: never denied so far; NANOS_NEVER: done */
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 	bool left;        /* the server has not said of all of that that it is gone */
 };
@@ -290,6 +292,12 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 	return false;
 }
 
+/* Of -w; what is over is less than nothing. */
+static nanos time_left(const struct front *f)
+{
+	return clock_after(f->task->started, f->task->wait) - clock_now();
+}
+
 /* The request was refused, or came too late. */
 static void record_denial(struct front *f)
 {
@@ -301,14 +309,19 @@ static void record_denial(struct front *f)
 		f->outcome->answer = *answer;
 		handoff_see_to(f->lock);
 	}
+	if (f->task->wait != 0 && f->look_at == 0)
+		f->look_at = clock_now() + number_least(SHORT_WAIT, time_left(f) / 2);
 }
 
-/* Whether the holder may be a dlock around this one that our environment did not tell of. */
+/* Whether the holder may be a dlock around this one that our environment did not tell of. To look
+ * takes a tenth of a run's time on the processor, and where many waiters take turns their handoffs
+ * are short of just that. So one that waits looks only after a while, with time left to ask again.
+ */
 static bool found_outer(struct front *f)
 {
-	if (f->lease->answer.result != LOCK_BUSY || f->nesting_learned)
+	if (f->lease->answer.result != LOCK_BUSY || clock_now() < f->look_at)
 		return false;
-	f->nesting_learned = true;
+	f->look_at = NANOS_NEVER;
 	return nesting_learn(f->task->nesting, f->task->self, &f->outcome->answer);
 }
 
@@ -401,9 +414,11 @@ static bool wait_for_turn(struct front *f)
 		return true;
 	if (f->task->wait == 0)
 		limit.until = NANOS_NEVER;
-	limit.cancel_fd = wait_line_begin(&f->line, &f->outcome->answer);
+	limit.cancel_fd = wait_line_begin(&f->line, &f->outcome->answer, f->look_at);
+	if (limit.cancel_fd == f->cancel_fd && f->look_at != NANOS_NEVER) /* nothing will wake us */
+		f->look_at = 0;
 	do {
-		result = lock_wait(f->lock, limit, &failure);
+		result = found_outer(f) ? LOCK_GRANTED : lock_wait(f->lock, limit, &failure);
 	} while (result == LOCK_CANCELLED && wait_line_goes_on(&f->line));
 	wait_line_end(&f->line);
 	if (result == LOCK_GRANTED && f->task->wait == 0)

@@ -8,6 +8,7 @@
 
 #include "base/duration.h"
 #include "base/message.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "lock/holder.h"
 
@@ -25,7 +26,13 @@ bool wait_line_is_wanted(void)
 void wait_line_open(struct wait_line *line, const char *name, int cancel_fd)
 {
 	*line = (struct wait_line){
-		.name = name, .cancel_fd = cancel_fd, .timer = -1, .both_fd = -1};
+		.name = name,
+		.cancel_fd = cancel_fd,
+		.timer = -1,
+		.both_fd = -1,
+		.draw_at = NANOS_NEVER,
+		.wake_at = NANOS_NEVER,
+	};
 }
 
 /* One descriptor for both, since a wait for a message can be ended by one only. */
@@ -33,6 +40,8 @@ static void open_both(struct wait_line *line)
 {
 	struct epoll_event readable = {.events = EPOLLIN};
 
+	if (line->both_fd >= 0)
+		return;
 	line->timer = clock_timer_open();
 	line->both_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (line->timer >= 0 && line->both_fd >= 0 &&
@@ -100,10 +109,15 @@ static void redraw(struct wait_line *line)
 		describe(line, now, text);
 		draw(line, text);
 	}
-	clock_timer_set(line->timer, now + AGAIN);
+	line->draw_at = now + AGAIN;
 }
 
-int wait_line_begin(struct wait_line *line, const struct lock_answer *answer)
+static void set_timer(const struct wait_line *line)
+{
+	clock_timer_set(line->timer, number_least(line->draw_at, line->wake_at));
+}
+
+int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, nanos wake_at)
 {
 	bool first = line->started == 0;
 	char text[HOLDER_TEXT];
@@ -119,14 +133,16 @@ int wait_line_begin(struct wait_line *line, const struct lock_answer *answer)
 			message_say(MESSAGE_INFO, "waiting, %d ahead; %s",
 				answer->rank > 0 ? answer->rank : 0, text);
 		if (wait_line_is_wanted())
-			open_both(line);
+			line->draw_at = line->started + FIRST;
 	}
+	line->wake_at = wake_at;
+	if (line->draw_at != NANOS_NEVER || wake_at != NANOS_NEVER)
+		open_both(line);
 	if (line->both_fd < 0)
 		return line->cancel_fd;
-	if (line->answered_at - line->started < FIRST)
-		clock_timer_set(line->timer, line->started + FIRST);
-	else
+	if (line->draw_at != NANOS_NEVER && line->answered_at - line->started >= FIRST)
 		redraw(line);
+	set_timer(line);
 	return line->both_fd;
 }
 
@@ -138,8 +154,14 @@ bool wait_line_goes_on(struct wait_line *line)
 	if (poll(fds, 2, 0) < 0 || fds[0].revents != 0)
 		return false;
 	if (fds[1].revents != 0) {
+		nanos now = clock_now();
+
 		clock_timer_clear(line->timer);
-		redraw(line);
+		if (now >= line->draw_at)
+			redraw(line);
+		if (now >= line->wake_at)
+			line->wake_at = NANOS_NEVER;
+		set_timer(line);
 	}
 	return true;
 }

@@ -1,6 +1,7 @@
 /*
  * What is seen of a wait. On a terminal it is one line, redrawn in place every second, as long as
- * dlock is in the foreground; with -v it is one line when the wait begins; else nothing.
+ * dlock is in the foreground; with -v it is one line when the wait begins; else nothing. Its timer
+ * also wakes the front once.
  */
 #pragma once
 
@@ -13,9 +14,10 @@ struct wait_line {
 	const char *name;                 /* of the lock; borrowed */
 	const struct lock_answer *answer; /* the last LOCK_BUSY; borrowed */
 	nanos answered_at;
-	nanos started;      /* when the wait began; 0: not yet */
-	int cancel_fd;      /* borrowed */
-	int timer, both_fd; /* owned; -1: nothing is drawn */
+	nanos started;          /* when the wait began; 0: not yet */
+	int cancel_fd;          /* borrowed */
+	int timer, both_fd;     /* owned; -1: nothing is to be done meanwhile */
+	nanos draw_at, wake_at; /* NANOS_NEVER: not at all, or not any more */
 	bool drawn;
 };
 
@@ -26,10 +28,12 @@ bool wait_line_is_wanted(void);
 void wait_line_open(struct wait_line *line, const char *name, int cancel_fd);
 
 /* The lock is busy, as answer says, and its queue is listened to from now on. Returns a descriptor
- * that becomes readable when cancel_fd does or when the line is to be redrawn. */
-int wait_line_begin(struct wait_line *line, const struct lock_answer *answer);
+ * that becomes readable when cancel_fd does, when the line is to be redrawn, or at wake_at
+ * (NANOS_NEVER: not at all); or cancel_fd itself if no other is to be had. */
+int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, nanos wake_at);
 
-/* Redraws the line if that is due. True: that was all; false: cancel_fd is readable. */
+/* Redraws the line if that is due. True: it was that, or wake_at is past; false: cancel_fd is
+ * readable. */
 bool wait_line_goes_on(struct wait_line *line);
 
 /* Takes the line away, before anything else is written. */

@@ -24,6 +24,21 @@ queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 	expect_failure 81 deadlock
 }
 
+# When it first asked, and when it read of an ancestor for the first time.
+moments_of() { sed -n "/sendto/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1" && sed -n "/environ/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1"; } # TRACE
+
+@test "a waiter looks at its ancestors after a tenth of a second, or half of the time that it has" {
+	local -a cleared=(env -i XDG_CONFIG_HOME="$XDG_CONFIG_HOME" DLOCK_SERVER="$DLOCK_SERVER")
+	local tries=5 # half of so little time may be over before a busy machine comes to it
+	until try dlock x "${cleared[@]}" "$BIN/dlock" -w 0.09 x echo in && ((status == 0 || --tries == 0)); do :; done
+	expect 0 in
+	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 # not under strace
+	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -ttt -f -e signal=none -e trace=sendto,openat \
+		-o trace "$BIN/dlock" x echo in
+	expect 0 in
+	moments_of trace | awk '{ at[NR] = $1 } END { exit !(NR == 2 && at[2] - at[1] >= 0.1) }' || fail "$(moments_of trace)"
+}
+
 @test "-n, shared and permits inside: had at once as well, beside nobody else" {
 	local mode
 	for mode in '' -n -s '--permits 1'; do
