@@ -349,6 +349,64 @@ has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME N
 	done
 }
 
+# parts NAME: COMMAND ends while three of five stand still, and the keeper with it; only the front waits. A
+# server that is slower than the majority may not have answered yet: then the keeper stays.
+parts() {
+	local command=${1}_command keeper=${1}_keeper front=${1}_pid tries
+	for tries in {1..10}; do
+		begin_holder "$1" x -t 10m # not to expire while we wait
+		freeze 3 4 5
+		kill -RTMIN "${!command}"
+		if wait_until -t 1 is_gone "${!keeper}"; then
+			stays 200 is_alive "${!front}"
+			return
+		fi
+		thaw 3 4 5
+		finish "$1"
+	done
+	fail 'the keeper stays each time'
+}
+
+is_free_on_all() {
+	local i
+	for i in 1 2 3 4 5; do
+		is_free_on $i || return
+	done
+}
+
+@test "the keeper ends while its release is on the way: the front reads the answers, or the servers do it all the same" {
+	dlock x true
+	parts a
+	thaw 3 4 5
+	finish a
+	assert_equal "$status$err" 0
+	assert is_free_on_all
+	parts b
+	kill -KILL "$b_pid"
+	finish b
+	thaw 3 4 5
+	wait_until is_free_on_all
+	# One has forgotten the scripts, or three have: the front sends them in full.
+	local i one
+	for i in 5 4 3; do
+		begin_holder c x -t 10m
+		for ((one = i; one <= 5; one++)); do
+			on $one SCRIPT FLUSH >/dev/null
+		done
+		let_go c
+		assert_equal "$status$err" 0
+		wait_until is_free_on_all
+	done
+	# They end with the release in them: the front asks again, over other connections.
+	parts d
+	slay 4 5
+	revive 4 5
+	thaw 3
+	finish d
+	assert_equal "$status$err" 0
+	assert is_free_on_all
+}
+
 @test "the front is killed: COMMAND is stopped, and no server keeps the lock" {
 	begin_holder a x -t 3
 	kill -KILL "$a_pid"

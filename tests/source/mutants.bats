@@ -10,7 +10,8 @@ load ../lib/mutants
 @test "a quorum: unowned confirmations, a token of one, counted from the reply, of the reachable, no stragglers" {
 	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
 	all_caught quorum-of-the-reachable quorum-forgets-stragglers quorum-leaves-the-slow
-	all_caught quorum-hashes-its-last-word
+	all_caught quorum-hashes-its-last-word quorum-keeper-stays quorum-parts-unheard
+	all_caught quorum-rest-unsent
 }
 
 @test "which server: a replica is believed, no ASKING, endless redirects, a replica for now refuses for good" {
@@ -18,8 +19,9 @@ load ../lib/mutants
 	all_caught cluster-goes-in-circles check-looks-for-ever readonly-is-final
 }
 
-@test "waiting: readers overtake, a foreign client is asked without a pause" {
+@test "waiting: readers overtake, a foreign client is asked without a pause, ancestors looked at too soon and never" {
 	all_caught readers-overtake foreign-spins
+	all_caught ancestors-at-once ancestors-unseen
 }
 
 @test "several locks: unguarded, guarded by old tokens, guarded twice" {

@@ -285,6 +285,13 @@ bool connection_begins(const struct connection *connection, const char *bytes, s
 	       memcmp(come, bytes, length) == 0;
 }
 
+bool connection_is_between(const struct connection *connection)
+{
+	const redisReader *reader = connection->reader;
+
+	return reader->pos == reader->len && reader->ridx < 0;
+}
+
 static enum io_result read_bytes(struct connection *connection, struct failure *failure)
 {
 	char bytes[1024]; /* most answers are shorter, and a page of the stack costs a fault */

@@ -65,6 +65,10 @@ enum io_result connection_take(
  * by TLS. */
 bool connection_begins(const struct connection *connection, const char *bytes, size_t length);
 
+/* Every reply of which something has been read is read to its end: what comes next may be another
+ * process's to read, which has the connection by fork(2). */
+bool connection_is_between(const struct connection *connection);
+
 /* Reads and forgets what has come: what is closed with something unread is reset, and then a
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);

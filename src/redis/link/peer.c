@@ -163,6 +163,15 @@ bool peer_command(struct peer *peer, struct peer_due what, const char *const *wo
 	return sent(peer, what, connection_append_words(peer->link.connection, words));
 }
 
+void peer_expect(struct peer *peer, size_t owed, struct peer_due what)
+{
+	peer->link.handshake.due = 0;
+	memset(peer->due, 0, sizeof(peer->due));
+	peer->due[owed] = what;
+	peer->due_count = owed + 1;
+	peer->due_since = clock_now();
+}
+
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 {
 	struct link *link = &peer->link;

@@ -23,7 +23,7 @@ static void write_token(const struct quorum *quorum, unsigned attempt, char *tok
 bool quorum_sync(struct quorum *quorum, struct failure *failure)
 {
 	const struct lock_request *request = &quorum->request;
-	unsigned attempt = atomic_load(quorum->attempt);
+	unsigned attempt = atomic_load(&quorum->shared->attempt);
 
 	if (quorum->keyed == attempt && quorum->keys.memory)
 		return true;
@@ -69,8 +69,8 @@ static void quorum_close(struct lock *lock)
 		close(quorum->watch);
 	if (quorum->mend >= 0)
 		close(quorum->mend);
-	if (quorum->attempt)
-		munmap(quorum->attempt, sizeof(*quorum->attempt));
+	if (quorum->shared)
+		munmap(quorum->shared, sizeof(*quorum->shared));
 	keys_free(&quorum->keys);
 	keys_free(&quorum->waiter_keys);
 	free(quorum->peers);
@@ -86,11 +86,11 @@ static bool prepare(struct quorum *quorum, const struct server *server, struct f
 	quorum->majority = quorum->count / 2 + 1;
 	quorum->peers = calloc(quorum->count, sizeof(*quorum->peers));
 	quorum->votes = calloc(quorum->count, sizeof(*quorum->votes));
-	quorum->attempt = mmap(NULL, sizeof(*quorum->attempt), PROT_READ | PROT_WRITE,
+	quorum->shared = mmap(NULL, sizeof(*quorum->shared), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (quorum->attempt == MAP_FAILED)
-		quorum->attempt = NULL;
-	if (!quorum->peers || !quorum->votes || !quorum->attempt)
+	if (quorum->shared == MAP_FAILED)
+		quorum->shared = NULL;
+	if (!quorum->peers || !quorum->votes || !quorum->shared)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	for (size_t i = 0; i < quorum->count; i++)
 		peer_open(&quorum->peers[i], server, i);
@@ -98,7 +98,7 @@ static bool prepare(struct quorum *quorum, const struct server *server, struct f
 	while (getrandom(quorum->random, sizeof(quorum->random), 0) < 0 && errno == EINTR)
 		continue;
 	write_token(quorum, 0, quorum->waiter);
-	atomic_store(quorum->attempt, 1);
+	atomic_store(&quorum->shared->attempt, 1);
 	if (!keys_make(&quorum->waiter_keys, request->prefix, request->name, quorum->waiter))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	return quorum_sync(quorum, failure);
@@ -148,6 +148,11 @@ static const struct lock_overlap quorum_overlap = {
 	.adopt_answer = quorum_adopt_answer,
 };
 
+static const struct lock_parting quorum_parting = {
+	.send = quorum_release_send,
+	.finish = quorum_release_finish,
+};
+
 const struct lock_service quorum_service = {
 	.name = "a quorum",
 	.schemes = redis_quorum_schemes,
@@ -166,4 +171,5 @@ const struct lock_service quorum_service = {
 	.check = redis_check,
 	.list = &quorum_list_ops,
 	.overlap = &quorum_overlap,
+	.parting = &quorum_parting,
 };

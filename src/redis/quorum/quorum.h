@@ -74,6 +74,13 @@ struct vote {
 	struct failure failure;     /* NO, FAULT */
 };
 
+/* What front and keeper tell each other. */
+struct quorum_shared {
+	atomic_uint attempt; /* a child may begin another attempt, and the token of the last one is
+			      * what its parent has to give back */
+	unsigned char owed[QUORUM_MOST]; /* the replies that come before that to the release */
+};
+
 struct quorum {
 	struct lock lock; /* first: struct lock_service's functions get this */
 	struct lock_request request;
@@ -82,10 +89,9 @@ struct quorum {
 	char text[OWNER_RECORD_TEXT];
 	char once[KEYS_ONCE_SIZE];
 	size_t count, majority;
-	uint64_t random[2];   /* what tokens are made of */
-	atomic_uint *attempt; /* shared by processes: a child may begin another attempt, and the
-				 token of the last one is what its parent has to give back */
-	unsigned keyed;       /* the attempt that token and keys are for */
+	uint64_t random[2];           /* what tokens are made of */
+	struct quorum_shared *shared; /* owned, a mapping */
+	unsigned keyed;               /* the attempt that token and keys are for */
 	char waiter[LOCK_TOKEN_SIZE];
 	struct keys keys, waiter_keys;
 	bool asked;     /* something of the last attempt may be left in a server */
@@ -93,6 +99,8 @@ struct quorum {
 	bool spent;     /* the next attempt takes a fresh token */
 	bool cold;      /* a server did not know a script in this attempt */
 	bool child;     /* these connections were asked over by another process */
+	bool common;    /* front and keeper have all connections in common: each server was asked
+			 * before the fork, and none was connected again since */
 	int64_t ticket; /* when the first attempt began, by our own clock, in us; 0: it did not */
 	nanos asked_at; /* before anything of this attempt was sent */
 	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
@@ -203,6 +211,11 @@ void quorum_dial(struct quorum *quorum, size_t which);
 /* --- quorum_release.c --- */
 
 void quorum_release(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+/* In two processes: struct lock_parting's. */
+bool quorum_release_send(
+	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
+void quorum_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "redis/link/connection.h"
 #include "redis/script/replies.h"
 
 /* A detached lock is taken once and for long: slower servers get as much time as in a third try. */
@@ -46,7 +47,7 @@ static bool begin(struct quorum *quorum, struct failure *failure)
 		take_back(quorum);
 	}
 	if (quorum->spent)
-		atomic_fetch_add(quorum->attempt, 1);
+		atomic_fetch_add(&quorum->shared->attempt, 1);
 	if (!quorum_sync(quorum, failure))
 		return false;
 	memset(quorum->votes, 0, quorum->count * sizeof(*quorum->votes));
@@ -55,7 +56,7 @@ static bool begin(struct quorum *quorum, struct failure *failure)
 	quorum->fence = 0;
 	quorum->around.token[0] = '\0';
 	quorum->asked_at = clock_now();
-	quorum->cold = false;
+	quorum->cold = quorum->common = false;
 	quorum_connect_all(quorum);
 	return true;
 }
@@ -127,6 +128,14 @@ static enum lock_result wait_for_next(const struct quorum *quorum, struct deadli
 	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
 
+/* What is sent later, or was read from already, only one of two processes will know of. */
+static bool is_just_asked(const struct vote *vote, const struct peer *peer)
+{
+	return vote->kind == VOTE_ASKED && is_sent(vote, peer) && peer->due_count == 1 &&
+	       !connection_is_pending(peer->link.connection) &&
+	       connection_is_between(peer->link.connection);
+}
+
 enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct quorum *quorum = (struct quorum *)lock;
@@ -140,6 +149,7 @@ enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct 
 		quorum_collect(quorum);
 		if (quorum_count_if(quorum, is_sent) >= quorum->majority) {
 			quorum->child = true; /* as far as this process can know */
+			quorum->common = quorum_count_if(quorum, is_just_asked) == quorum->count;
 			return LOCK_GRANTED;
 		}
 		if (count_asked(quorum) + count_open(quorum) < quorum->majority)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "redis/link/connection.h"
 #include "redis/script/replies.h"
 
 #define RELEASE_SHARE (10 * NANOS_PER_MS) /* as QUORUM_SHARE: the end of a run waits for it */
@@ -143,11 +144,25 @@ static void prepare(struct quorum *quorum, const struct release_terms *release_t
 	}
 }
 
+/* The servers have decided. */
+static void end_release(
+	struct quorum *quorum, nanos began, struct deadline deadline, struct lock_answer *answer)
+{
+	read_the_rest(quorum, began);
+	if (quorum->enrolled && quorum->fence == 0)
+		send_the_rest(quorum, deadline);
+	if (answer->result == LOCK_RELEASED)
+		quorum_report_flaw(quorum, answer);
+	answer->around = quorum->scratch.around;
+	answer->inside_count = quorum->scratch.inside_count;
+	memcpy(answer->inside, quorum->scratch.inside, sizeof(answer->inside));
+	forget(quorum);
+}
+
 void quorum_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct quorum *quorum = (struct quorum *)lock;
-
 	enum deadline_end end = DEADLINE_READY;
 	nanos began;
 
@@ -181,15 +196,77 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 		limit.least = 0;
 		end = peers_wait(quorum->peers, quorum->count, &limit);
 	}
-	read_the_rest(quorum, began);
-	if (quorum->enrolled && quorum->fence == 0)
-		send_the_rest(quorum, deadline);
-	if (answer->result == LOCK_RELEASED)
-		quorum_report_flaw(quorum, answer);
-	answer->around = quorum->scratch.around;
-	answer->inside_count = quorum->scratch.inside_count;
-	memcpy(answer->inside, quorum->scratch.inside, sizeof(answer->inside));
-	forget(quorum);
+	end_release(quorum, began, deadline, answer);
+}
+
+/* --- In two processes: the keeper sends, the front reads -------------------------------------- */
+
+static bool is_common(const struct vote *vote, const struct peer *peer)
+{
+	const struct connection *connection = peer->link.connection;
+
+	/* What it says to the request may be a flaw, which the keeper has to report. */
+	if (vote->kind == VOTE_ASKED || vote->failure.code != EXIT_DONE)
+		return false;
+	return vote->touched && connection && !peer->server.tls && peer->due_count < PEER_DUE &&
+	       !connection_is_pending(connection) && connection_is_between(connection);
+}
+
+/* By its hash behind whatever is under way: a process stays that reads the answer. */
+bool quorum_release_send(
+	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+
+	(void)deadline; /* nothing is waited for */
+	if (!quorum->common || quorum->fence == 0 || quorum->lost ||
+		quorum->around.token[0] != '\0')
+		return false;
+	prepare(quorum, release_terms);
+	if (quorum_count_if(quorum, is_common) < quorum->count)
+		return false;
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct peer *peer = &quorum->peers[i];
+
+		quorum->shared->owed[i] = (unsigned char)peer->due_count;
+		if (!quorum_send(quorum, i, PEER_RELEASE, false) ||
+			connection_is_pending(peer->link.connection))
+			return false;
+	}
+	return true;
+}
+
+/* If no majority comes together, an ordinary release does it again. */
+void quorum_release_finish(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+	nanos began = clock_now();
+
+	prepare(quorum, release_terms);
+	quorum->child = false; /* what it has left unread is known */
+	for (size_t i = 0; i < quorum->count; i++) {
+		struct vote *vote = &quorum->votes[i];
+
+		if (!quorum->peers[i].link.connection)
+			continue;
+		peer_expect(&quorum->peers[i], quorum->shared->owed[i],
+			(struct peer_due){PEER_RELEASE, quorum->keyed});
+		vote->kind = VOTE_GRANTED; /* as far as it matters by now */
+		vote->release_sent = vote->prompt = true;
+		vote->sent_at = began;
+	}
+	do {
+		quorum_collect(quorum);
+		if (is_over(quorum, answer)) {
+			end_release(quorum, began, deadline, answer);
+			return;
+		}
+	} while (quorum_count_word(quorum, WORD_YES) + quorum_count_if(quorum, is_prompt_pending) >=
+			 quorum->majority &&
+		 peers_wait(quorum->peers, quorum->count, &deadline) == DEADLINE_READY);
+	quorum->child = true;
+	quorum_release(lock, release_terms, deadline, answer);
 }
 
 /* Reports the owner that had it on most of the servers that answer; there may be several owners. */
