@@ -93,9 +93,12 @@ local function at_once()
   return (not cur or sharing()) and call('ZCARD', QUEUE) == 0 and fits(want, most)
 end
 
--- The usual case: no holder, no waiter, and nothing else is asked for.
-local plain = first and off == 0 and size == 0 and outer == '' and cooldown == 0 and once == ''
-if plain and at_once() and (settle == 0 or has_settled()) then
+-- The usual cases: a claim; no holder and no waiter. Nothing else is asked for.
+local plain = size == 0 and outer == '' and cooldown == 0 and once == ''
+if plain and want == 'x' and cur == me then
+  return grant(true)
+end
+if plain and first and off == 0 and at_once() and (settle == 0 or has_settled()) then
   return grant(false)
 end
 --+ handing.lua
