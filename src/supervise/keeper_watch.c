@@ -20,6 +20,7 @@
 #define ROUND_EVERY   (20 * NANOS_PER_MS)
 #define LOOK_EVERY    (20 * NANOS_PER_MS)
 #define RELEASE_SLACK (500 * NANOS_PER_MS)
+#define SHORT_RUN     (10 * NANOS_PER_MS)
 #define OVERRUN_SLACK NANOS_PER_SEC /* nothing is at stake but --max-run itself */
 
 #define ANSWER_SLACK (500 * NANOS_PER_MS) /* beyond what a late keeper gives the server */
@@ -80,11 +81,9 @@ bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
 		return false;
 	}
 	watch->keeper_fd = pidfd_open(watch->keeper, 0);
-	if (watch->keeper_fd >= 0) {
-		(void)tree_prepare(); /* nothing else is to be done until the keeper has its answer
-				       */
+	watch->prepare_at = clock_after(watch->asking_since, SHORT_RUN);
+	if (watch->keeper_fd >= 0)
 		return true;
-	}
 
 	int error = errno;
 	bool decided = lease_decide(watch->lease, LEASE_CANCELLED);
@@ -326,11 +325,23 @@ static void record_others(struct keeper_watch *watch)
 	watch->note_at = clock_now() + NOTE_EVERY;
 }
 
+/* What killing needs is opened while it can be had: COMMAND may use up the memory, or the files.
+ * But to open it, and to take it away with the process, costs a short run a fiftieth of its time.
+ */
+static void prepare_to_kill(struct keeper_watch *watch)
+{
+	if (clock_now() < watch->prepare_at)
+		return;
+	watch->prepare_at = NANOS_NEVER;
+	(void)tree_prepare();
+}
+
 static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
 {
 	nanos due = number_least(next_look(watch, task), overrun_look(watch));
 
 	due = number_least(answer_look(watch), later(due, watch->next_round));
+	due = number_least(due, watch->prepare_at);
 	return has_to_record(watch) ? number_least(watch->note_at, due) : due;
 }
 
@@ -374,6 +385,7 @@ enum keeper_watch_end keeper_watch_run(
 		if ((phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
 			phase(watch) == LEASE_ENDED)
 			return KEEPER_WATCH_OVER;
+		prepare_to_kill(watch);
 		record_others(watch);
 		if (fds[3].revents)
 			handle_news(watch, continued);
