@@ -166,6 +166,7 @@ const struct lock_service file_service = {
 	.release = file_release,
 	.leave = file_leave,
 	.wait = file_wait,
+	.wait_goes_on = true,
 	.watch_fd = file_watch_fd,
 	.force = file_force,
 	.check = file_check,

@@ -162,6 +162,11 @@ bool lock_answers_at_once(const struct lock *lock)
 	return !lock->service->overlap;
 }
 
+bool lock_wait_goes_on(const struct lock *lock)
+{
+	return lock->service->wait_goes_on;
+}
+
 bool lock_is_busy(const struct lock *lock)
 {
 	const struct lock_overlap *overlap = lock->service->overlap;

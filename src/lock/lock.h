@@ -161,6 +161,9 @@ bool lock_may_be_asked(const struct lock *lock);
 /* Whether lock_ask comes back with the answer. Else a server has it under way. Pure. */
 bool lock_answers_at_once(const struct lock *lock);
 
+/* Whether lock_wait may be cut short by its cancel_fd, and called again, at no cost. */
+bool lock_wait_goes_on(const struct lock *lock);
+
 /* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker
  * may call lock_answer itself: a child would have nothing to do. Never waits; may say false though
  * it is so. */

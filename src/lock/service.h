@@ -148,6 +148,8 @@ struct lock_service {
 	/* NULL: until the holder's expiry, or the end of the settle time. */
 	enum lock_result (*wait)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);
+	bool wait_goes_on; /* after LOCK_CANCELLED wait goes on as if nothing had been, and the
+			    * service does not notice */
 	int (*watch_fd)(const struct lock *lock); /* NULL: there is none */
 	void (*force)(struct lock *lock,
 		void (*tell)(const struct lock_answer *held, void *context), void *context,

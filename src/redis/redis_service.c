@@ -88,6 +88,7 @@ const struct lock_service redis_service = {
 	.release = single_release,
 	.leave = single_leave,
 	.wait = single_wait,
+	.wait_goes_on = true,
 	.watch_fd = single_watch_fd,
 	.force = single_force,
 	.check = redis_check,

@@ -309,13 +309,14 @@ static void record_denial(struct front *f)
 		f->outcome->answer = *answer;
 		handoff_see_to(f->lock);
 	}
-	if (f->task->wait != 0 && f->look_at == 0)
+	if (f->task->wait != 0 && f->look_at == 0 && lock_wait_goes_on(f->lock))
 		f->look_at = clock_now() + number_least(SHORT_WAIT, time_left(f) / 2);
 }
 
 /* Whether the holder may be a dlock around this one that our environment did not tell of. To look
  * takes a tenth of a run's time on the processor, and where many waiters take turns their handoffs
- * are short of just that. So one that waits looks only after a while, with time left to ask again.
+ * are short of just that. So one that waits looks only after a while, with time left to ask again;
+ * if the wait can be cut short for that.
  */
 static bool found_outer(struct front *f)
 {
