@@ -388,8 +388,10 @@ static bool try_once(struct front *f)
 	}
 	if (atomic_load(&f->lease->phase) == LEASE_RELEASE_SENT)
 		front_finish_release(f);
+	/* Meanwhile the last of the tree may have ended, and the keeper with it, as it should. */
 	if (atomic_load(&f->lease->phase) == LEASE_LINGERING && f->ward->ops->leave_behind &&
-		!f->ward->ops->leave_behind(&f->watch, &order)) {
+		!f->ward->ops->leave_behind(&f->watch, &order) &&
+		atomic_load(&f->lease->phase) != LEASE_ENDED) {
 		front_take_over(f, &order);
 		return false;
 	}

@@ -591,6 +591,22 @@ write_stubborn() {
 	assert is_free x
 }
 
+has_its_list() { find "/proc/$1/fd" -lname '*/children' | grep -q .; } # PID
+is_traced() { [[ $(proc_status "$1" TracerPid) != 0 ]]; }          # PID
+
+@test "what COMMAND left ends, and the keeper with it, while the front looks at them: COMMAND's exit code" {
+	start a dlock x sh -c ': >started; until [ -e go ]; do sleep 0.02; done; sleep 0.3 & kill -KILL $$'
+	wait_until test -e started
+	wait_until has_its_list "$a_pid" # it opens nothing else until then
+	strace -qq -e signal=none -e trace=openat -e inject=openat:delay_enter=1500000:when=1 -o trace -p "$a_pid" &
+	wait_until is_traced "$a_pid"
+	: >go
+	finish a
+	expect 137 '' "$err"
+	assert_match "$err" '^dlock: x: the lock stays with what COMMAND left running: [0-9]+$'
+	file_has trace '/stat"' || fail "$(<trace)"
+}
+
 @test "the keeper is killed, and what COMMAND started takes the whole grace to end: the lock is released all the same" {
 	start one dlock -t 60 --grace 3s x bash -c 'bash -c "trap \"\" TERM; echo \$\$ >stubborn; while :; do sleep 0.1; done" & echo $PPID >keeper; wait'
 	wait_until is_file stubborn

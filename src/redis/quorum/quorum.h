@@ -74,11 +74,11 @@ struct vote {
 	struct failure failure;     /* NO, FAULT */
 };
 
-/* What front and keeper tell each other. */
+/* What a keeper tells its front. */
 struct quorum_shared {
 	atomic_uint attempt; /* a child may begin another attempt, and the token of the last one is
 			      * what its parent has to give back */
-	unsigned char owed[QUORUM_MOST]; /* the replies that come before that to the release */
+	unsigned char owed[QUORUM_MOST]; /* how many replies come before that to the release */
 };
 
 struct quorum {
