@@ -9,7 +9,7 @@ load ../lib/mutants
 
 @test "if one dies, the tree goes with it: no keeper, no front, no death signal, child-only kill, no shell" {
 	all_caught no-keeper no-front no-death-signal child-only-kill
-	all_caught session-kept ended-for-killed
+	all_caught session-kept ended-for-killed front-unprepared
 }
 
 @test "a lock without a process: anybody's token, a fence that stays when it is released by force" {

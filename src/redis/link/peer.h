@@ -81,8 +81,8 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 /* A plain command, as of connection_append_words. */
 bool peer_command(struct peer *peer, struct peer_due what, const char *const *words);
 
-/* Another process, which has this connection as well, has sent a request, whose reply is this one's
- * to read. Before it come `owed` replies to what that process sent earlier; they get the tag 0. */
+/* Another process, which has this connection as well, has sent a request and leaves the reply to
+ * this one. Before it come `owed` replies to what that process sent earlier; they get the tag 0. */
 void peer_expect(struct peer *peer, size_t owed, struct peer_due what);
 
 /* The next reply that has come by the last peers_wait, and what it answers; reply_free() with it.

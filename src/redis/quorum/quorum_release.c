@@ -252,7 +252,9 @@ void quorum_release_finish(struct lock *lock, const struct release_terms *releas
 			continue;
 		peer_expect(&quorum->peers[i], quorum->shared->owed[i],
 			(struct peer_due){PEER_RELEASE, quorum->keyed});
-		vote->kind = VOTE_GRANTED; /* as far as it matters by now */
+		/* The front has not read that. But of one that was asked and owes nothing,
+		 * quorum_collect would say that nothing of the attempt is left there. */
+		vote->kind = VOTE_GRANTED;
 		vote->release_sent = vote->prompt = true;
 		vote->sent_at = began;
 	}
