@@ -112,9 +112,9 @@ static void redraw(struct wait_line *line)
 	line->draw_at = now + AGAIN;
 }
 
-static void set_timer(const struct wait_line *line)
+static bool set_timer(const struct wait_line *line)
 {
-	clock_timer_set(line->timer, number_least(line->draw_at, line->wake_at));
+	return clock_timer_set(line->timer, number_least(line->draw_at, line->wake_at)) < 0;
 }
 
 int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, nanos wake_at)
@@ -142,8 +142,7 @@ int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, na
 		return line->cancel_fd;
 	if (line->draw_at != NANOS_NEVER && line->answered_at - line->started >= FIRST)
 		redraw(line);
-	set_timer(line);
-	return line->both_fd;
+	return set_timer(line) ? line->both_fd : line->cancel_fd;
 }
 
 bool wait_line_goes_on(struct wait_line *line)

@@ -36,6 +36,11 @@ moments_of() { sed -n "/sendto/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1" && sed -
 	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -ttt -f -e signal=none -e trace=sendto,openat \
 		-o trace "$BIN/dlock" x echo in
 	expect 0 in
+	# Without a timer it looks before it waits.
+	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -f -e signal=none -e trace=timerfd_settime \
+		-e inject=timerfd_settime:error=EINVAL -o untimed "$BIN/dlock" x echo in
+	expect 0 in
+	file_has untimed EINVAL || fail "$(<untimed)"
 	moments_of trace | awk '{ at[NR] = $1 } END { exit !(NR == 2 && at[2] - at[1] >= 0.1) }' || fail "$(moments_of trace)"
 }
 
