@@ -303,7 +303,7 @@ stubborn() {
 	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/hole.rules" "$PWD/counts"
 	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
 	echo late=300 >hole.rules
-	holder a x -S "etcd://127.0.0.1:$port" -t 4s
+	holder a x -S "etcd://127.0.0.1:$port" -t 8s
 	stays 6000 is_alive "$a_command"
 	waiter b x
 	echo late=20000 >hole.rules.new
