@@ -233,6 +233,7 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	int64_t keep_ms = release_terms ? release_terms->keep_ms : 0;
 
+	etcd_wait_stop(e);
 	if (lock_is_by_token(&e->request))
 		answer->result = release_detached(e, deadline, answer);
 	else if (e->own.mod != 0 && e->own.is.state == CONTENDER_INSIDE)

@@ -46,8 +46,11 @@ struct etcd_lock {
 	char obstacle[KEY_SIZE]; /* the key that it waits for; "": all of them */
 	bool alone;              /* that is the only one in the way, */
 	bool clear;              /* and no longer is */
-	struct queue seen; /* as it was read last; noted in it, what the watch has said since */
-	nanos not_before;  /* a holder whose key vanished may trust in the lock until then */
+	struct queue seen;     /* as it was read last; noted in it, what the watch has said since */
+	struct gateway stream; /* the watch, from wait to wait until one ends */
+	char *stream_text;     /* owned; its request; NULL: there is none */
+	char keep_text[64];    /* the request to keep the place that is under way; "": none is */
+	nanos not_before;      /* a holder whose key vanished may trust in the lock until then */
 	struct etcd_guard guard;
 };
 
@@ -109,6 +112,9 @@ void etcd_remember(struct etcd_lock *e, struct queue *queue);
  * lease was revoked or has run out, and it may hold the lock as long as it would have lasted. What
  * no watch has seen etcd's history tells. True: the lock is not to be taken yet. */
 bool etcd_heed_vanished(struct lock *lock, const struct contenders *all, struct deadline deadline);
+
+/* Ends the watch of a wait, and the request that keeps the place. */
+void etcd_wait_stop(struct etcd_lock *e);
 
 void etcd_guard_stop(struct etcd_lock *e);
 

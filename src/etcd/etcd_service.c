@@ -64,6 +64,7 @@ static void close_lock(struct lock *lock)
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
 	etcd_guard_stop(e);
+	etcd_wait_stop(e);
 	queue_free(&e->seen);
 	gateway_close(&e->gateway);
 	free(e);
@@ -71,7 +72,12 @@ static void close_lock(struct lock *lock)
 
 static void leave(struct lock *lock)
 {
-	gateway_abandon(&((struct etcd_lock *)lock)->gateway);
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+
+	if (e->stream_text)
+		gateway_abandon(&e->stream);
+	gateway_abandon(&e->gateway);
+	etcd_wait_stop(e);
 }
 
 static const struct lock_scheme schemes[] = {

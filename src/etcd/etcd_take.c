@@ -245,6 +245,7 @@ void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	bool clear = e->clear;
 
+	etcd_wait_stop(e);
 	e->clear = false;
 	answer->asked_at = clock_now();
 	answer->rank = -1;

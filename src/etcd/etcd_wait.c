@@ -308,15 +308,16 @@ static void refresh_spare(struct etcd_lock *e, struct deadline deadline)
 
 /* What the last request to keep the place was answered, and the next one. The answer is awaited no
  * sooner than it matters, so that nobody is woken for it. */
-static enum lock_result keep_place(
-	struct etcd_lock *e, struct deadline deadline, char text[static 64])
+static enum lock_result keep_place(struct etcd_lock *e, struct deadline deadline)
 {
+	char *text = e->keep_text;
 	json_t *answer = NULL;
 	struct failure failure;
 	enum lock_result result = LOCK_GRANTED;
 
 	if (*text) {
 		result = gateway_receive(&e->gateway, deadline, &answer, &failure);
+		text[0] = '\0';
 		if (result == LOCK_GRANTED &&
 			json_number(json_object_get(answer, "result"), "TTL") <= 0)
 			result = LOCK_GONE;
@@ -328,7 +329,7 @@ static enum lock_result keep_place(
 		return result;
 	refresh_spare(e, deadline);
 	e->kept_at = clock_now();
-	snprintf(text, 64, "{\"ID\":%" PRId64 "}", e->own.lease);
+	snprintf(text, sizeof(e->keep_text), "{\"ID\":%" PRId64 "}", e->own.lease);
 	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
 }
 
@@ -343,60 +344,85 @@ static void date_holder(struct etcd_lock *e, struct deadline deadline)
 		c->until = until;
 }
 
-static enum lock_result wait_by(
-	struct etcd_lock *e, struct gateway *stream, struct deadline deadline)
+static enum lock_result wait_by_stream(struct etcd_lock *e, struct deadline deadline)
 {
-	enum lock_result result = e->kept_at == 0 ? shorten(e, deadline) : LOCK_BUSY;
 	nanos turn = e->not_before > clock_now() ? e->not_before : NANOS_NEVER;
-	char text[64] = "";
+	enum lock_result result = LOCK_BUSY;
 
-	if (result == LOCK_BUSY) {
-		date_holder(e, deadline_within(deadline, KEEP_LIMIT));
-		refresh_spare(e, deadline_within(deadline, KEEP_LIMIT));
-	}
 	while (result == LOCK_BUSY) {
 		struct deadline limit = deadline;
 		nanos next = number_least(e->kept_at + KEEP_EVERY, turn);
 
 		if (next < limit.until)
 			limit = (struct deadline){next, deadline.cancel_fd, 0};
-		result = read_line(e, stream, ends_wait, limit);
+		result = read_line(e, &e->stream, ends_wait, limit);
 		if (result != LOCK_TIMEOUT || deadline_is_over(&deadline))
 			continue;
-		result = clock_now() >= turn
-				 ? LOCK_GRANTED
-				 : keep_place(e, deadline_within(deadline, KEEP_LIMIT), text);
+		result = clock_now() >= turn ? LOCK_GRANTED
+					     : keep_place(e, deadline_within(deadline, KEEP_LIMIT));
 		if (result == LOCK_TIMEOUT && !deadline_is_over(&deadline))
 			result = LOCK_FAILED;
 	}
-	gateway_stop(&e->gateway);
 	return result;
 }
 
-/* Without a place nothing keeps it from asking again; with -n it is not asked at all. */
+/* LOCK_BUSY: the watch is there, and what else a wait begins with is done. */
+static enum lock_result begin_wait(struct etcd_lock *e, struct deadline deadline)
+{
+	enum lock_result result = LOCK_BUSY;
+
+	e->stream_text = watch_text(e);
+	gateway_open(&e->stream, e->server);
+	e->stream.at = e->gateway.at;
+	if (!e->stream_text || !gateway_stream(&e->stream, "v3/watch", e->stream_text,
+				       deadline_within(deadline, OPEN_LIMIT)))
+		return LOCK_FAILED;
+	if (e->kept_at == 0)
+		result = shorten(e, deadline);
+	if (result == LOCK_BUSY) {
+		date_holder(e, deadline_within(deadline, KEEP_LIMIT));
+		refresh_spare(e, deadline_within(deadline, KEEP_LIMIT));
+	}
+	return result;
+}
+
+void etcd_wait_stop(struct etcd_lock *e)
+{
+	if (!e->stream_text)
+		return;
+	gateway_close(&e->stream);
+	free(e->stream_text);
+	e->stream_text = NULL;
+	gateway_stop(&e->gateway);
+	e->keep_text[0] = '\0';
+}
+
+/* The stream broke: the next request is for another endpoint, and finds out more. */
+static enum lock_result turn_elsewhere(struct etcd_lock *e, struct deadline deadline)
+{
+	e->gateway.at = (e->gateway.at + 1) % e->server->endpoint_count;
+	if (!deadline_pause(deadline, AGAIN))
+		return LOCK_CANCELLED;
+	return deadline_is_over(&deadline) ? LOCK_TIMEOUT : LOCK_GRANTED;
+}
+
+/* Without a place nothing keeps it from asking again; with -n it is not asked at all. If the wait
+ * is cut short, its watch stays for the next one. */
 enum lock_result etcd_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct gateway stream;
-	char *text = watch_text(e);
-	enum lock_result result = LOCK_FAILED;
+	enum lock_result result = e->stream_text ? LOCK_BUSY : begin_wait(e, deadline);
+	bool begun = result == LOCK_BUSY;
 
-	gateway_open(&stream, e->server);
-	stream.at = e->gateway.at;
-	if (!text)
+	if (!e->stream_text) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	else if (gateway_stream(&stream, "v3/watch", text, deadline_within(deadline, OPEN_LIMIT)))
-		result = wait_by(e, &stream, deadline);
-	gateway_close(&stream);
-	/* The stream broke: the next request is for another endpoint, and finds out more. */
-	if (text && result == LOCK_FAILED) {
-		e->gateway.at = (e->gateway.at + 1) % e->server->endpoint_count;
-		result = deadline_pause(deadline, AGAIN) ? LOCK_GRANTED : LOCK_CANCELLED;
-		if (result == LOCK_GRANTED && deadline_is_over(&deadline))
-			result = LOCK_TIMEOUT;
+		return LOCK_FAILED;
 	}
-	free(text);
-	return result;
+	if (begun)
+		result = wait_by_stream(e, deadline);
+	if (!begun || (result != LOCK_CANCELLED && result != LOCK_TIMEOUT))
+		etcd_wait_stop(e);
+	return result == LOCK_FAILED ? turn_elsewhere(e, deadline) : result;
 }
 
 /* --- Holding --------------------------------------------------------------------------------- */

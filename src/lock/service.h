@@ -145,11 +145,13 @@ struct lock_service {
 	 * the token and the grant that are known. */
 	void (*leave)(struct lock *lock);
 
-	/* NULL: until the holder's expiry, or the end of the settle time. */
+	/* NULL: until the holder's expiry, or the end of the settle time. Where a terminal shows a
+	 * wait it is cut short each second, and called again: the service is asked nothing for
+	 * that, and no connection is opened. */
 	enum lock_result (*wait)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);
-	bool wait_goes_on; /* after LOCK_CANCELLED wait goes on as if nothing had been, and the
-			    * service does not notice */
+	bool wait_goes_on; /* so it is from the first moment on: a wait begins without a request of
+			    * which the answer would be awaited, and lost if it is cut short */
 	int (*watch_fd)(const struct lock *lock); /* NULL: there is none */
 	void (*force)(struct lock *lock,
 		void (*tell)(const struct lock_answer *held, void *context), void *context,

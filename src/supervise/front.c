@@ -316,7 +316,7 @@ static void record_denial(struct front *f)
 /* Whether the holder may be a dlock around this one that our environment did not tell of. To look
  * takes a tenth of a run's time on the processor, and where many waiters take turns their handoffs
  * are short of just that. So one that waits looks only after a while, with time left to ask again.
- * A wait that would have to begin anew is not cut short for it: then it looks before. */
+ * A wait that could not go on is not cut short for it: then it looks before. */
 static bool found_outer(struct front *f)
 {
 	if (f->lease->answer.result != LOCK_BUSY || clock_now() < f->look_at)

@@ -34,6 +34,7 @@ struct zookeeper_lock {
 	uint64_t fence;           /* the own node's czxid */
 	char obstacle[NODE_SIZE]; /* a waiter's: the path of what it waits for; "": any of them */
 	uint64_t seen;            /* then: of the contenders that were there */
+	bool watches;             /* then: the watches are set, and have told nothing yet */
 	nanos tell_again_at;      /* then: when the session's shorter TTL is told again; 0: not */
 	char outer[NODE_SIZE];    /* the path of the one that ours is inside */
 };

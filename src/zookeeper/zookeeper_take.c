@@ -343,6 +343,7 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 
 	answer->asked_at = clock_now();
 	answer->rank = -1;
+	z->watches = false;
 	/* A session begins as long as a holder's: a longer TTL might not count at once. */
 	answer->result = zookeeper_attach(z,
 		z->state == ZOOKEEPER_WAITING && z->session.id.client_id != 0 ? ZOOKEEPER_WAIT_TTL
@@ -434,21 +435,34 @@ static enum lock_result hear(
 	return session_listen(&z->session, deadline, failure);
 }
 
-/* Without a place nothing keeps it from asking again; with -n it is not asked at all. */
-enum lock_result zookeeper_wait(
-	struct lock *lock, struct deadline deadline, struct failure *failure)
+/* As watch. */
+static enum lock_result begin_wait(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
-	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	enum lock_result result = LOCK_GRANTED;
 
 	if (!z->session.handle || z->session.ttl_ms > ZOOKEEPER_WAIT_TTL)
 		result = session_attach(&z->session, ZOOKEEPER_WAIT_TTL, deadline, failure);
 	if (clock_now() < session_settles_at(&z->session))
 		z->tell_again_at = session_settles_at(&z->session);
-	if (result == LOCK_GRANTED)
-		result = watch(z, deadline, failure);
-	if (result == LOCK_BUSY)
+	return result == LOCK_GRANTED ? watch(z, deadline, failure) : result;
+}
+
+/* Without a place nothing keeps it from asking again; with -n it is not asked at all. If the wait
+ * is cut short, its watches stay for the next one. */
+enum lock_result zookeeper_wait(
+	struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	enum lock_result result = LOCK_BUSY;
+
+	if (!z->watches || !z->session.handle)
+		result = begin_wait(z, deadline, failure);
+	z->watches = result == LOCK_BUSY;
+	if (z->watches)
 		result = hear(z, deadline, failure);
+	if (result != LOCK_CANCELLED && result != LOCK_TIMEOUT)
+		z->watches = false;
 	if (result == LOCK_FAILED && failure->code == EXIT_UNREACHABLE)
 		result = !deadline_pause(deadline, AGAIN) ? LOCK_CANCELLED
 			 : deadline_is_over(&deadline)    ? LOCK_TIMEOUT

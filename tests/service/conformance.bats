@@ -95,6 +95,31 @@ load ../lib/conformance
 	service_reap
 }
 
+@test "wait: a terminal shows how long, and the service is told nothing for that" {
+	needs terminal
+	holder a x
+	unleaked python $service <<-'END'
+		import re, sys
+		from terminal import *
+
+		SENT = re.compile(r"\d+ +(\d+\.\d+) (connect|sendto|sendmsg|sendmmsg|write|writev)\(\d+<socket:")
+		terminal = Terminal("strace", "-qq", "-ttt", "-y", "-f", "-e", "signal=none", "-o", "trace",
+		    "-e", "trace=connect,sendto,sendmsg,sendmmsg,write,writev", "dlock", "x", "true")
+		terminal.expect("waiting for ([7-9]|1[0-9])s", 30)
+		at = [float(line.group(1)) for line in SENT.finditer(open("trace").read())]
+		check(bool(at) == (sys.argv[1] != "file"), "seen to be sent: %r" % at)
+		# From the second second to the sixth. A sign of life is due every 1.6 s (etcd), or 2 s in two pieces
+		# (ZooKeeper); to ask anew would be two or four pieces for each second's line.
+		late = [moment - at[0] for moment in at if 2 <= moment - at[0] < 6]
+		check(len(late) < 8, "sent for the line: %r" % late)
+		open("a.go", "w").close()
+		status = terminal.wait()
+		check(status == ("exit", 0), status)
+	END
+	finish a
+	expect 0
+}
+
 @test "wait: a signal ends a waiter, which gives its place back and dies of it" {
 	holder a x
 	local name

@@ -25,7 +25,7 @@ load ../lib/mutants
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
 	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-old-errors-only
-	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient
+	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient etcd-watch-once
 }
 
 @test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
@@ -33,5 +33,5 @@ load ../lib/mutants
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
 	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long
 	all_caught zookeeper-over-unread zookeeper-foreign-undated zookeeper-enters-long zookeeper-waiter-unsuited
-	all_caught zookeeper-renews-early zookeeper-inside-unkept
+	all_caught zookeeper-renews-early zookeeper-inside-unkept zookeeper-watch-once
 }

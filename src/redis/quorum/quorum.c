@@ -166,6 +166,7 @@ const struct lock_service quorum_service = {
 	.release = quorum_release,
 	.leave = quorum_leave,
 	.wait = quorum_wait,
+	.wait_goes_on = true,
 	.watch_fd = quorum_watch_fd,
 	.force = quorum_force,
 	.check = redis_check,
