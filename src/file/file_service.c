@@ -139,6 +139,14 @@ static void file_leave(struct lock *lock)
 	file_wait_end(&((struct file_lock *)lock)->wait);
 }
 
+/* The line of flock is the kernel's: one that leaves it comes back behind all others. */
+static bool file_wait_goes_on(const struct lock *lock)
+{
+	const struct file_wait *wait = &((const struct file_lock *)lock)->wait;
+
+	return wait->count == 0 || wait->obstacles[0].kind != OBSTACLE_FLOCK;
+}
+
 static int file_watch_fd(const struct lock *lock)
 {
 	return ((const struct file_lock *)lock)->ended_fd;
@@ -166,7 +174,7 @@ const struct lock_service file_service = {
 	.release = file_release,
 	.leave = file_leave,
 	.wait = file_wait,
-	.wait_goes_on = true,
+	.wait_goes_on = file_wait_goes_on,
 	.watch_fd = file_watch_fd,
 	.force = file_force,
 	.check = file_check,

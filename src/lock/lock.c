@@ -164,7 +164,7 @@ bool lock_answers_at_once(const struct lock *lock)
 
 bool lock_wait_goes_on(const struct lock *lock)
 {
-	return lock->service->wait_goes_on;
+	return lock->service->wait_goes_on && lock->service->wait_goes_on(lock);
 }
 
 bool lock_is_busy(const struct lock *lock)

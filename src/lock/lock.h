@@ -161,7 +161,8 @@ bool lock_may_be_asked(const struct lock *lock);
 /* Whether lock_ask comes back with the answer. Else a server has it under way. Pure. */
 bool lock_answers_at_once(const struct lock *lock);
 
-/* Whether lock_wait may be cut short by its cancel_fd, and called again, at no cost. */
+/* After LOCK_BUSY: whether lock_wait may be cut short by its cancel_fd, and called again, at no
+ * cost. Pure. */
 bool lock_wait_goes_on(const struct lock *lock);
 
 /* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker

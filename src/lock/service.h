@@ -150,8 +150,10 @@ struct lock_service {
 	 * that, and no connection is opened. */
 	enum lock_result (*wait)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);
-	bool wait_goes_on; /* so it is from the first moment on: a wait begins without a request of
-			    * which the answer would be awaited, and lost if it is cut short */
+	/* NULL: no. Whether nothing at all is lost when the next wait is cut short: it begins
+	 * without a request of which the answer would be awaited, and stands in no line of others.
+	 * Asked after LOCK_BUSY. */
+	bool (*wait_goes_on)(const struct lock *lock);
 	int (*watch_fd)(const struct lock *lock); /* NULL: there is none */
 	void (*force)(struct lock *lock,
 		void (*tell)(const struct lock_answer *held, void *context), void *context,

@@ -309,7 +309,11 @@ static void record_denial(struct front *f)
 		f->outcome->answer = *answer;
 		handoff_see_to(f->lock);
 	}
-	if (f->task->wait != 0 && f->look_at == 0 && lock_wait_goes_on(f->lock))
+	if (f->task->wait == 0 || f->look_at == NANOS_NEVER)
+		return;
+	if (!lock_wait_goes_on(f->lock))
+		f->look_at = 0;
+	else if (f->look_at == 0)
 		f->look_at = clock_now() + number_least(SHORT_WAIT, time_left(f) / 2);
 }
 

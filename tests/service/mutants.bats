@@ -9,7 +9,7 @@ load ../lib/mutants
 	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
 	all_caught file-believes-any-byte file-bells-anything file-busy-in-turn
 	all_caught kept-is-around file-bytes-used-again file-removed-unheard file-starts-anew file-waits-by-flock
-	all_caught file-wakes-all file-stays-in-line file-order-by-clock file-overfull set-watches-one
+	all_caught file-wakes-all file-stays-in-line file-leaves-the-line file-order-by-clock file-overfull set-watches-one
 }
 
 @test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
