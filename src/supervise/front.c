@@ -309,6 +309,14 @@ static void record_denial(struct front *f)
 		f->outcome->answer = *answer;
 		handoff_see_to(f->lock);
 	}
+}
+
+/* To look for a dlock around this one takes a tenth of a run's time on the processor, and where
+ * many waiters take turns their handoffs are short of just that. So one that waits looks only after
+ * a while, with time left to ask again. A wait that could not go on is not cut short for it: then
+ * it looks before. */
+static void plan_look(struct front *f)
+{
 	if (f->task->wait == 0 || f->look_at == NANOS_NEVER)
 		return;
 	if (!lock_wait_goes_on(f->lock))
@@ -317,10 +325,7 @@ static void record_denial(struct front *f)
 		f->look_at = clock_now() + number_least(SHORT_WAIT, time_left(f) / 2);
 }
 
-/* Whether the holder may be a dlock around this one that our environment did not tell of. To look
- * takes a tenth of a run's time on the processor, and where many waiters take turns their handoffs
- * are short of just that. So one that waits looks only after a while, with time left to ask again.
- * A wait that could not go on is not cut short for it: then it looks before. */
+/* Whether the holder may be a dlock around this one that our environment did not tell of. */
 static bool found_outer(struct front *f)
 {
 	if (f->lease->answer.result != LOCK_BUSY || clock_now() < f->look_at)
@@ -344,6 +349,7 @@ static bool is_busy_at_once(const struct front *f)
 static bool goes_on(struct front *f)
 {
 	record_denial(f);
+	plan_look(f);
 	if (found_outer(f))
 		return f->try(f);
 	return may_go_on(f, f->lease->answer.result, &f->lease->answer.failure);
