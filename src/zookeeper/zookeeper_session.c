@@ -243,13 +243,18 @@ enum lock_result session_attach(
 
 void session_leave(struct session *session)
 {
-	int nothing;
+	int nothing = -1;
+	bool speaks;
 
 	if (!session->handle)
 		return;
-	/* What zookeeper_close writes must not reach the server: to /dev/null with it. */
-	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (session->fd >= 0 && (nothing < 0 || dup3(nothing, session->fd, O_CLOEXEC) < 0))
+	/* While it is connected zookeeper_close writes something, which must not reach the server:
+	 * to /dev/null with it. Else the library has closed its socket, or says nothing when it
+	 * does; the descriptor may be another thread's by now. */
+	speaks = zoo_state(session->handle) == ZOO_CONNECTED_STATE;
+	if (speaks)
+		nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (speaks && (nothing < 0 || dup3(nothing, session->fd, O_CLOEXEC) < 0))
 		close(session->fd);
 	else
 		zookeeper_close(session->handle);

@@ -33,5 +33,5 @@ load ../lib/mutants
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
 	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long
 	all_caught zookeeper-over-unread zookeeper-foreign-undated zookeeper-enters-long zookeeper-waiter-unsuited
-	all_caught zookeeper-renews-early zookeeper-inside-unkept zookeeper-watch-once
+	all_caught zookeeper-renews-early zookeeper-inside-unkept zookeeper-watch-once zookeeper-closes-stale
 }

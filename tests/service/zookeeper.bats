@@ -414,6 +414,12 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	zk one 'zk.add_auth("digest", "ann:s3cret"); zk.delete("/closed", recursive=True)'
 }
 
+@test "a server that is away: a descriptor that the library has closed is not closed again, nor taken over" {
+	unleaked try strace -f -qq -e signal=none -o trace -e trace=close,dup3 dlock -S zookeeper://127.0.0.1:1/x x true
+	expect_failure 69 'cannot reach'
+	refute file_has trace 'EBADF|EINVAL|dup3'
+}
+
 @test "maxClientCnxns is reached: 69, and the message says what it may be" {
 	zookeeper_options=maxClientCnxns=2
 	own_servers few
