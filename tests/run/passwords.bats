@@ -133,7 +133,7 @@ everything() {
 		printf "$text" >password
 		try dlock x true
 		expect_failure 78 "password-file $PWD/password.*no password"
-		refute_match "$err" 's3'
+		refute_match "${err//"$PWD"/}" 's3' # a folder's name may have it
 	done
 	rm password
 	try dlock x true
