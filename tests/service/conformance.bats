@@ -59,6 +59,14 @@ load ../lib/conformance
 	expect 0
 }
 
+@test "exclusive: COMMAND has the caller's descriptors, and none of dlock's or of a library" {
+	local alone
+	try ls /proc/self/fd
+	alone=$out
+	try dlock x ls /proc/self/fd
+	expect 0 "$alone"
+}
+
 @test "nonblock: -n is busy at once: 1, or as -E has it; the message names the holder" {
 	holder a x
 	try dlock -n x touch ran
