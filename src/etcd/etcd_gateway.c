@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "net/server.h"
@@ -39,15 +37,6 @@ const char *gateway_endpoint(const struct gateway *gateway, char text[static LOC
 }
 
 /* --- Sockets --------------------------------------------------------------------------------- */
-
-/* libcurl wakes itself by a pair of sockets that it does not make close-on-exec (7.88): COMMAND
- * would get them, and caller_state_close take them for the caller's. The dynamic linker prefers a
- * program's function to that of libc, so libcurl's call comes here. */
-__attribute__((visibility("default"))) int socketpair(
-	int domain, int type, int protocol, int fds[2])
-{
-	return (int)syscall(SYS_socketpair, domain, type | SOCK_CLOEXEC, protocol, fds);
-}
 
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {

@@ -50,7 +50,7 @@ struct etcd_lock {
 	struct gateway stream; /* the watch, from wait to wait until one ends */
 	char *stream_text;     /* owned; its request; NULL: there is none */
 	char keep_text[64];    /* the request to keep the place that is under way; "": none is */
-	nanos not_before;      /* a holder whose key vanished may trust in the lock until then */
+	nanos not_before; /* until then the holder of a key that vanished may trust in the lock */
 	struct etcd_guard guard;
 };
 
