@@ -185,24 +185,46 @@ bool operands_take_hold(struct options *options, struct failure *failure)
 	return take_name(options, failure) && take_nothing_more(options, failure);
 }
 
-static bool take_token(struct options *options, struct failure *failure)
+static bool is_fence(const char *text)
 {
-	const char *operand = *options->operands++;
+	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* What `acquire` printed, as one word or as two: the token proves all, so the fence is passed over.
+ */
+static bool take_token_and_fence(struct options *options, struct failure *failure)
+{
+	char *token = options_keep(options, strdup(*options->operands++));
+	char *fence = token == NULL ? NULL : strchr(token, ' ');
 	const char *fault;
 
 	options->operand_count--;
-	if (strcmp(operand, "-") == 0) {
-		char *token = options_keep(options, malloc(LOCK_TOKEN_SIZE));
-
-		options->token = token;
-		if (token == NULL)
-			return failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return token_read(STDIN_FILENO, token, failure);
+	if (token == NULL)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (fence != NULL && is_fence(fence + 1)) {
+		*fence = '\0';
+	} else if (options->operand_count > 0 && is_fence(options->operands[0])) {
+		options->operands++;
+		options->operand_count--;
 	}
-	options->token = operand;
-	fault = token_fault(operand);
+	options->token = token;
+	fault = token_fault(token);
 	return fault == NULL ||
-	       failure_set(failure, EXIT_USAGE, "the TOKEN %s: '%.150s'", fault, operand);
+	       failure_set(failure, EXIT_USAGE, "the TOKEN %s: '%.150s'", fault, token);
+}
+
+static bool take_token(struct options *options, struct failure *failure)
+{
+	char *token;
+
+	if (strcmp(options->operands[0], "-") != 0)
+		return take_token_and_fence(options, failure);
+	options->operands++;
+	options->operand_count--;
+	options->token = token = options_keep(options, malloc(LOCK_TOKEN_SIZE));
+	if (token == NULL)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return token_read(STDIN_FILENO, token, failure);
 }
 
 bool operands_take_renew(struct options *options, struct failure *failure)

@@ -13,8 +13,8 @@ bool operands_take_run(struct options *options, struct failure *failure);
 /* NAME, and nothing else. Sets name and, if no other was given, the label. False as above. */
 bool operands_take_acquire(struct options *options, struct failure *failure);
 
-/* NAME TOKEN; `-` is a TOKEN on standard input, which is read. Sets name and token. False as above.
- */
+/* NAME TOKEN, with the fencing token behind it or in the same word, as acquire prints both; `-` is
+ * a TOKEN on standard input, which is read. Sets name and token. False as above. */
 bool operands_take_renew(struct options *options, struct failure *failure);
 
 /* NAME, and nothing else. Sets name. False as above. */

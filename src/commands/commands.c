@@ -41,7 +41,7 @@ const struct command commands[] = {
 	{
 		.word = "renew",
 		.bit = COMMAND_RENEW,
-		.usage = "NAME TOKEN",
+		.usage = "NAME TOKEN [FENCE]",
 		.summary = "give a detached lock more time",
 		.take = operands_take_renew,
 		.run = cmd_renew,
@@ -49,7 +49,7 @@ const struct command commands[] = {
 	{
 		.word = "release",
 		.bit = COMMAND_RELEASE,
-		.usage = "NAME [TOKEN|--force]",
+		.usage = "NAME [TOKEN [FENCE]|--force]",
 		.summary = "release a detached lock, or the script's own, or any by force",
 		.take = operands_take_release,
 		.run = cmd_release,

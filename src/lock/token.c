@@ -18,8 +18,7 @@ const char *token_fault(const char *token)
 		return "is empty";
 	for (const char *at = token; *at != '\0'; at++)
 		if (isspace((unsigned char)*at) || iscntrl((unsigned char)*at))
-			return "holds a blank: it is the first of the two words that acquire "
-			       "prints";
+			return "holds a blank, and what follows is no fencing token";
 	return strlen(token) < LOCK_TOKEN_SIZE ? NULL : "is too long";
 }
 

@@ -166,7 +166,7 @@ running() {
 	denied 64 'no TOKEN' renew x
 	denied 1 'no dlock hold' release x
 	denied 64 'TOKEN is empty' release x ''
-	denied 64 'TOKEN holds a blank' release x 'h:1:a 17'
+	denied 64 'TOKEN holds a blank' release x 'h:1:a 17 18'
 	denied 64 'too long' release x "$(printf 'x%.0s' {1..120})"
 	denied 64 'nonblock' release -n x h:1:a
 	denied 64 'nothing may follow' release --force x h:1:a

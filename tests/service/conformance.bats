@@ -749,6 +749,23 @@ partner() {
 	done
 }
 
+@test "by-token: renew and release take the line that acquire printed as one word or as two" {
+	local line step
+	for step in 'release x "$line"' 'release x $line' 'release x - <<<"$line"'; do
+		line=$(dlock acquire x)
+		try dlock renew x "$line"
+		expect 0
+		try dlock renew x $line
+		expect 0
+		assert is_taken x
+		try eval "dlock $step"
+		expect 0
+		assert is_to_be_had x
+		try dlock renew x "$line"
+		expect_failure 1 'not held with this token|released with this token before'
+	done
+}
+
 @test "by-token: nobody renews it: the next has it at its TTL, not before" {
 	local least began token
 	least=$(ttl 2)
