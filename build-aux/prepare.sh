@@ -1,13 +1,17 @@
 # Sourced by demo and check in the top folder, and by bench/run: puts on a Debian machine what dlock
 # needs, and builds it.
 
-build_packages="autoconf automake gcc libc6-dev make pkgconf
-	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev libssl-dev libpq-dev
-	libcurl4-openssl-dev libzookeeper-st-dev"
+# What dlock itself is built of, and then its programs for TLS, PostgreSQL, etcd and ZooKeeper.
+core_packages="autoconf automake gcc libc6-dev make pkgconf
+	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev"
+build_packages="$core_packages libssl-dev libpq-dev libcurl4-openssl-dev libzookeeper-st-dev"
 server_packages="redis-tools"
-test_packages="iproute2 bash-completion bats curl dash etcd-client etcd-server fish jq mandoc openssl perl
-	pgbouncer postgresql procps
-	python3 python3-kazoo python3-redis python3-yaml rsync spin strace systemd tmux uidmap util-linux valgrind xz-utils zookeeper zsh"
+# What the tests need: quick ones, those of all behaviours besides, and those that search; tests/lint.
+quick_packages="bats curl dash iproute2 jq perl procps python3 python3-redis strace tmux uidmap util-linux"
+test_packages="bash-completion etcd-client etcd-server fish mandoc openssl pgbouncer postgresql
+	python3-kazoo python3-yaml rsync systemd zookeeper zsh"
+search_packages="spin valgrind xz-utils"
+lint_packages="clang-tidy cppcheck shellcheck"
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -32,8 +36,11 @@ need() {
 			exit 1
 		fi
 	fi
-	say "Installing$missing"
 	$as_root apt-get update -qq
+	say "Installing$missing"
+	# shellcheck disable=SC2086 # words
+	LC_ALL=C apt-get install --no-install-recommends --assume-no $missing </dev/null 2>/dev/null |
+		grep -E 'newly installed|^Need to get|^After this' >&2 || true
 	# shellcheck disable=SC2086 # words
 	install_packages $missing
 }
