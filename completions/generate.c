@@ -15,6 +15,7 @@
 #include "cli/option_table.h"
 #include "cli/option_values.h"
 #include "commands/commands.h"
+#include "lock/services.h"
 
 /* A shell's way to write the tables. */
 struct dialect {
@@ -24,12 +25,15 @@ struct dialect {
 
 /* --- What the tables say ------------------------------------------------------------------- */
 
-/* What a command's operands are, in words: "lock", "locks" (any number), "file"; and "command". */
+/* What a command's operands are, in words: "lock", "locks" (any number), "file"; and "command".
+ * "words" are those of the commands. */
 static const char *operands_of(const struct command *command)
 {
 	bool lock = strstr(command->usage, "NAME") != NULL;
 	bool runs = strstr(command->usage, "COMMAND") != NULL;
 
+	if (command->show == SHOW_HELP)
+		return "words";
 	if (strncmp(command->usage, "STATEFILE", 9) == 0)
 		return "file command";
 	if (lock && runs)
@@ -59,6 +63,7 @@ static const char *argument_of(const struct option_row *row)
 		[COMPLETE_FILE] = "file",
 		[COMPLETE_LOCK] = "lock",
 		[COMPLETE_PROFILE] = "profile",
+		[COMPLETE_SERVER] = "server",
 		[COMPLETE_SIGNAL] = "signal",
 	};
 
@@ -94,6 +99,13 @@ static void write_signals(void)
 	}
 }
 
+/* "redis://"; a folder needs no host. */
+static void write_scheme(const char *scheme, void *context)
+{
+	(void)context;
+	printf(" %s:%s", scheme, strcmp(scheme, "file") == 0 ? "" : "//");
+}
+
 /* Inside of single quotes: special is what the shell wants a backslash before. */
 static void write_quoted(const char *text, const char *special, const char *apostrophe)
 {
@@ -111,6 +123,8 @@ static void write_bash(void)
 {
 	printf("_dlock_configuration='%s/dlock.conf'\n_dlock_signals='", SYSCONFDIR);
 	write_signals();
+	printf("'\n_dlock_schemes='");
+	services_each_scheme(write_scheme, NULL);
 	printf(" '\n_dlock_words='");
 	for (const struct command *command = commands; command->word != NULL; command++)
 		printf(" %s", command->word);
@@ -202,6 +216,8 @@ static void write_zsh(void)
 {
 	printf("_dlock_configuration='%s/dlock.conf'\n_dlock_signals=(", SYSCONFDIR);
 	write_signals();
+	printf(")\n_dlock_schemes=(");
+	services_each_scheme(write_scheme, NULL);
 	printf(" )\n_dlock_words=(\n");
 	for (const struct command *command = commands; command->word != NULL; command++) {
 		printf("\t'%s:", command->word);
@@ -256,6 +272,8 @@ static void write_fish(void)
 {
 	printf("set -g __dlock_configuration '%s/dlock.conf'\nset -g __dlock_signals", SYSCONFDIR);
 	write_signals();
+	printf("\nset -g __dlock_schemes");
+	services_each_scheme(write_scheme, NULL);
 	printf("\nset -g __dlock_words");
 	for (const struct command *command = commands; command->word != NULL; command++)
 		printf(" %s", command->word);

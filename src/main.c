@@ -2,6 +2,7 @@
 
 #include "base/failure.h"
 #include "base/message.h"
+#include "cli/help.h"
 #include "cli/options.h"
 #include "cli/options_read.h"
 #include "cli/other_program.h"
@@ -44,6 +45,10 @@ int main(int argc, char **argv)
 	bool read;
 
 	other_program_arrive();
+	if (argc <= 1) {
+		help_say_usage();
+		return end(EXIT_USAGE);
+	}
 	read = options_read(&options, commands, argc, argv, &done, &failure);
 	message_open(options.verbosity, options.syslog);
 	if (read && !done && other_program_is_needed(&options))

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define NANOS_PER_MINUTE (60 * NANOS_PER_SEC)
 #define NANOS_PER_HOUR   (60 * NANOS_PER_MINUTE)
@@ -102,6 +103,51 @@ bool duration_parse(const char *text, nanos *out)
 	} while (*text != '\0');
 	*out = total;
 	return true;
+}
+
+/* The unit's name for one of its others at text, of `length` letters; NULL: it is none. */
+static const char *find_other_name(const char *text, size_t length)
+{
+	static const struct {
+		const char *other, *name;
+	} names[] = {
+		{"milliseconds", "ms"}, {"millisecond", "ms"}, {"millis", "ms"}, {"msecs", "ms"},
+		{"msec", "ms"}, {"seconds", "s"}, {"second", "s"}, {"secs", "s"}, {"sec", "s"},
+		{"minutes", "m"}, {"minute", "m"}, {"mins", "m"}, {"min", "m"}, {"hours", "h"},
+		{"hour", "h"}, {"hrs", "h"}, {"hr", "h"}, {"days", "d"}, {"day", "d"}, {"ms", "ms"},
+		{"s", "s"}, {"m", "m"}, {"h", "h"}, {"d", "d"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i].other) == length &&
+			strncasecmp(names[i].other, text, length) == 0)
+			return names[i].name;
+	return NULL;
+}
+
+bool duration_guess(const char *text, char buf[static DURATION_TEXT])
+{
+	size_t used = 0;
+	nanos span;
+
+	text += strspn(text, " ");
+	while (*text != '\0') {
+		size_t digits = strspn(text, "0123456789.");
+		size_t blanks = strspn(text + digits, " ");
+		const char *unit = text + digits + blanks;
+		size_t length = 0;
+		const char *name;
+
+		while (isalpha((unsigned char)unit[length]))
+			length++;
+		name = find_other_name(unit, length);
+		if (name == NULL || used + digits + sizeof("ms") > DURATION_TEXT)
+			return false;
+		used += (size_t)snprintf(
+			buf + used, DURATION_TEXT - used, "%.*s%s", (int)digits, text, name);
+		text = unit + length + strspn(unit + length, " ");
+	}
+	return used > 0 && duration_parse(buf, &span);
 }
 
 const char *duration_format(nanos span, char buf[static DURATION_TEXT])

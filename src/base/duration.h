@@ -12,6 +12,10 @@
  * is then untouched. */
 bool duration_parse(const char *text, nanos *out);
 
+/* Writes what was probably meant by a text that is no duration into buf: "5m" for "5min", "1h30m"
+ * for "1 hour 30 minutes". False: no guess. */
+bool duration_guess(const char *text, char buf[static DURATION_TEXT]);
+
 /* Writes a span for people, two units at most, into buf: "2m13s", "45s", "3d4h", "120ms" below a
  * second. Returns buf. */
 const char *duration_format(nanos span, char buf[static DURATION_TEXT]);

@@ -4,9 +4,9 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/param.h>
 
 #include "base/failure.h"
+#include "base/nearest.h"
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/option_table.h"
@@ -14,7 +14,6 @@
 #define LETTERS_MOST 128 /* "+:" and each letter with up to two ':' */
 #define LONGS_MOST   128 /* long names */
 #define ROW_BASE     256 /* getopt's values from here on are rows, below they are letters */
-#define NAME_MOST    32  /* longer than any long name */
 
 /* The table in the form that getopt_long() wants. */
 struct grammar {
@@ -70,53 +69,19 @@ static bool add(struct arguments *arguments, const struct option_row *row, char 
 	return true;
 }
 
-/* How many letters must be added, left out, replaced, or swapped with the next one, to make one
- * word of the other. Both are shorter than NAME_MOST. */
-static size_t count_typos(const char *one, size_t one_length, const char *other)
-{
-	size_t other_length = strlen(other);
-	size_t rows[NAME_MOST][NAME_MOST];
-
-	for (size_t j = 0; j <= other_length; j++)
-		rows[0][j] = j;
-	for (size_t i = 1; i <= one_length; i++) {
-		rows[i][0] = i;
-		for (size_t j = 1; j <= other_length; j++) {
-			bool same = one[i - 1] == other[j - 1];
-			bool swapped = i > 1 && j > 1 && one[i - 1] == other[j - 2] &&
-				       one[i - 2] == other[j - 1];
-
-			rows[i][j] = MIN(rows[i - 1][j], rows[i][j - 1]) + 1;
-			rows[i][j] = MIN(rows[i][j], rows[i - 1][j - 1] + (same ? 0 : 1));
-			if (swapped)
-				rows[i][j] = MIN(rows[i][j], rows[i - 2][j - 2] + 1);
-		}
-	}
-	return rows[one_length][other_length];
-}
-
-/* The long name that was probably meant: one of the command's options, with one typo for each
- * three letters at most, or one in all. NULL: none is that near. */
+/* The long name that was probably meant: one of the command's options. NULL: none is near. */
 static const char *nearest_name(const struct command *command, const char *typed, size_t length)
 {
-	size_t most = length < 3 ? 1 : length / 3;
-	const char *nearest = NULL;
+	struct nearest nearest;
 
-	if (length >= NAME_MOST)
-		return NULL;
+	nearest_begin(&nearest, typed, length);
 	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++) {
 		if ((row->commands & command->bit) == 0)
 			continue;
-		for (const char *const *name = row->names; *name != NULL; name++) {
-			size_t typos = count_typos(typed, length, *name);
-
-			if (typos > most || (nearest != NULL && typos == most))
-				continue;
-			nearest = *name;
-			most = typos;
-		}
+		for (const char *const *name = row->names; *name != NULL; name++)
+			nearest_try(&nearest, *name);
 	}
-	return nearest;
+	return nearest.word;
 }
 
 /* Whether getopt_long() could not decide between several options. */
@@ -193,6 +158,30 @@ static bool show(const struct arguments *arguments, enum option_show what, struc
 	return help_show(arguments->commands, arguments->command, failure);
 }
 
+/* `dlock help [COMMAND|server]`, and `dlock version`. */
+static bool show_by_word(struct arguments *arguments, struct failure *failure)
+{
+	const struct command *own = arguments->command;
+	size_t count = arguments->operand_count;
+	const char *topic = count == 1 ? arguments->operands[0] : "";
+	bool plain = count == 0;
+
+	arguments->done = true;
+	arguments->command = find_command(arguments->commands, topic);
+	if (arguments->option_count == 0 && own->show == SHOW_HELP) {
+		if (strcmp(topic, "server") == 0)
+			return help_show_server(failure);
+		plain |= arguments->command != NULL;
+	}
+	if (plain && arguments->option_count == 0)
+		return show(arguments, own->show, failure);
+	return failure_set(failure, EXIT_USAGE,
+		"'%s' is a command, and nothing may follow%s; for a lock NAME like that there is "
+		"dlock run %s",
+		own->word, own->show == SHOW_HELP ? " but a command's word or 'server'" : "",
+		own->word);
+}
+
 /* Reads the options up to the operands. argv[0] is passed over. After the first that is wrong the
  * others are read all the same: where the failure is to be reported is among them, and so may be
  * the word of the command. */
@@ -255,7 +244,7 @@ static bool is_reserved(const char *word)
 {
 	/* clang-format off */
 	static const char *const reserved[] = {
-		"help", "version", "list", "watch", "break", "config", "completion",
+		"list", "watch", "break", "config", "completion",
 	};
 	/* clang-format on */
 
@@ -292,6 +281,8 @@ bool arguments_read(struct arguments *arguments, const struct command *commands,
 	} else {
 		arguments->command = &commands[0];
 	}
+	if (!arguments->done && arguments->command->show != SHOW_NOTHING)
+		return show_by_word(arguments, failure);
 	return arguments->done || check(arguments, failure);
 }
 

@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "cli/option_row.h"
+
 struct failure;
 struct options;
 
@@ -29,4 +31,5 @@ struct command {
 	bool stops;          /* its options end at the first operand: what follows has its own */
 	bool (*take)(struct options *options, struct failure *failure); /* reads the operands */
 	int (*run)(const struct options *options);                      /* returns the exit code */
+	enum option_show show; /* in the place of both: what is shown, as by an option */
 };

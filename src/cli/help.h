@@ -11,5 +11,12 @@ struct failure;
 bool help_show(
 	const struct command *commands, const struct command *command, struct failure *failure);
 
-/* Prints "dlock VERSION"; else as help_show(). */
+/* Prints how the URL of a server is written; else as help_show(). */
+bool help_show_server(struct failure *failure);
+
+/* Says in two lines, on stderr, how dlock is called. */
+void help_say_usage(void);
+
+/* Prints "dlock VERSION", and the services with their libraries; else as help_show(). A program
+ * beside dlock prints its library alone. */
 bool help_show_version(struct failure *failure);

@@ -7,6 +7,7 @@
 
 #include "base/failure.h"
 #include "cli/command.h"
+#include "cli/hint.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "lock/name.h"
@@ -100,11 +101,21 @@ static const char *find_first_word(struct options *options)
 	return word == NULL ? NULL : base_name(word);
 }
 
-/* $SHELL -c STRING. */
+/* $SHELL; a user that may not log in has one that runs nothing. */
+static const char *find_shell(void)
+{
+	const char *shell = getenv("SHELL");
+	const char *name = shell == NULL ? "" : base_name(shell);
+
+	if (*name == '\0' || strcmp(name, "nologin") == 0 || strcmp(name, "false") == 0)
+		return "/bin/sh";
+	return shell;
+}
+
+/* SHELL -c STRING. */
 static bool take_shell(struct options *options, struct failure *failure)
 {
-	static char fallback[] = "/bin/sh", option[] = "-c";
-	char *shell = getenv("SHELL");
+	static char option[] = "-c";
 	char **argv = options_keep(options, calloc(4, sizeof(*argv)));
 
 	if (argv == NULL)
@@ -113,7 +124,7 @@ static bool take_shell(struct options *options, struct failure *failure)
 		return failure_set(failure, EXIT_USAGE,
 			"--command takes one argument, and nothing may follow: '%.100s'",
 			options->operands[0]);
-	argv[0] = shell == NULL || *shell == '\0' ? fallback : shell;
+	argv[0] = (char *)find_shell();
 	argv[1] = option;
 	argv[2] = (char *)options->shell_string;
 	options->argv = argv;
@@ -149,6 +160,8 @@ static bool check_descriptor(const struct options *options, struct failure *fail
 
 bool operands_take_run(struct options *options, struct failure *failure)
 {
+	const char *near;
+
 	if (!check_descriptor(options, failure) || !take_name(options, failure) ||
 		!take_shell_string(options, failure))
 		return false;
@@ -156,8 +169,11 @@ bool operands_take_run(struct options *options, struct failure *failure)
 		if (!take_shell(options, failure))
 			return false;
 	} else if (!take_command(options)) {
+		near = hint_command(options->command, options->name);
 		return failure_set(failure, EXIT_USAGE,
-			"no COMMAND given for the lock NAME '%.100s'", options->name);
+			"no COMMAND given for the lock NAME '%.100s'%s%s%s", options->name,
+			near != NULL ? "; did you mean dlock " : "", near != NULL ? near : "",
+			near != NULL ? "?" : "");
 	}
 	if (options->label == NULL)
 		options->label = base_name(options->argv[0]);

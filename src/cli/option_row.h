@@ -18,6 +18,7 @@ enum option_completion {
 	COMPLETE_FILE,
 	COMPLETE_LOCK, /* a NAME that is in use */
 	COMPLETE_PROFILE,
+	COMPLETE_SERVER, /* how its URL may begin */
 	COMPLETE_SIGNAL,
 };
 

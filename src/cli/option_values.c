@@ -10,6 +10,7 @@
 
 #include "base/duration.h"
 #include "base/failure.h"
+#include "cli/hint.h"
 #include "cli/option_row.h"
 #include "cli/options.h"
 #include "lock/name.h"
@@ -85,6 +86,9 @@ OPTION_SETTER(option_set_duration)
 	char bound[DURATION_TEXT];
 	nanos value;
 
+	if (!duration_parse(text, &value) && duration_guess(text, bound))
+		return failure_set(failure, EXIT_USAGE,
+			"'%.100s' is no duration; did you mean %s?", text, bound);
 	if (!duration_parse(text, &value))
 		return failure_set(failure, EXIT_USAGE,
 			"'%.100s' is no duration like 90, 2.5, 250ms or 1m30s", text);
@@ -258,8 +262,10 @@ OPTION_SETTER(option_set_server)
 	struct server **server = field(row, options);
 	struct server *parsed = services_read_url(text, failure);
 
-	if (parsed == NULL)
+	if (parsed == NULL) {
+		hint_url(text, failure);
 		return false;
+	}
 	server_free(*server);
 	*server = parsed;
 	return true;

@@ -2,17 +2,19 @@
 
 #include <bsd/string.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/failure.h"
 #include "cli/options.h"
 #include "lock/services.h"
 #include "net/server.h"
-#include "net/tls.h"
 
 #ifndef PKGLIBEXECDIR
 #define PKGLIBEXECDIR "/usr/libexec/dlock"
@@ -74,9 +76,38 @@ void other_program_arrive(void)
 		unsetenv(gnutls_waits);
 }
 
-bool other_program_has_tls(void)
+/* Starts it, with its standard output in fd; 0: it did not start. */
+static pid_t start(const char *path, int fd)
+{
+	char *argv[] = {(char *)path, (char *)"--version", NULL};
+	posix_spawn_file_actions_t actions;
+	pid_t pid = 0;
+
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return 0;
+	if (posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO) != 0 ||
+		posix_spawn(&pid, path, &actions, NULL, argv, environ) != 0)
+		pid = 0;
+	posix_spawn_file_actions_destroy(&actions);
+	return pid;
+}
+
+bool other_program_library(const char *program, char *text, size_t size)
 {
 	char path[PATH_MAX];
+	ssize_t length;
+	int ends[2];
+	pid_t pid;
 
-	return tls_layer || find(SERVICES_TLS_PROGRAM, path);
+	if (!find(program, path) || pipe2(ends, O_CLOEXEC) != 0)
+		return false;
+	pid = start(path, ends[1]);
+	close(ends[1]);
+	length = pid > 0 ? read(ends[0], text, size - 1) : 0;
+	close(ends[0]);
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	text[length > 0 ? length : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return *text != '\0';
 }

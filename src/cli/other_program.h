@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct failure;
 struct options;
@@ -24,5 +25,6 @@ bool other_program_become(char **argv, const struct options *options, struct fai
  * put there for the libraries, so that COMMAND does not get it. */
 void other_program_arrive(void);
 
-/* Whether TLS can be had for Redis, from this program or another. */
-bool other_program_has_tls(void);
+/* The library for which that program stands, as its --version says: "libpq 17.2". False: it is not
+ * installed, or does not say. */
+bool other_program_library(const char *program, char *text, size_t size);

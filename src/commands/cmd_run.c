@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 
 #include "base/message.h"
+#include "cli/hint.h"
 #include "cli/options.h"
 #include "commands/report.h"
 #include "commands/take_lock.h"
@@ -23,6 +24,22 @@ static struct lock *open_lock(
 	return lock_set_open(options->server, request, options->also, options->also_count, failure);
 }
 
+/* Looks COMMAND up. */
+static bool find_program(
+	const struct options *options, struct program *program, struct failure *failure)
+{
+	char *word[] = {(char *)options->shell_string, NULL};
+	struct failure unheard;
+
+	if (hint_swapped(options) && !program_find(program, word, &unheard))
+		message_say(MESSAGE_WARNING, "did you mean dlock %s -c '%s'?",
+			options->shell_string, options->name);
+	if (program_find(program, options->argv, failure))
+		return true;
+	hint_not_found(options, failure);
+	return false;
+}
+
 /* From the first look at COMMAND to its end. */
 static void run(const struct options *options, struct outcome *outcome)
 {
@@ -39,7 +56,7 @@ static void run(const struct options *options, struct outcome *outcome)
 	take_lock_prepare(options, &nesting, &request);
 	lock = open_lock(options, &request, &failure); /* connects meanwhile, if it can */
 	if (!lock || !surroundings_suffice(&caller_state, &failure) ||
-		!program_find(&program, options->argv, &failure)) {
+		!find_program(options, &program, &failure)) {
 		outcome_fail(outcome, &failure);
 		if (lock)
 			lock_close(lock);

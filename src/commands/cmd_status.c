@@ -1,6 +1,7 @@
 /* dlock status: the holders and waiters, and for how long. */
 #include "commands/commands.h"
 
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -60,6 +61,10 @@ static void show_table(const struct lock_list *views)
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		form.columns = size.ws_col;
+	if (views->count == 0 && isatty(STDOUT_FILENO)) {
+		printf("no lock is held or waited for\n");
+		return;
+	}
 	table_print(views->list, views->count, &form);
 }
 

@@ -71,5 +71,17 @@ const struct command commands[] = {
 		.take = operands_take_none,
 		.run = cmd_check,
 	},
+	{
+		.word = "help",
+		.usage = "[COMMAND|server]",
+		.summary = "show this, a command's options, or how a server's URL is written",
+		.show = SHOW_HELP,
+	},
+	{
+		.word = "version",
+		.usage = "",
+		.summary = "show the version, and the lock services that are there",
+		.show = SHOW_VERSION,
+	},
 	{.word = NULL},
 };

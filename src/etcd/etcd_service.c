@@ -2,6 +2,7 @@
 #include "etcd/etcd_lock.h"
 
 #include <bsd/string.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,11 @@ static void leave(struct lock *lock)
 static const struct lock_scheme schemes[] = {
 	{"etcd", false, 2379, 0}, {"etcds", false, 2379, 1}, {0}};
 
+static void write_library(char *text, size_t size)
+{
+	snprintf(text, size, "libcurl %s", curl_version_info(CURLVERSION_NOW)->version);
+}
+
 static const struct lock_lack lacks[] = {
 	{LOCK_CAN_PRIORITY, "it serves in the order of arrival"},
 	{LOCK_CAN_RECORD, "it keeps no record of successes"},
@@ -97,6 +103,7 @@ const struct lock_service etcd_service = {
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN |
 	       LOCK_CAN_FORCE,
 	.lacks = lacks,
+	.library = write_library,
 	.password_variable = "ETCDCTL_PASSWORD",
 	.read_url = read_url,
 	.open = open_lock,

@@ -16,45 +16,48 @@
 extern ELSEWHERE const struct lock_service postgres_service, etcd_service, zookeeper_service;
 
 /* A service whose library most runs don't need has its own program. dlock knows the schemes of its
- * URLs, separated by blanks, and what --help says of them; the rest is that program's. */
+ * URLs, and what dlock help says of them; the rest is that program's. */
 static const struct row {
 	const struct lock_service *service; /* NULL: it is not in this program */
 	const char *program;                /* NULL: it is in every program */
-	const char *schemes;
+	const char *schemes[3];             /* if it has a program; ends with NULL */
 	const char *forms;
 } rows[] = {
-	{&file_service, NULL, NULL, "file:[///DIR], for this host alone, without a server"},
-	{&redis_service, NULL, NULL,
-		"redis://[user[:password]@]host[:port][/db], rediss:// for TLS, or\n"
-		"unix:///path[?db=N], redis+sentinel://host,host,.../service[/db]"},
-	{&quorum_service, NULL, NULL, "redis+quorum://host,host,host[/db]"},
-	{&postgres_service, "dlock-postgres", "postgres postgresql",
-		"postgres://[user[:password]@]host[:port],.../database, as psql takes it"},
-	{&etcd_service, "dlock-etcd", "etcd etcds",
-		"etcd://[user:password@]host[:port],..., etcds:// for TLS"},
-	{&zookeeper_service, "dlock-zookeeper", "zookeeper",
-		"zookeeper://[user:password@]host[:port],...[/chroot]"},
+	{&file_service, NULL, {NULL},
+		"  file:[///DIR]\n"
+		"      the locks of this host alone, in a folder, without a server\n"},
+	{&redis_service, NULL, {NULL},
+		"  redis://[user[:password]@]host[:port][/db]\n"
+		"      a Redis, or a node of a Redis Cluster; valkey:// is the same\n"
+		"  unix:///PATH[?db=N]\n"
+		"      a Redis by a socket of this host\n"
+		"  redis+sentinel://host[:port],.../service[/db]\n"
+		"      the master of a service that Redis Sentinels watch\n"},
+	{&quorum_service, NULL, {NULL},
+		"  redis+quorum://host[:port],host,host[/db]\n"
+		"      three or more independent Redis servers, of which a majority grants\n"
+		"  rediss://, rediss+sentinel://, rediss+quorum://, valkeys://\n"
+		"      the same by TLS; ?cacert=FILE&cert=FILE&key=FILE&sni=NAME&insecure=1\n"},
+	{&postgres_service, "dlock-postgres", {"postgres", "postgresql"},
+		"  postgres://[user[:password]@]host[:port],.../database[?parameter=value&...]\n"
+		"      a PostgreSQL database, as psql takes it; postgresql:// is the same\n"},
+	{&etcd_service, "dlock-etcd", {"etcd", "etcds"},
+		"  etcd://[user:password@]host[:port],...\n"
+		"      an etcd cluster; etcds:// by TLS, with the parameters of rediss://\n"},
+	{&zookeeper_service, "dlock-zookeeper", {"zookeeper"},
+		"  zookeeper://[user:password@]host[:port],...[/chroot]\n"
+		"      a ZooKeeper ensemble, and a node for the locks\n"},
 };
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+#define ROWS         (sizeof(rows) / sizeof(rows[0]))
+#define LIBRARY_SIZE 64
 
-/* Whether the URL begins with the scheme, of which the name ends at a blank or at the end. */
+/* Whether the URL begins with the scheme. */
 static bool has_scheme(const char *url, const char *scheme)
 {
-	size_t length = strcspn(scheme, " ");
+	size_t length = strlen(scheme);
 
 	return strncmp(url, scheme, length) == 0 && url[length] == ':';
-}
-
-static bool has_one_of(const char *url, const char *schemes)
-{
-	while (!has_scheme(url, schemes)) {
-		schemes += strcspn(schemes, " ");
-		if (*schemes == '\0')
-			return false;
-		schemes++;
-	}
-	return true;
 }
 
 /* The service that has the URL's scheme; NULL: none in this program. */
@@ -72,8 +75,9 @@ static const struct lock_service *find_service(const char *url, const struct loc
 static const char *find_program(const char *url)
 {
 	for (size_t i = 0; i < ROWS; i++)
-		if (!rows[i].service && has_one_of(url, rows[i].schemes))
-			return rows[i].program;
+		for (const char *const *scheme = rows[i].schemes; *scheme; scheme++)
+			if (!rows[i].service && has_scheme(url, *scheme))
+				return rows[i].program;
 	return NULL;
 }
 
@@ -128,7 +132,45 @@ struct server *services_read_url(const char *url, struct failure *failure)
 void services_print_forms(void)
 {
 	for (size_t i = 0; i < ROWS; i++)
-		printf("%s%s", rows[i].forms, i + 1 < ROWS ? ", or\n" : ".\n");
+		fputs(rows[i].forms, stdout);
+}
+
+void services_each_scheme(void (*take)(const char *scheme, void *context), void *context)
+{
+	for (size_t i = 0; i < ROWS; i++) {
+		const struct lock_scheme *own = rows[i].service ? rows[i].service->schemes : NULL;
+
+		if (rows[i].program)
+			own = NULL;
+		for (; own && own->name; own++)
+			take(own->name, context);
+		for (const char *const *scheme = rows[i].schemes; *scheme; scheme++)
+			take(*scheme, context);
+	}
+}
+
+void services_each(void (*tell)(const char *scheme, const char *program, const char *library))
+{
+	for (size_t i = 0; i < ROWS; i++) {
+		const struct lock_service *service = rows[i].service;
+		char text[LIBRARY_SIZE] = "";
+
+		if (service && service->library)
+			service->library(text, sizeof(text));
+		tell(rows[i].program ? rows[i].schemes[0] : service->schemes->name, rows[i].program,
+			text);
+	}
+}
+
+bool services_own_library(char *text, size_t size)
+{
+	*text = '\0';
+	if (tls_layer)
+		tls_layer->library(text, size);
+	for (size_t i = 0; i < ROWS; i++)
+		if (rows[i].program && rows[i].service)
+			rows[i].service->library(text, size);
+	return *text != '\0';
 }
 
 bool services_miss(const struct server *server, struct failure *failure)

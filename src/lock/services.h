@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct failure;
 struct server;
@@ -14,8 +15,18 @@ struct server;
  * is returned. Pure. */
 struct server *services_read_url(const char *url, struct failure *failure);
 
-/* Prints the forms that a URL may have, a service after the other, for --help. */
+/* Prints the forms that a URL may have, a service after the other, for dlock help. */
 void services_print_forms(void);
+
+/* Takes each scheme that a URL may have, "redis", also of services in other programs. */
+void services_each_scheme(void (*take)(const char *scheme, void *context), void *context);
+
+/* Tells of each service: its first scheme; the program that it is in (NULL: every program); and the
+ * library that speaks to it, "libpq 17.2" (empty: none, or not in this program). */
+void services_each(void (*tell)(const char *scheme, const char *program, const char *library));
+
+/* Writes the library for which this program stands beside dlock. False: this is dlock itself. */
+bool services_own_library(char *text, size_t size);
 
 /* Whether this program can speak to the server; false as services_miss. */
 bool services_serve(const struct server *server, struct failure *failure);

@@ -7,6 +7,7 @@
 #include <openssl/x509_vfy.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -373,6 +374,11 @@ static enum io_result tls_begin(struct tls **out, int fd, const struct server *s
 	return IO_OK;
 }
 
+static void write_library(char *text, size_t size)
+{
+	snprintf(text, size, "OpenSSL %s", OpenSSL_version(OPENSSL_FULL_VERSION_STRING));
+}
+
 static const struct tls_layer layer = {
 	.open = tls_open,
 	.begin = tls_begin,
@@ -381,6 +387,7 @@ static const struct tls_layer layer = {
 	.receive = tls_receive,
 	.events = wanted_events,
 	.is_ready = is_ready,
+	.library = write_library,
 	.is_stale = is_stale,
 	.explain = explain,
 };

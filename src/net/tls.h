@@ -48,6 +48,9 @@ struct tls_layer {
 	/* Whether receive() has something that poll(2) does not tell of. */
 	bool (*is_ready)(const struct tls *tls);
 
+	/* Writes which library that is, and its version. */
+	void (*library)(char *text, size_t size);
+
 	/* Whether another process has used it. */
 	bool (*is_stale)(const struct tls *tls);
 

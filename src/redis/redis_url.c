@@ -17,6 +17,8 @@ const struct lock_scheme redis_schemes[] = {
 	{"unix", false, 0, REDIS_SOCKET},
 	{"redis+sentinel", false, 26379, REDIS_SENTINEL},
 	{"rediss+sentinel", true, 26379, REDIS_SENTINEL},
+	{"valkey", false, 6379, REDIS_SINGLE},
+	{"valkeys", true, 6379, REDIS_SINGLE},
 	{0},
 };
 

@@ -1,6 +1,7 @@
 /*
  * The URLs of Redis:
  *   redis://[user[:password]@]host[:port][/db]   rediss://…?cacert=&cert=&key=&sni=&insecure=1
+ *   valkey:// and valkeys:// are redis:// and rediss://
  *   unix://[user[:password]@]/path[?db=N]
  *   redis+sentinel://h1,h2,h3/service[/db]   redis+quorum://h1,h2,h3[/db]
  *   rediss+sentinel://…   rediss+quorum://…   IPv6 in brackets. User, password, path are %-decoded.

@@ -1,5 +1,6 @@
 /* The row of the service ZooKeeper, from 3.5 on. It is in the program dlock-zookeeper alone. */
 #include <bsd/string.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,11 @@ static int watch_fd(const struct lock *lock)
 
 static const struct lock_scheme schemes[] = {{"zookeeper", false, 2181, 0}, {0}};
 
+static void write_library(char *text, size_t size)
+{
+	snprintf(text, size, "libzookeeper %s", ZOO_VERSION);
+}
+
 static const struct lock_lack lacks[] = {
 	{LOCK_CAN_PRIORITY, "it serves in the order of arrival"},
 	{LOCK_CAN_RECORD, "it keeps no record of successes"},
@@ -106,6 +112,7 @@ const struct lock_service zookeeper_service = {
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN |
 	       LOCK_CAN_FORCE,
 	.lacks = lacks,
+	.library = write_library,
 	.password_variable = "DLOCK_PASSWORD",
 	.read_url = read_url,
 	.open = open_lock,

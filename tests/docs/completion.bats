@@ -102,6 +102,15 @@ table() {
 		dlock --stop-signal US => USR1 USR2
 		dlock --stop-signal SIGUS => SIGUSR1 SIGUSR2
 		dlock --config conf --profile _ => batch strict
+		dlock -S redis: => redis://
+		dlock -S redi => redis+quorum:// redis+sentinel:// redis:// rediss+quorum:// rediss+sentinel:// rediss://
+		dlock --server=zoo => --server=zookeeper://
+		dlock -S fi => file:
+		dlock -S val => valkey:// valkeys://
+		dlock he => help
+		dlock help st => status
+		dlock help se => server
+		dlock ver => version
 	END
 }
 
@@ -122,7 +131,7 @@ check_table() {
 # The options are those of --help: none is missing, none is of another command.
 check_options() { # SHELL
 	local command option words=()
-	words=($(dlock --help | sed -n 's/^  dlock \([a-z]*\) \[OPTION\].*/\1/p'))
+	words=($(dlock --help | sed -nE '/^Commands/,/^$/{ /^  (help|version) /d; s/^  ([a-z]+) .*/\1/p; }'))
 	assert_between ${#words[@]} 2 20
 	for command in '' run "${words[@]}"; do
 		echo "dlock ${command:+$command }-"

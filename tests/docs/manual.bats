@@ -61,7 +61,7 @@ options_of() {
 	sed -n 's/^\.It Fl //p' "$MANUAL" | sed 's/ , /\n/g' | sed -E 's/^(Fl )?(-?[^ ]+).*/-\2/' |
 		sort -u >in_manual
 	local command
-	for command in run $(dlock --help | sed -n 's/^  dlock \([a-z]*\) \[OPTION\].*/\1/p'); do
+	for command in run $(dlock --help | sed -nE '/^Commands/,/^$/s/^  ([a-z]+) .*/\1/p'); do
 		options_of dlock "$command"
 	done | sort -u >in_help
 	assert_between "$(wc -l <in_help)" 35 200

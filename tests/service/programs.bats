@@ -60,11 +60,11 @@ program_of() {
 	done
 }
 
-@test "--help has a form for every scheme" {
-	try dlock --help
+@test "help has a form for every scheme" {
+	try dlock help server
 	refute_match "$out" '\(null\)'
 	local scheme
-	for scheme in file redis rediss unix redis+sentinel redis+quorum postgres etcd etcds; do
-		[[ $out == *"$scheme:"* ]] || fail "--help says nothing of $scheme:"
+	for scheme in file redis rediss unix redis+sentinel redis+quorum postgres postgresql etcd etcds zookeeper valkey valkeys; do
+		[[ $out == *"$scheme:"* ]] || fail "dlock help server says nothing of $scheme:"
 	done
 }

@@ -67,7 +67,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	version=$(sed -n 's/^PACKAGE_VERSION = //p' "$builddir/Makefile")
 	try dlock --version
 	assert_equal "$status ${out%%$'\n'*}" "0 dlock $version"
-	assert_match "$out" $'\nTLS: (yes|no)$'
+	assert_match "$out" $'\nTLS: (yes, OpenSSL [0-9.]+.*|no)$'
 }
 
 @test "the program is a hardened one" {
@@ -105,7 +105,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	refute grep -qE 'libssl|libcrypto|libpq|libcurl|libzookeeper' dynamic
 	try dlock -V
 	if grep -q '^OPENSSL_LIBS = .' "$builddir/Makefile"; then
-		assert_match "$out" 'TLS: yes$'
+		assert_match "$out" 'TLS: yes, OpenSSL [0-9.]+[a-z]*$'
 		readelf -dW "$builddir/src/dlock-tls" >dynamic
 		assert grep -q libssl dynamic
 	else

@@ -105,6 +105,26 @@ static const struct {
 	{INT64_MAX, "106751d23h"},
 };
 
+static const struct {
+	const char *text;
+	const char *meant; /* NULL: no guess */
+} guessed[] = {
+	{"5min", "5m"},
+	{"5 minutes", "5m"},
+	{" 1.5 Hours ", "1.5h"},
+	{"1 h 30 min", "1h30m"},
+	{"250msec", "250ms"},
+	{"1D", "1d"},
+	{"", NULL},
+	{"min", NULL},
+	{"5minn", NULL},
+	{"5", NULL},
+	{"1..5min", NULL},
+	{"1m30", NULL},
+	{"1111111111111111111111111111111111111111min", NULL},
+	{"1min1min1min1min1min1min1min1min1min1min1min1min1min1min1min1min1min", NULL},
+};
+
 int main(void)
 {
 	for (size_t i = 0; i < COUNT(good); i++) {
@@ -124,6 +144,15 @@ int main(void)
 		char text[DURATION_TEXT];
 
 		same(duration_format(shown[i].span, text), shown[i].wanted, shown[i].wanted);
+	}
+	for (size_t i = 0; i < COUNT(guessed); i++) {
+		char text[DURATION_TEXT];
+
+		if (guessed[i].meant == NULL)
+			ok(!duration_guess(guessed[i].text, text), "no guess number %zu", i);
+		else
+			same(duration_guess(guessed[i].text, text) ? text : "", guessed[i].meant,
+				guessed[i].text);
 	}
 	return tap_end();
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -410,4 +411,9 @@ enum io_result connection_call(struct connection *connection, struct reply **rep
 	}
 	io = connection_flush(connection, deadline, failure);
 	return io == IO_OK ? connection_read(connection, reply, deadline, failure) : io;
+}
+
+void connection_library(char *text, size_t size)
+{
+	snprintf(text, size, "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
 }

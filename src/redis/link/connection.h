@@ -20,6 +20,9 @@ struct lookup;
 struct reply;
 struct server;
 
+/* Writes which library reads the replies, and its version. */
+void connection_library(char *text, size_t size);
+
 /* Connects to an endpoint of a server, by TLS if that says so. `peer` is its name in messages; it
  * and the server are borrowed for the connection's life; *lookup as in resolve_host().
  * connection_close() with *connection after IO_OK. */
