@@ -88,13 +88,11 @@ find_redis_server() { # FOLDER
 	PATH=$PATH:$1
 }
 
-# build [CONFIGURE OPTION]...: into a folder of its own for each set of options, unless the tree
-# itself was configured. Sets build.
-build() {
+# configured FOLDER [CONFIGURE OPTION]...: ready for make, unless the tree itself was configured. Sets build.
+configured() {
 	build=$PWD
-	if [ ! -e Makefile ]; then
-		build=$PWD/build$(for option; do printf '%s' "$option" | sed 's/--enable-/-/'; done)
-	fi
+	[ -e Makefile ] || build=$PWD/$1
+	shift
 	mkdir -p "$build"
 	[ -e configure ] || quietly autoreconf -fi
 	if [ ! -e "$build/Makefile" ]; then
@@ -102,6 +100,11 @@ build() {
 		top=$PWD
 		(cd "$build" && quietly "$top/configure" -q "$@")
 	fi
+}
+
+# build [CONFIGURE OPTION]...: all programs, in a folder of its own for each set of options.
+build() {
+	configured "build$(for option; do printf '%s' "$option" | sed 's/--enable-/-/'; done)" "$@"
 	say "Building"
 	make_target all
 }
