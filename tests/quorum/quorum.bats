@@ -3,6 +3,7 @@
 load ../lib/helper
 load ../lib/quorum
 load ../lib/work
+load ../lib/scripts
 
 # --- Taking and giving back ---
 
@@ -35,19 +36,20 @@ load ../lib/work
 }
 
 @test "a confirmation counts only where the lock is ours, and the token is news" {
-	local lua=$BATS_TEST_DIRNAME/../../src/redis/script/lua keys
-	"$lua/embed.sh" -t "$lua/prelude.lua" "$lua/confirm.lua" >confirm.lua
-	keys="lock:x lock:{lock:x}:meta lock:{lock:x}:holders lock:{lock:x}:queue lock:{lock:x}:who:me lock:{lock:x}:wake:me"
-	confirm() { on 1 --eval confirm.lua $keys , 'lock:{lock:x}:' '' me "$1" 60000 0 text me.waits; }
+	confirmed() ( # FENCE
+		cli() { on 1 "$@"; }
+		confirm x me "$1"
+		echo "${reply[0]}"
+	)
 	on 1 SET lock:x other PX 60000 >/dev/null
-	assert_equal "$(confirm 1000)" stale
+	assert_equal "$(confirmed 1000)" stale
 	on 1 SET lock:x me PX 1000 >/dev/null
-	assert_equal "$(confirm 1000)" confirmed
-	assert_equal "$(confirm 1000)" confirmed
+	assert_equal "$(confirmed 1000)" confirmed
+	assert_equal "$(confirmed 1000)" confirmed
 	assert_between "$(on 1 PTTL lock:x)" 5000 60000 'ms until it expires'
-	assert_equal "$(confirm 999)" stale
+	assert_equal "$(confirmed 999)" stale
 	on 1 HSET "$(meta_of x)" token other >/dev/null
-	assert_equal "$(confirm 1000)" stale
+	assert_equal "$(confirmed 1000)" stale
 	on 1 FLUSHALL >/dev/null
 }
 

@@ -1,66 +1,13 @@
-# The scripts themselves, called as a client would, and attacked.
+# The scripts themselves, attacked: requests that come late, twice, or from the dead; a server that forgets. What they do
+# otherwise is seen in ../waiting, ../cron and ../status.
 
 load ../lib/helper
+load ../lib/scripts
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
-
-LUA=$BATS_TEST_DIRNAME/../../src/redis/script/lua
-
-# lua SCRIPT LOCK TOKEN [ARG]...: its answer, a line for each element, in the array `reply`.
-lua() {
-	local script=$1 key=lock:$2 token=$3
-	local of="lock:{$key}:"
-	shift 3
-	mapfile -t reply < <(cli EVAL "$("$LUA/embed.sh" -t "$LUA/prelude.lua" "$LUA/$script.lua")" 6 "$key" \
-		"${of}meta" "${of}holders" "${of}queue" "${of}who:$token" "${of}wake:$token" \
-		"$of" '' "$token" "$@")
-}
-
-# take LOCK TOKEN [NAME=VALUE]...
-take() {
-	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once='' outer='' \
-		party="host=h	boot=b	pid=1	label=$2"
-	shift 2
-	[[ $# = 0 ]] || local "$@"
-	[[ -n $outer || -n ${near:-} ]] || party="label=$token"
-	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "$party" \
-		"$cooldown" "$once" "$outer"
-	if [[ ${reply[0]} == granted ]]; then
-		since=${reply[1]} fence=${reply[2]} gen=${reply[3]} handed=(${reply[@]:4})
-	elif [[ ${reply[0]} == busy ]]; then
-		fence=${reply[2]} ticket_given=${reply[3]} rank=${reply[4]} left=${reply[5]} holder=${reply[6]}
-		handed=(${reply[@]:8})
-	elif [[ ${reply[0]} == already ]]; then
-		handed=(${reply[@]:3})
-	fi
-}
-
-# give LOCK TOKEN [NAME=VALUE]...
-give() {
-	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000 \
-		proof=0 outer=''
-	shift 2
-	[[ $# = 0 ]] || local "$@"
-	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 \
-		"$success" "$cooldown" "$once" "$once_for" "$proof" "$outer"
-	handed=(${reply[@]:1})
-}
-
-# extend LOCK TOKEN FENCE GEN [MODE [TTL]]
-extend() {
-	local mode=${5:-x}
-	lua renew "$1" "$2" "$mode" "${6:-60000}" "$3" "$4" "${mode^^}|1|label=$2"
-}
-
-verify() { # LOCK TOKEN...
-	local lock=$1
-	shift
-	lua verify "$lock" '' "$@"
-	handed=(${reply[@]:1})
-}
 
 # What a waiter does after it was told busy.
 listens() { cli PEXPIRE "lock:{lock:$1}:who:$2" 22000 >/dev/null; }
@@ -81,19 +28,6 @@ is_dead() { [[ $(cli EXISTS "lock:{lock:$1}:who:$2") == 0 ]]; }
 says() { assert_equal "${reply[0]}" "$1" 'the answer'; }
 
 # --- One holder ---
-
-@test "a grant: the lock, its holder, the counter; a release leaves the counter" {
-	take x a
-	says granted
-	assert_equal "$(owner x)" a
-	assert_equal "$(cli GET 'lock:{lock:x}:who:a')" "X|$since|label=a"
-	assert_equal "$(meta x token),$(meta x fence),$(meta x gen)" "a,$fence,$fence"
-	assert_between "$fence" $((since - 1000000)) $((since + 1000000))
-	give x a fence=$fence gen=$gen since=$since
-	says released
-	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
-	assert_equal "$(meta x token),$(meta x ended)" ',a'
-}
 
 # A lock's use, with TTL, COOLDOWN; how long it is remembered for then, of a memory that was to end in
 # a minute.
@@ -135,28 +69,6 @@ use() { # [NAME=VALUE]...
 	assert_between "$(cost give x a fence="$fence" gen="$gen" since="$since")" 1 8 release
 }
 
-@test "a release costs no more with a hundred waiters than with two" {
-	local n few many
-	take x a
-	for n in 1 2; do take x w$n lease=60000; done
-	few=$(cost give x a fence=$fence gen=$fence since=1)
-	take y a
-	for n in {1..100}; do take y w$n lease=60000; done
-	many=$(cost give y a fence=$fence gen=$fence since=1)
-	assert_between "$few" 10 18
-	assert_between "$many" 10 "$few"
-	cli FLUSHALL >/dev/null
-}
-
-@test "fences grow though the clock stands still, and through a counter that is ahead of it" {
-	take x a
-	cli HSET 'lock:{lock:x}:meta' fence 8999999999999990 >/dev/null
-	give x a
-	take x b
-	assert_equal "$fence" 8999999999999991
-	give x b
-}
-
 @test "a request that landed unseen is granted when it is repeated" {
 	take x a
 	local first=$fence
@@ -196,29 +108,6 @@ use() { # [NAME=VALUE]...
 
 # --- The queue ---
 
-@test "first come, first served; the next one is told that it is next" {
-	take x a
-	local f=$fence
-	take x b lease=60000
-	assert_equal "$rank" 0
-	take x c lease=60000
-	assert_equal "$rank" 1
-	take x d lease=60000
-	give x a fence=$f gen=$f since=1
-	assert_equal "${handed[*]}" b
-	assert_equal "$(owner x)" b
-	assert_between "$(cli PTTL lock:x)" 1 1000
-	assert_equal "$(told x b)/$(told x c)/$(told x d)" 'go/look 1005/'
-	# A waiter that was told something may not be listening for a moment.
-	assert_between "$(cli PTTL 'lock:{lock:x}:who:c')" 1 2000
-	take x b
-	says granted
-	assert_equal "$(told x b)" ''
-	give x b
-	assert_equal "${handed[*]}" c
-	cli FLUSHALL >/dev/null
-}
-
 @test "two that come in one microsecond keep their order, and so do they when the clock goes back" {
 	take x a
 	cli HSET 'lock:{lock:x}:meta' ticket 8000000000000000 >/dev/null
@@ -227,15 +116,6 @@ use() { # [NAME=VALUE]...
 	take x c lease=60000
 	assert_equal "$ticket_given" 8000000000000002
 	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1 | paste -sd ' ')" 'b c'
-	cli FLUSHALL >/dev/null
-}
-
-@test "a point of priority is a minute's head start, and no more" {
-	take x a
-	take x old lease=60000 ticket=1000000000000000
-	take x high lease=60000 ticket=1000000030000000 boost=60000000
-	take x late lease=60000 ticket=1000000070000000 boost=60000000
-	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1 | paste -sd ' ')" 'high old late'
 	cli FLUSHALL >/dev/null
 }
 
@@ -249,62 +129,6 @@ use() { # [NAME=VALUE]...
 	assert_equal "${handed[*]}" live
 	assert_equal "$(cli EXISTS 'lock:{lock:x}:queue')" 0
 	give x live
-}
-
-@test "a newcomer that does not wait hands a free lock on and goes without" {
-	take x a
-	take x b lease=60000
-	cli DEL lock:x >/dev/null
-	take x new
-	says busy
-	assert_equal "${handed[*]}/$(owner x)/$rank" b/b/-1
-	give x b
-	give x a
-}
-
-@test "a newcomer that does not wait gets a free lock when all that are ahead are dead" {
-	take x a
-	take x b lease=1
-	take x c lease=1
-	cli DEL lock:x >/dev/null
-	sleep 0.02
-	take x new
-	says granted
-	give x new
-	give x a
-}
-
-@test "a waiter that looks and finds the lock free has it at once" {
-	take x a
-	take x b lease=60000
-	cli DEL lock:x >/dev/null
-	take x b lease=60000 ticket=$ticket_given
-	says granted
-	assert_equal "$(cli EXISTS 'lock:{lock:x}:queue')/${#handed[@]}" 0/0
-	give x b
-	give x a
-}
-
-@test "a claim that comes too late goes back to its old place" {
-	take x a
-	local f=$fence
-	take x b lease=60000
-	local ticket_b=$ticket_given
-	take x c lease=60000
-	give x a fence=$f gen=$f since=1
-	assert_equal "${handed[*]}" b
-	# The claim time of b is over, c was given it.
-	cli PEXPIRE lock:x 1 >/dev/null
-	sleep 0.02
-	verify x b
-	assert_equal "${handed[*]}" c
-	take x c
-	says granted
-	take x d lease=60000
-	take x b lease=60000 ticket=$ticket_b
-	says busy
-	assert_equal "$rank/$ticket_given" "0/$ticket_b"
-	cli FLUSHALL >/dev/null
 }
 
 @test "verify: what nobody took though he said that he listens goes on at once" {
@@ -394,22 +218,6 @@ use() { # [NAME=VALUE]...
 	give x a
 }
 
-@test "the first in the queue that leaves tells the next; a message to it is not lost on the others" {
-	take x a
-	take x b lease=60000
-	take x c lease=60000
-	give x c
-	assert_equal "$(told x b)" ''
-	take x c lease=60000 ticket=0
-	says ended
-	take x d lease=60000
-	give x b
-	says released
-	assert_equal "$(told x d)" 'look 0'
-	assert_equal "$(meta x timeouts)" 2
-	cli FLUSHALL >/dev/null
-}
-
 @test "a waiter that gives up just when it was handed the lock hands it on" {
 	take x a
 	local f=$fence
@@ -419,21 +227,6 @@ use() { # [NAME=VALUE]...
 	give x b
 	says released
 	assert_equal "${handed[*]}/$(owner x)" c/c
-	cli FLUSHALL >/dev/null
-}
-
-@test "--at-least: the lock stays for its time, and the first in the queue is told" {
-	take x a
-	local f=$fence
-	take x b lease=60000
-	give x a left=700 fence=$f gen=$f since=$since
-	says released
-	assert_between "$(cli PTTL lock:x)" 1 700
-	assert_equal "$(told x b)/$(meta x token)" 'look 700/'
-	wait_until is_free x
-	# No holder sets it again afterwards.
-	extend x a $f $f
-	says denied
 	cli FLUSHALL >/dev/null
 }
 
@@ -467,10 +260,6 @@ join() {
 	take "$1" "$2" outer="$3" "${@:4}"
 	fence=${reply[3]} gen=${reply[4]}
 }
-# inner_extends LOCK TOKEN OUTER [TTL [MODE [ENDED]]]: by the fence and generation of the last grant.
-inner_extends() {
-	lua renew "$1" "$2" "${5:-x}" "${4:-60000}" "$fence" "$gen" "${5:-x}|1|label=$3" 0 0 "$3" "${6:-0}" "X|1|label=$2"
-}
 inside() { cli ZRANGE "lock:{lock:x}:inner:$1" 0 -1 | paste -sd ' '; }
 near=
 
@@ -483,23 +272,23 @@ near=
 	assert_equal "${reply[*]:2:4}" "a $f $f x"
 	join x j a ttl=20000 mode=s
 	says within
-	assert_between "$(cli PTTL lock:x)" 49000 50000
+	assert_between "$(cli PTTL lock:x)" 30000 50000
 	extend x a "$f" "$f" x 5000
 	says extended
-	assert_between "$(cli PTTL lock:x)" 49000 50000
+	assert_between "$(cli PTTL lock:x)" 30000 50000
 	lua extend x a 5000
 	says extended
-	assert_between "$(cli PTTL lock:x)" 49000 50000
+	assert_between "$(cli PTTL lock:x)" 30000 50000
 	take x w lease=60000
 	give x a fence="$f" gen="$f" since=1
 	says released
 	assert_equal "$(owner x)/$(inside a)" 'a ended/j i'
 	inner_extends x i a 1000
 	says extended
-	assert_between "$(cli PTTL lock:x)" 49000 50000
+	assert_between "$(cli PTTL lock:x)" 30000 50000
 	give x i fence="$f" gen="$f" outer=a
 	says released
-	assert_between "$(cli PTTL lock:x)" 19000 20000
+	assert_between "$(cli PTTL lock:x)" 6000 20000
 	assert_match "$(told x w)" 'look [12][0-9]{4}$'
 	# Late, or repeated, it changes nothing.
 	inner_extends x i a
@@ -568,7 +357,7 @@ near=
 	give x r1 mode=s fence="$f1" gen="$g"
 	assert_equal "$(cli ZRANGE 'lock:{lock:x}:holders' 0 -1 | sort | paste -sd ,)" 'r1 ended,r2'
 	give x r2 mode=s fence="$f2" gen="$g"
-	assert_between "$(cli PTTL lock:x)" 49000 50000
+	assert_between "$(cli PTTL lock:x)" 30000 50000
 	inner_extends x i r1 60000 s
 	says extended
 	take x w lease=60000
@@ -579,28 +368,6 @@ near=
 }
 
 # --- Set again, or lost ---
-
-@test "set again: deleted, forgotten whole, or an older memory; and nobody came between" {
-	take x a
-	local f=$fence
-	cli DEL lock:x >/dev/null
-	extend x a $f $f
-	says again
-	assert_equal "$(owner x)" a
-	cli FLUSHALL >/dev/null
-	extend x a $f $f
-	says again
-	assert_equal "$(owner x),$(meta x fence),$(meta x token)" "a,$f,a"
-	assert_equal "$(cli GET 'lock:{lock:x}:who:a')" 'X|1|label=a'
-	cli DEL lock:x >/dev/null
-	cli HSET 'lock:{lock:x}:meta' fence 5 gen 5 token '' >/dev/null
-	extend x a $f $f
-	says again
-	extend x a $f $f
-	says extended
-	give x a fence=$f gen=$f
-	says released
-}
 
 @test "lost: another holds it, or held it, or it was ended" {
 	take x a
@@ -727,28 +494,6 @@ near=
 	assert_equal "$(meta x fence)" "$fence"
 }
 
-@test "an emptied server: those that knew the holder keep off, newcomers too, and the holder returns" {
-	take x a
-	local f=$fence
-	take x b lease=60000
-	local ticket_b=$ticket_given
-	cli FLUSHALL >/dev/null
-	take x b lease=60000 ticket=$ticket_b off=5000 seen=$f
-	says busy
-	assert_between "$left" 4000 5000
-	assert_equal "$holder/$rank" /0
-	take x new
-	says busy
-	take x late lease=60000
-	says busy
-	assert_equal "$(owner x)" ''
-	extend x a $f $f
-	says again
-	give x a fence=$f gen=$f
-	assert_equal "${handed[*]}" b
-	cli FLUSHALL >/dev/null
-}
-
 @test "an emptied server: a waiter that keeps off gets the lock when its holder does not return" {
 	take x a
 	local f=$fence
@@ -841,7 +586,7 @@ readers_are_forgotten() {
 	says released
 	assert_equal "${#handed[@]}/$(owner x)" 0/
 	# The first waiter looks when that time is over.
-	assert_match "$(told x w)" '^look [34][0-9]{3},look [34][0-9]{3}$'
+	assert_match "$(told x w)" '^look [1-4][0-9]{3},look [1-4][0-9]{3}$'
 	cli FLUSHALL >/dev/null
 }
 
@@ -857,46 +602,6 @@ readers_are_forgotten() {
 }
 
 # --- Shared, permits ---
-
-@test "readers share; the key says held to others, for as long as the longest share" {
-	take x r1 mode=s ttl=5000
-	local g=$gen
-	take x r2 mode=s ttl=50000
-	assert_equal "$gen" "$g"
-	((fence > g)) || fail "fence $fence, generation $g"
-	assert_equal "$(owner x)" dlock:shared
-	assert_between "$(cli PTTL lock:x)" 49000 50000
-	take x w
-	says busy
-	give x r2 mode=s fence=$fence gen=$g since=1
-	assert_between "$(cli PTTL lock:x)" 1 5000
-	give x r1 mode=s fence=$g gen=$g since=1
-	assert_equal "$(cli KEYS '*')" 'lock:{lock:x}:meta'
-	((g < $(meta x gen))) || fail 'the generation did not end with the last reader'
-}
-
-@test "a writer that waits blocks later readers, and then a batch of them goes in at once" {
-	take x r1 mode=s
-	local g=$gen
-	take x w lease=60000
-	take x r2 mode=s lease=60000
-	take x r3 mode=s lease=60000
-	take x w2 lease=60000
-	take x r4 mode=s lease=60000
-	assert_equal "$rank" 4
-	give x r1 mode=s fence=$g gen=$g since=1
-	assert_equal "${handed[*]}" w
-	take x w
-	give x w fence=$fence gen=$gen since=1
-	assert_equal "${handed[*]}" 'r2 r3'
-	assert_equal "$(owner x)" dlock:shared
-	assert_equal "$(told x w2)" 'look 1005'
-	take x r2 mode=s
-	local g2=$gen
-	take x r3 mode=s
-	assert_equal "$gen" "$g2"
-	cli FLUSHALL >/dev/null
-}
 
 @test "readers go past a dead writer" {
 	take x r1 mode=s
@@ -973,16 +678,6 @@ readers_are_forgotten() {
 	cli FLUSHALL >/dev/null
 }
 
-@test "a reader whose share ran out is no longer one" {
-	take x r1 mode=s ttl=60000
-	take x dead mode=s ttl=1
-	sleep 0.02
-	take x w lease=60000
-	give x r1 mode=s fence=1 gen=1 since=1
-	assert_equal "${handed[*]}/$(owner x)" w/w
-	give x w
-}
-
 @test "a word without shares is held until it runs out" {
 	cli SET lock:x dlock:shared PX 300 >/dev/null
 	take x r mode=s
@@ -994,46 +689,6 @@ readers_are_forgotten() {
 	take x r mode=s
 	says granted
 	give x r mode=s
-}
-
-@test "permits: as many as fit, by the number that each one asks for; the next expiry counts" {
-	take x p1 mode=p3 ttl=30000
-	take x p2 mode=p3 ttl=60000
-	take x p3 mode=p2 lease=60000
-	says busy
-	assert_between "$left" 1 30000
-	give x p3 mode=p2
-	take x p4 mode=p3
-	says granted
-	take x p5 mode=p3
-	says busy
-	take x s mode=s
-	says busy
-	take x w
-	says busy
-	assert_between "$left" 30001 60000
-	assert_equal "$(owner x)" dlock:permits
-	give x p1 mode=p3
-	take x p5b mode=p3
-	says granted
-	cli FLUSHALL >/dev/null
-}
-
-@test "permits are handed on one by one" {
-	take x a mode=p2
-	take x b mode=p2
-	local n
-	for n in 1 2 3; do take x w$n mode=p2 lease=60000; done
-	give x a mode=p2
-	assert_equal "${handed[*]}" w1
-	give x b mode=p2
-	assert_equal "${handed[*]}" w2
-	take x w1 mode=p2
-	take x w2 mode=p2
-	assert_equal "$(cli ZCARD 'lock:{lock:x}:holders')" 2
-	verify x w1 w2
-	assert_equal "${#handed[@]}" 0
-	cli FLUSHALL >/dev/null
 }
 
 @test "verify takes a share back that nobody took" {
@@ -1101,52 +756,9 @@ readers_are_forgotten() {
 	cli FLUSHALL >/dev/null
 }
 
-@test "the counters" {
-	take x a
-	local f=$fence s=$since
-	take x b
-	take x c lease=60000
-	local ticket_c=$ticket_given
-	take x d lease=60000
-	sleep 0.1
-	give x d
-	give x a fence=$f gen=$f since=$s
-	take x c ticket=$ticket_c
-	assert_equal "$(meta x granted) $(meta x contended) $(meta x timeouts)" '2 3 1'
-	assert_between "$(meta x waited_us)" 100000 10000000
-	assert_between "$(meta x held_us)" 100000 10000000
-	give x c
-}
-
 # ---- A success on record -------------------------------------------------------------------------
 
 messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK TOKEN
-
-@test "a success is on record with the release, and answers all that ask for it" {
-	take x a
-	give x a fence=$fence gen=$gen success=1 once=id once_for=5000
-	assert_between "$(cli PTTL 'lock:{lock:x}:once:id')" 4000 5000
-	take x b cooldown=60000
-	assert_equal "${reply[0]} ${reply[2]}" "already $(meta x success)"
-	take x b once=id
-	assert_equal "${reply[0]} ${reply[2]}" "already $(cli GET 'lock:{lock:x}:once:id')"
-	assert_equal "$(cli EXISTS lock:x 'lock:{lock:x}:who:b')" 0
-	take x b cooldown=1 once=other
-	assert_equal "${reply[0]}" granted
-	give x b fence=$fence gen=$gen
-	cli DEL 'lock:{lock:x}:once:id' >/dev/null
-}
-
-@test "no success is on record of a lock that was lost, nor of one that did not succeed" {
-	take x a
-	local f=$fence
-	cli DEL lock:x >/dev/null
-	take x b
-	give x a fence=$f gen=$f success=1 once=id
-	assert_equal "${reply[0]} $(meta x success) $(cli EXISTS 'lock:{lock:x}:once:id')" 'lost  0'
-	give x b fence=$fence gen=$gen once=id
-	assert_equal "${reply[0]} $(meta x success) $(cli EXISTS 'lock:{lock:x}:once:id')" 'released  0'
-}
 
 @test "a waiter that is handed the lock and finds a success hands off in the same step, of whatever kind" {
 	local mode
@@ -1170,25 +782,7 @@ messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK 
 	cli FLUSHALL >/dev/null
 }
 
-@test "one that leaves the queue for a success has the next look in its place" {
-	take x a
-	local f=$fence
-	take x b lease=60000
-	local ticket=$ticket_given
-	take x c lease=60000
-	cli HSET "$(meta_of x)" success "$(cli TIME | head -1)000000" >/dev/null
-	take x b ticket=$ticket lease=2000 cooldown=60000
-	assert_equal "${reply[0]} ${handed[*]}" 'already '
-	assert_equal "$(messages x c)" 'look 0'
-	assert_equal "$(cli ZRANGE 'lock:{lock:x}:queue' 0 -1)" c
-	give x c
-	give x a fence=$f gen=$f
-}
-
 # --- Circles ---------------------------------------------------------------------------------------
-
-# look LOCK WAITER TICKET OUTER_LOCK OUTER_TOKEN: WAITER, which runs under OUTER, looks for a circle.
-look() { lua circle "$1" "$2" "$3" '' '' proof "lock:{lock:$4}:waits:$5" "$5"; }
 
 # Holders A1 of a and B1 of b; below A1 first waits for b, below B1 second waits for a. All look.
 circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
@@ -1260,10 +854,10 @@ proof_is_asked() {
 @test "only a waiter that has given the proof that was asked for counts as alive" {
 	proof_is_asked
 	assert_equal "$(told b first)" 'prove proof'
-	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1
+	look a second 2000 b B1 '' proof again
 	says none
-	lua circle b first 1000 proof '' '' 'lock:{lock:a}:waits:A1' A1
-	lua circle a second 2000 '' proof again 'lock:{lock:b}:waits:B1' B1
+	look b first 1000 a A1 proof '' ''
+	look a second 2000 b B1 '' proof again
 	says circle
 	cli FLUSHALL >/dev/null
 }

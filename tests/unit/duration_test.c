@@ -80,6 +80,15 @@ static const char *const bad[] = {
 	"1s-1s",
 	"1mms",
 	"1sm",
+	"abc",
+	"1y",
+	"--5",
+	"5-",
+	"1ss",
+	"0.5.",
+	"1m 30s",
+	"1000000000d",
+	"\xd9\xa3",
 };
 
 static const struct {

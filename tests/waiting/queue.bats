@@ -2,6 +2,7 @@
 
 load ../lib/helper
 load ../lib/waiters
+load ../lib/scripts
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
@@ -649,8 +650,7 @@ commands_so_far() { cli INFO stats | sed -n 's/^total_commands_processed:\([0-9]
 
 # release_cost WAITERS: what the server does for one release, all calls inside the script counted.
 release_cost() {
-	local lua=$BATS_TEST_DIRNAME/../../src/redis/script/lua c='lock:{lock:x}:' before
-	"$lua/embed.sh" -t "$lua/prelude.lua" "$lua/release.lua" >release.lua
+	local c='lock:{lock:x}:' before
 	cli FLUSHALL >/dev/null
 	cli EVAL "
 		for i = 1, $1 do
@@ -659,10 +659,9 @@ release_cost() {
 		end
 		redis.call('SET', 'lock:x', 'me')" 0 >/dev/null
 	before=$(commands_so_far)
-	cli --eval release.lua lock:x "${c}meta" "${c}holders" "${c}queue" "${c}who:me" "${c}wake:me" , \
-		"$c" '' me x 0 1 1 1 1 >released
+	give x me fence=1 gen=1 since=1
 	echo $(($(commands_so_far) - before))
-	assert_equal "$(tr '\n' ' ' <released)" 'released waiter1 '
+	assert_equal "${reply[*]}" 'released waiter1'
 }
 
 @test "many waiters drain in order, without an error" {
