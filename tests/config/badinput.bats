@@ -27,7 +27,7 @@ no_findings() {
 	[[ ! -e findings || ! -s findings ]] || fail "$(<findings)"
 }
 
-@test "whatever is wrong with a command line: 64, one line that says it, nothing run and nothing left" {
+@test "a bad command line: 64, one line that says why, nothing run and nothing left" {
 	local unknown
 	unknown=--$(printf 'p%.0s' {1..300})
 	bad 64 '' -n

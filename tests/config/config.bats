@@ -38,7 +38,7 @@ uses() {
 system() { printf '%s\n' "$@" >etc/dlock.conf; }
 user() { printf '%s\n' "$@" >config/dlock.conf; }
 
-@test "the host's file, then the user's, then DLOCK_SERVER, then -S; --config instead of both files" {
+@test "host's file, user's file, DLOCK_SERVER, -S: the last wins; --config replaces both files" {
 	try on_host status
 	expect_failure 78 '-S URL, by DLOCK_SERVER, or by .server = URL. in /etc/dlock.conf'
 	system 'server = unix:///no/system'

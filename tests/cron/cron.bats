@@ -103,7 +103,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	assert_between $((($(date +%s%6N) - $(success_of x)) / 1000)) 0 $((60000 * TEST_PATIENCE)) 'ms ago'
 }
 
-@test "--cooldown: a success that lies ahead of a clock that was set back counts no longer than asked" {
+@test "--cooldown: a success ahead of a clock that was set back counts no longer than asked" {
 	job x
 	cli HSET "$(meta_of x)" success $((($(date +%s) + 7200) * 1000000)) >/dev/null
 	job x --cooldown 3h
@@ -149,7 +149,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	let_go one
 }
 
-@test "behind the one that leaves the head of the queue, the next gets the lock when a dead holder's expires" {
+@test "the first in the queue leaves: the next gets the lock when a dead holder's expires" {
 	cli SET lock:x foreign PX 3000 >/dev/null
 	start one dlock --cooldown 1h x touch ran
 	wait_until waits x 1
@@ -195,7 +195,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	skipped
 }
 
-@test "what --cooldown and --once cost: no connection, no round trip, and no command when not given" {
+@test "what --cooldown and --once cost: no connection and no round trip; nothing if not given" {
 	local option
 	job x
 	job x
@@ -404,7 +404,7 @@ tree() {
 	echo bash tree.sh
 }
 
-@test "--max-run: COMMAND's tree is stopped before the lock is released, exit 124 though it ends with 0" {
+@test "--max-run: COMMAND's tree ends before the lock is released, exit 124 though it ends with 0" {
 	start one dlock --max-run 3s --grace 1s x $(tree)
 	wait_until eval '[[ -e tree && $(wc -l <tree) == 4 ]]'
 	start two dlock x sh -c 'for pid in $(cat tree); do [ ! -d /proc/$pid ] || grep -q ") Z" /proc/$pid/stat || echo $pid lives; done'
@@ -532,7 +532,7 @@ tree() {
 # Three rounds of a job that every host starts at the same minute by its own clock, while those
 # clocks are up to 30 s apart. The first three runs of each round are killed in the middle, each in
 # another way; so the fourth succeeds, and all others are to find that on record.
-@test "twenty hosts, clocks up to 30 s apart, kills in between: one success a round, by --cooldown and by --once" {
+@test "twenty hosts, clocks 30 s apart, kills: one success a round, by --cooldown and by --once" {
 	local period=32 hosts=20 kind host round
 	cat >job.sh <<-'END'
 		# job.sh KIND ROUND

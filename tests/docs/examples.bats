@@ -392,7 +392,7 @@ fenced() {
 	assert_equal "$(psql -qAtc 'SELECT count(*) FROM work, fence WHERE work.token <= fence.token')" 2
 }
 
-@test "migrate: two at once, each file once and in order; what failed is tried again; a stale token is refused" {
+@test "migrate: two at once, each file once, in order; failures again; a stale token refused" {
 	database_begin
 	cp "$EXAMPLES/fence.sql" "$EXAMPLES/migrate" .
 	mkdir migrations

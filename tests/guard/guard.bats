@@ -343,7 +343,7 @@ limited() {
 		'open lock sync-folder write sync-file COMMAND unlock'
 }
 
-@test "power cut: a newer token needs no folder, an equal one is synced all the same, a stale one nothing" {
+@test "power cut: a newer token needs no folder, an equal one is synced, a stale one does nothing" {
 	record 5 >state
 	traced state 6
 	expect 0
@@ -439,7 +439,7 @@ limited() {
 	assert_equal "$(stat -c %s new)" 0
 }
 
-@test "the limit of a file's size is an error and not the end by SIGXFSZ, which COMMAND gets as it was" {
+@test "the limit of a file's size is an error, not the end by SIGXFSZ; COMMAND gets it as it was" {
 	try dlock guard --fence 5 state sed -n 's/^SigIgn:[[:space:]]*//p' /proc/self/status
 	expect 0 "$(sed -n 's/^SigIgn:[[:space:]]*//p' /proc/self/status)"
 	try prlimit --fsize=100 dlock guard --fence 6 state sh -c 'head -c 1000 /dev/zero >big'

@@ -736,7 +736,7 @@ share_is_over() {
 	cli DEL lock:x >/dev/null
 }
 
-@test "--force is sent once: the waiter that got the lock by it keeps it, though the answer is lost" {
+@test "--force is sent once: a waiter that got the lock by it keeps it though the answer is lost" {
 	take one x
 	start a dlock acquire x
 	wait_until queued 1

@@ -221,7 +221,7 @@ c is free"
 }
 
 # As cron and CI do: one reader gets all that a script prints.
-@test "a script whose output is read by the one that runs it: held for the script, not for that one" {
+@test "a script whose output is read by the one that runs it: held for the script alone" {
 	write inner <<-'END'
 		(true; dlock hold x || exit; dlock status --json x >status.txt)
 		dlock hold y || exit 5
@@ -441,7 +441,7 @@ stolen() {
 	rm -f ./*.stamp
 }
 
-@test "a thief: the script and what it started get the stop signal, then KILL; the script hears why" {
+@test "a thief: the script and its tree get the stop signal, then KILL; the script hears why" {
 	write_stampers
 	in_each_shell stolen
 }
@@ -576,7 +576,7 @@ released() {
 	in_each_shell released
 }
 
-@test "dlock release as a script's last command, which its shell becomes: it ends the lock, with 0" {
+@test "dlock release as a script's last command, which its shell becomes: the lock ends, exit 0" {
 	local shell
 	for shell in bash dash; do
 		try $shell -c 'dlock hold -n x || exit 9; echo held; dlock release x'
@@ -738,7 +738,7 @@ dlock: x: no dlock hold around this process holds it; else give its TOKEN"
 	assert is_free x
 }
 
-@test "a script under a script that holds the lock holds it for itself: its release does not end the other's" {
+@test "a script under a script that holds: it holds for itself, its release ends only that" {
 	write outer <<-'END'
 		dlock hold x || exit
 		dash inner || exit
@@ -902,7 +902,7 @@ $ODD"
 	assert is_free x
 }
 
-@test "the script is killed while the server is away: the wait for it ends too, and nothing comes of it later" {
+@test "the script is killed while the server is away: the wait for it ends, nothing comes later" {
 	cli SET lock:x other PX 60000 >/dev/null
 	write script.sh <<-'END'
 		dlock hold x || exit

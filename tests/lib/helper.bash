@@ -1,13 +1,26 @@
-# Shared by all *.bats files: `load ../lib/helper` at the top, then
+# How to write a test. A file is tests/WHAT_IT_TRIES/NAME.bats, has a line in ../tiers, and begins with
 #
+#   load ../lib/helper
 #   setup_file() { file_begin; }        a private redis-server, and programs/
-#   setup() { test_begin; }             a clean environment and an empty server
-#   teardown() { test_end; }            fails when the test left anything behind
+#   setup() { test_begin; }             a clean environment, a folder to work in, and an empty server
+#   teardown() { test_end; }            fails if the test left a process or a key behind
 #   teardown_file() { file_end; }
 #
-# From outside: DLOCK is the program under test (default: src/dlock of this tree); TEST_BIN a
-# directory with those of programs/ compiled (default: compiled here); TEST_PATIENCE multiplies every
-# time limit, for sanitizers and slow machines.
+# The title says the case, in 90 characters at most. A test runs dlock as a user does, and says what must be seen:
+#
+#   @test "-n: a lock that is held is busy, and COMMAND does not run" {
+#           begin_holder one x          returns when COMMAND runs; one_pid, one_keeper and one_command are its processes
+#           try dlock -n x touch ran    sets status, out, err and took
+#           expect_failure 1 'busy: held by'
+#           refute_file ran
+#           let_go one
+#   }
+#
+# Servers are real ones, never mocks. Wait for a condition (wait_until, finish), never for a time: a machine may be busy.
+# A TTL or limit that must last is multiplied by TEST_PATIENCE, by which ../all stretches all limits where it is needed.
+# For every lock service at once there is service/conformance.bats. Break dlock, and see the test fail (mutants/).
+#
+# From outside: DLOCK is the program under test (src/dlock of this tree), TEST_BIN the folder with those of programs/.
 
 bats_require_minimum_version 1.5.0
 

@@ -129,7 +129,7 @@ free'
 	assert_equal "$status" 1
 }
 
-@test "a holder whose record names no PID namespace, as an older dlock's, is not recognised by its pid" {
+@test "a record without PID namespace, as an older dlock's: its holder is not known by its pid" {
 	cat >script <<-'END'
 		dlock hold x || exit
 		key=$(redis-cli -s "$SERVER/socket" KEYS '*who*')

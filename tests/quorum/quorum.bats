@@ -165,7 +165,7 @@ slow_url() { # MS
 
 # --- Dead and silent servers, before ---
 
-@test "any two of five that are dead, or silent, or empty: the lock is granted, and held by all others" {
+@test "any two of five dead, or silent, or empty: the lock is granted, and held by all others" {
 	local pair one other what
 	for pair in 1,2 1,5 2,4 3,4 4,5; do
 		one=${pair%,*} other=${pair#*,}
@@ -237,7 +237,7 @@ slow_url() { # MS
 	expect 0 '' "$err"
 }
 
-@test "two of five silent during the hold, for longer than the TTL: it goes on, and they get it again" {
+@test "two of five silent during the hold, beyond the TTL: it goes on, and they get it again" {
 	begin_holder a x -t 4
 	freeze 2 5
 	sleep 4.5
@@ -321,7 +321,7 @@ slow_url() { # MS
 
 has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME NUMBER
 
-@test "a server that has forgotten the scripts and stands still at the release: free when it goes on" {
+@test "a server that has forgotten the scripts and stands still at the release: freed later" {
 	local tries
 	# One that is slower than the majority has it with the first renewal only.
 	for tries in 1 2 3 4 5; do
@@ -376,7 +376,7 @@ is_free_on_all() {
 	done
 }
 
-@test "the keeper ends while its release is on the way: the front reads the answers, or the servers do it all the same" {
+@test "the keeper ends while its release is on the way: the front reads it, or the servers do it" {
 	dlock x true
 	parts a
 	thaw 3 4 5
@@ -419,7 +419,7 @@ is_free_on_all() {
 	done
 }
 
-@test "a signal while too few servers answer: it dies of it, and nothing is left when they do again" {
+@test "a signal while too few servers answer: dlock dies of it, and nothing is left later" {
 	freeze 1 2 3
 	start a dlock x true
 	wait_until is_owned_on 4
@@ -548,7 +548,7 @@ up_for() {
 	assert_equal "${out%$'\n'*}" "${out#*$'\n'}" 'both fences'
 }
 
-@test "what runs inside keeps the lock when the one around it has ended, with two of five dead as well" {
+@test "what runs inside keeps the lock when the outer has ended, with two of five dead as well" {
 	write_work
 	begin_holder a x -t $((3 * TEST_PATIENCE))
 	DLOCK_TOKEN=$(variable DLOCK_TOKEN) start job dlock -t $((3 * TEST_PATIENCE)) x ./work job
@@ -571,7 +571,7 @@ up_for() {
 	all_end other
 }
 
-@test "what runs inside on a quorum is stopped when the lock is released by force; an ended token is no holder" {
+@test "what runs inside on a quorum is stopped by --force; an ended token is no holder" {
 	write_work
 	begin_holder a x -t $((3 * TEST_PATIENCE))
 	DLOCK_TOKEN=$(variable DLOCK_TOKEN) start job dlock -t $((3 * TEST_PATIENCE)) x ./work job
@@ -639,7 +639,7 @@ warnings() { grep -c 'is also one of the other servers' "$1.err"; }
 noticed() { is_gone "$a_pid" || [[ $(warnings a) != 0 ]]; }
 
 # Before COMMAND starts, or a little later where the machine is slow.
-@test "a server listed twice is noticed though its second name is slower, where scripts are not known yet" {
+@test "a server listed twice is noticed though its second name is slower, with unknown scripts" {
 	local list= one
 	for one in 10:$(port_of 1) 10:$(port_of 2) 50:$(port_of 1); do
 		fake_server "answer-late-$one"
@@ -785,7 +785,7 @@ is_monitored() { file_has "monitor$1" OK; }
 	stays 1000 is_free_on 1
 }
 
-@test "servers that have answered and closed cost no time of the processor while another is waited for" {
+@test "servers that have answered and closed cost no processor time while another is awaited" {
 	fake_server error-and-close
 	local port wall user system
 	port=$(<error-and-close/port)
@@ -801,7 +801,7 @@ is_monitored() { file_has "monitor$1" OK; }
 		'BEGIN { split(busy, part, " "); print int(100 * (part[1] + part[2]) / wall) }')" 0 12 '% of its time'
 }
 
-@test "servers that refuse are believed: renew, release, --force and run say why, and do not ask on" {
+@test "servers that refuse are believed: renew, release, --force and run say why and ask no more" {
 	local i act token=here:7:00112233445566778899aabbccddeeff calls
 	for i in 1 2 3 4 5; do
 		on $i ACL SETUSER weak on nopass '~*' +ping >/dev/null

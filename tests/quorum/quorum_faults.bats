@@ -109,7 +109,7 @@ are_renewed() {
 	each_pair sever rejoin
 }
 
-@test "three of five cut off in mid-hold: COMMAND is stopped in time, and nobody gets the lock of a minority" {
+@test "three of five cut off in mid-hold: COMMAND stops in time, and no minority grants the lock" {
 	net_begin
 	begin_holder a x -t 3
 	token=$(variable DLOCK_TOKEN)

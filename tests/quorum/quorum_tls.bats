@@ -259,7 +259,7 @@ lasts() { (($(on "$1" PTTL lock:x) > $2)); } # SERVER MS
 	refute_file ran
 }
 
-@test "two of five silent in mid-hold, for longer than the TTL: it goes on at no cost, and they get it again" {
+@test "two of five silent in mid-hold, beyond the TTL: it goes on at no cost, they get it again" {
 	has_tls || return 0
 	begin_holder a x -t $((4 * TEST_PATIENCE))
 	wait_until all_have_it
@@ -303,7 +303,7 @@ ticks() { # PID: user and system time
 	slay 1 3
 }
 
-@test "a server that restarts, and shakes hands slowly, gets the lock again as soon as one that does not" {
+@test "a server that restarts and shakes hands slowly gets the lock again as soon as others" {
 	has_tls || return 0
 	one_again() { tls_again "$1" --tls-protocols TLSv1.2; }
 	begin_holder a x -t 30 -S "$(slow_url 20 2)"

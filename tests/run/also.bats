@@ -226,7 +226,7 @@ waits() {
 	declare -g "$1_guardian=$(guardian_of "$pid")"
 }
 
-@test "the front is killed while it has one and waits for the next: free within a second, and its place as well" {
+@test "the front is killed while it has one and waits for the next: both free within a second" {
 	begin_holder one b
 	waits two
 	kill -KILL "$two_pid"
@@ -238,7 +238,7 @@ waits() {
 	let_go one
 }
 
-@test "what one of them was lost for is begun anew with one token for all, which the guardian knows" {
+@test "one of them was lost: begun anew with one token for all, which the guardian knows" {
 	begin_holder one b
 	start two dlock -t $((2 * TEST_PATIENCE)) --also a b sh -c 'echo run; until [ -e go ]; do sleep 0.02; done'
 	wait_until queued b 1
@@ -335,7 +335,7 @@ killed_together() {
 	[[ ! -e ran ]]
 }
 
-@test "the front is killed together with its keeper, before the grant: the guardian gives all back" {
+@test "front and keeper are killed together, before the grant: the guardian gives all back" {
 	proxy "$SERVER/socket" "$((TEST_PATIENCE / 5)).$((TEST_PATIENCE % 5 * 2))"
 	local i
 	for i in {1..20}; do
@@ -350,7 +350,7 @@ killed_together() {
 	done
 }
 
-@test "the guardian ends with the grant, and is reaped; it keeps nothing of the caller's and has a session of its own" {
+@test "the guardian ends with the grant, is reaped, keeps nothing of the caller's; own session" {
 	begin_holder one b
 	exec {fd}> >(cat >/dev/null)
 	waits two
@@ -395,7 +395,7 @@ killed_together() {
 	let_go one
 }
 
-@test "the front's process group is stopped and continued, then gets an interrupt: the guardian is none of it" {
+@test "the front's process group is stopped, continued, interrupted: the guardian is not in it" {
 	begin_holder one b
 	waits two
 	kill -STOP -- "-$two_pid"
@@ -460,7 +460,7 @@ many() {
 	done
 }
 
-@test "100 free ones: connect, one round trip to take all, one to give all back, over one connection" {
+@test "100 free ones: one connection, one round trip to take all, one to give all back" {
 	local also
 	many 99
 	dlock "${also[@]}" x true
@@ -471,7 +471,7 @@ many() {
 	none_held x n001 n050 n099
 }
 
-@test "each busy one adds its wait and one round trip more; those behind it are left alone till then" {
+@test "each busy one adds its wait and one round trip; those behind it are left alone till then" {
 	local also
 	many 40
 	dlock "${also[@]}" x true
@@ -569,7 +569,7 @@ commands() {
 	refute_file ran
 }
 
-@test "the answer is lost with the connection: what was granted is found, all go on with one token" {
+@test "the answer is lost with the connection: the grant is found, all go on with one token" {
 	dlock --also a --also b c true
 	hole far
 	echo down=0 >far.rules

@@ -158,7 +158,7 @@ received_in() { sed -e '/^ready/d' "$1"; }
 	assert_equal "$status" 0
 }
 
-@test "what an inner dlock leaves behind to see to a handover is not taken for something of COMMAND" {
+@test "what an inner dlock leaves behind for a handover is not taken for COMMAND's" {
 	start outer dlock a sh -c 'until [ -e go ]; do sleep 0.02; done; dlock x sh -c "until [ -e done ]; do sleep 0.02; done"'
 	: >go
 	wait_until is_held x

@@ -215,7 +215,7 @@ same_with_and_without_dlock() {
 	diff bare.same dlocked.same
 }
 
-@test "mask, dispositions, descriptors, limits, scheduling, environment, directory: as without dlock" {
+@test "mask, dispositions, descriptors, limits, scheduling, environment, folder: as without dlock" {
 	local surroundings=(launch default)
 	same_with_and_without_dlock
 	for variable in DLOCK_NAME DLOCK_TOKEN DLOCK_FENCE; do

@@ -191,7 +191,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	logs 82 11 "the fencing token 4 is stale: 'state' has seen 5" guard --fence 4 state true
 }
 
-@test "only with --syslog, or syslog = yes; -q and -qq count there too; nothing of it is inherited" {
+@test "only with --syslog, or syslog = yes; -q and -qq count, too; nothing of it is inherited" {
 	begin_holder one x
 	try ./logged dlock -n x true
 	try ./logged dlock --syslog -q -n x true
@@ -214,7 +214,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	refute grep -q socket fds
 }
 
-@test "what comes from elsewhere stays one line, without control characters; a long NAME is not cut off" {
+@test "foreign text stays one line, without control characters; a long NAME is not cut off" {
 	begin_holder one x
 	local token record
 	token=$(cli GET lock:x)

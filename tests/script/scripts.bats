@@ -510,7 +510,7 @@ near=
 	give x b
 }
 
-@test "an emptied server: one that comes late to release what it lost frees nothing that another holds" {
+@test "an emptied server: a late release of what was lost frees nothing that another holds" {
 	take x a
 	local f=$fence
 	give x a fence=$f gen=$f
@@ -532,7 +532,7 @@ near=
 	cli FLUSHALL >/dev/null
 }
 
-@test "an emptied server: one that proves that it had it until now, and releases it, is not waited for" {
+@test "an emptied server: a holder that proves it had it until now and releases: no waiting" {
 	local us=1000000
 	take x a
 	local f=$fence proof=$((since + 60 * us))
@@ -573,7 +573,7 @@ readers_are_forgotten() {
 	cli FLUSHALL >/dev/null
 }
 
-@test "an emptied server: the first reader that returns and ends frees nothing that the others hold" {
+@test "an emptied server: the first reader that returns and ends frees nothing of the others" {
 	readers_are_forgotten
 	extend x r1 $f1 $g s
 	says again
@@ -760,7 +760,7 @@ readers_are_forgotten() {
 
 messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK TOKEN
 
-@test "a waiter that is handed the lock and finds a success hands off in the same step, of whatever kind" {
+@test "a waiter that is handed the lock and finds a success hands off in one step, in each mode" {
 	local mode
 	for mode in x s p1; do
 		take $mode a
@@ -798,7 +798,7 @@ circle_of_two() { # TICKET_OF_FIRST TICKET_OF_SECOND
 	first_says=${reply[0]}
 }
 
-@test "a circle, and all confirm it at the same moment: the one that came last leaves, and no other" {
+@test "a circle that all confirm at the same moment: only the one that came last leaves" {
 	circle_of_two 1000 2000
 	assert_equal "$first_says $second_says" 'older circle'
 	cli FLUSHALL >/dev/null
@@ -824,7 +824,7 @@ proof_is_asked() {
 	says circle
 }
 
-@test "a waiter that is asked for a proof may not be listening for a moment, and does not live longer for it" {
+@test "a waiter asked for a proof may be deaf for a moment, and does not live longer for it" {
 	proof_is_asked
 	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 2000
 	cli PEXPIRE 'lock:{lock:b}:who:first' 1000 >/dev/null

@@ -31,7 +31,7 @@ rewritten() {
 
 user() { cli ACL SETUSER "$@" >/dev/null; }
 
-@test "a server that a restart empties: warnings, exit 1; with --settle fit, exit 0; nothing is left" {
+@test "a server that a restart empties: warnings, 1; with --settle fit, 0; nothing is left" {
 	try dlock check
 	assert_equal "$status$err" 1
 	assert_match "$out" $'^CHECK +VERDICT +FOUND\n'
@@ -138,7 +138,7 @@ user() { cli ACL SETUSER "$@" >/dev/null; }
 	assert_match "$(finding uptime)" '^ok: up for'
 }
 
-@test "a replica is a failure that names its master; a master with replicas and no minimum a warning" {
+@test "a replica is a failure that names its master; replicas without a minimum are a warning" {
 	own_server replica --replicaof 127.0.0.1 "$(<"$SERVER/port")"
 	connected() { cli INFO replication | grep -q '^connected_slaves:1'; }
 	wait_until connected

@@ -230,7 +230,7 @@ PROGRAM
 	refute_file ran
 }
 
-@test "below a lock on one node, waiting for one on another: circles are not looked for, the wait goes on" {
+@test "under a lock on one node, waiting for one on another: no circle is looked for" {
 	local a b
 	a=$(name_on a) b=$(name_on b)
 	begin_holder one "$b"
@@ -275,7 +275,7 @@ PROGRAM
 	expect_failure 69 'cannot reach redis://127.0.0.1:1: Connection refused'
 }
 
-@test "a user without the right to ask for the nodes is refused, not shown a part; a single server asks for none" {
+@test "without the right to ask for the nodes: refused, no part shown; one server asks for none" {
 	local one
 	for one in a b c; do
 		node $one ACL SETUSER app on '>pw' '~lock:*' +@all -cluster >/dev/null

@@ -133,7 +133,7 @@ name_on() {
 	assert_match "$err" "granted by rediss://127.0.0.1:$(tls_of b)"
 }
 
-@test "a node whose certificate is for another one than the redirect names: 77, and nothing is asked there" {
+@test "a node whose certificate is not for the one the redirect names: 77, nothing asked there" {
 	has_tls || return 0
 	local a b case
 	a=$(name_on a) b=$(name_on b)

@@ -144,7 +144,7 @@ teardown() { test_end; }
 	assert_equal "$(node "$other" --scan --pattern '*lock:stale*')" ''
 }
 
-@test "another master is chosen: in mid-hold COMMAND goes on, in mid-wait the waiter gets its turn" {
+@test "another master is chosen: in mid-hold COMMAND goes on, in mid-wait the turn comes" {
 	begin_holder one x -t 10 -v --report report
 	start two dlock -v x echo second
 	# One whose holder's expiry gives no reason to look.

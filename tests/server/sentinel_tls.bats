@@ -85,7 +85,7 @@ listen_at() { [[ $(node "$1" CLIENT LIST | grep -c cmd=blpop) == "$2" ]]; }
 	refute_file ran
 }
 
-@test "the master must prove to be what the Sentinels name: an address; else 77, and nothing is asked there" {
+@test "the master must prove to be the address that Sentinels name; else 77, nothing asked there" {
 	has_tls || return 0
 	local case
 	for case in elsewhere named; do
@@ -104,7 +104,7 @@ listen_at() { [[ $(node "$1" CLIENT LIST | grep -c cmd=blpop) == "$2" ]]; }
 	refute_file ran
 }
 
-@test "another master is chosen: in mid-hold COMMAND goes on, in mid-wait the waiter gets its turn" {
+@test "another master is chosen: in mid-hold COMMAND goes on, in mid-wait the turn comes" {
 	has_tls || return 0
 	begin_holder one x -t 10 --report report
 	start two dlock -v x echo second

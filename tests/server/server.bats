@@ -344,7 +344,7 @@ asks() { find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q .; }
 	assert_equal "$status$out" 0ran
 }
 
-@test "connections cut at any point: 69 at most, before the first answer, and no lock stays behind" {
+@test "connections cut at any point: 69 only before the first answer, no lock stays behind" {
 	local i
 	for i in {1..10}; do
 		start "c$i" dlock x sh -c 'sleep 0.0$(($$ % 10))'

@@ -51,7 +51,7 @@ present() { # NAME: the certificate that the server shows from now on
 # How many connections there were by TLS; those by the unix socket say so.
 connections() { grep -c 'Accepted 127\.0\.0\.1:' "$SERVER/log" || true; }
 
-@test "a certificate that openssl refuses to make is heard of, and leaves nothing in the caller's folder" {
+@test "a certificate that openssl will not make is heard of, and leaves nothing in the folder" {
 	mkdir empty
 	cd empty
 	try make_certificate nameless ''

@@ -11,7 +11,7 @@ load ../lib/conformance
 
 # --- Exclusion ---
 
-@test "exclusive: ten contenders of every kind, one at a time, and each fencing token above all before" {
+@test "exclusive: ten contenders of every kind, one at a time, each fencing token a new maximum" {
 	cat >contend <<-'END'
 		#!/bin/bash
 		for round in 1 2; do
@@ -85,7 +85,7 @@ load ../lib/conformance
 	expect 0 free
 }
 
-@test "wait: -w runs out with 1, or as -E has it, no sooner; it has the lock that comes free before" {
+@test "wait: -w runs out with 1, or as -E has it, no sooner; before that it gets a free lock" {
 	holder a x
 	try dlock -w 1 x touch ran
 	expect_failure 1 '^dlock: x: busy after 1s: held by'
@@ -234,7 +234,7 @@ sleep_on() {
 
 # --- Modes ---
 
-@test "shared: many at a time, no writer beside them; a reader does not overtake a writer that waits" {
+@test "shared: many at a time, no writer beside them; no reader overtakes a writer that waits" {
 	has shared || { refuses shared; return; }
 	holder a x -s
 	holder b x --shared
@@ -374,7 +374,7 @@ sleep_on() {
 	service_reap
 }
 
-@test "also: a signal ends it while the server stands still: what it held is free when that goes on" {
+@test "also: a signal ends it while the server stands still: what it held is free later" {
 	has also || { refuses also; return; }
 	has server || { lacks server; return; }
 	local guardian
@@ -544,7 +544,7 @@ sleep_on() {
 	service_reap
 }
 
-@test "processes: both are killed: COMMAND dies, and the next begins after that, at the TTL at the latest" {
+@test "processes: both are killed: COMMAND dies, the next begins after that, by the TTL" {
 	local least
 	least=$(ttl 3)
 	holder a x -t "$least"
@@ -645,7 +645,7 @@ sleep_on() {
 
 # --- Re-entrance, deadlocks ---
 
-@test "reentrance: inside its holder it is had at once, with one token and one fence; siblings too" {
+@test "reentrance: inside its holder it is had at once, one token, one fence; siblings too" {
 	try dlock x sh -c 'echo $DLOCK_TOKEN $DLOCK_FENCE; dlock -n x sh -c "echo \$DLOCK_TOKEN \$DLOCK_FENCE; exit 7"'
 	assert_equal "$status$err" 7
 	assert_equal "$(sed 2d try.out)" "$(sed 1d try.out)"
@@ -664,7 +664,7 @@ sleep_on() {
 	assert is_to_be_had x
 }
 
-@test "reentrance: what runs inside keeps the lock when the one around it has ended, before a renewal or after" {
+@test "reentrance: what runs inside keeps the lock when the outer ended, also before a renewal" {
 	local renewed
 	for renewed in no yes; do
 		rm -f ./*.go ./*.pid spans
@@ -689,7 +689,7 @@ sleep_on() {
 	service_reap
 }
 
-@test "shared: inside a holder with -s or a permit the lock in another mode is 81, and the message says why" {
+@test "shared: inside a holder with -s or a permit another mode is 81, and the message says why" {
 	has shared || { refuses shared; return; }
 	local why='waiting would deadlock: the dlock around this one holds it %s; use the same mode inside$'
 	try dlock -s x dlock x true
@@ -720,7 +720,7 @@ partner() {
 
 # --- Without a process ---
 
-@test "by-token: acquire leaves a lock and no process; renew and release by its token, and by no other" {
+@test "by-token: acquire leaves a lock, no process; renew and release go by its token alone" {
 	local least
 	least=$(ttl 3)
 	try dlock acquire -t "$least" x
@@ -866,7 +866,7 @@ write_outer() {
 	service_reap
 }
 
-@test "at-least: a lock that is kept so is nobody's to be inside, though the token of its COMMAND is known" {
+@test "at-least: a lock that is kept so has no inside, though its COMMAND's token is known" {
 	has at-least || { refuses at-least; return; }
 	try dlock --at-least 3s x sh -c 'echo "$DLOCK_TOKEN"'
 	assert_equal "$status" 0
@@ -1043,7 +1043,7 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 
 # --- Which service ---
 
-@test "settle: a server that has just come up gives no lock; what only the configuration names is passed over" {
+@test "settle: a server that has just come up gives no lock; a setting of the file only is passed" {
 	has settle || {
 		refuses settle
 		echo 'settle = 1h' >"$XDG_CONFIG_HOME/dlock.conf"

@@ -91,7 +91,7 @@ stubborn() {
 	wait_until has_begun "$1"
 }
 
-@test "the lease is revoked by hand: who waits begins when COMMAND is dead, however it clings to life" {
+@test "the lease is revoked by hand: who waits begins when COMMAND is dead, however it clings" {
 	local mode
 	for mode in --wait=60 --shared; do
 		rm -f ./*.go spans
@@ -110,7 +110,7 @@ stubborn() {
 	done
 }
 
-@test "the lease is revoked by hand, and the next in line is killed: the one behind has seen neither, and waits" {
+@test "the lease is revoked by hand, and the next in line is killed: the one behind it waits" {
 	stubborn a x -t 12s
 	waiter b x
 	waiter c x
@@ -126,7 +126,7 @@ stubborn() {
 	finish b
 }
 
-@test "all of a holder is killed: its waiter, early or late, has the lock when its lease has ended" {
+@test "all of a holder is killed: a waiter, early or late, has the lock when its lease ended" {
 	local late ttl
 	for late in 0 2000; do
 		rm -f ./*.go spans
@@ -185,7 +185,7 @@ stubborn() {
 
 # --- Others ---
 
-@test "etcdctl lock between two dlocks: in the order of arrival, and fencing tokens rise over its revision" {
+@test "etcdctl lock between two dlocks: by arrival, and fencing tokens rise over its revision" {
 	holder a x
 	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock lock:x -- \
 		sh -c 'echo $ETCD_LOCK_REV; exec ./work ctl'
@@ -297,7 +297,7 @@ stubborn() {
 	expect 0
 }
 
-@test "answers come late: COMMAND goes on if they come in time, and is dead before another begins if they do not" {
+@test "answers come late: COMMAND goes on if in time, else is dead before another begins" {
 	local port
 	port=$(etcd_free_port)
 	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/hole.rules" "$PWD/counts"
@@ -395,7 +395,7 @@ leads() { # sets leader
 	return 1
 }
 
-@test "the leader of three is cut off from the others, not from its clients: COMMAND goes on; it is no help to another" {
+@test "the leader of three is cut off from the others only: COMMAND goes on; it helps no other" {
 	local leader lead
 	net_begin
 	holder h x -t 8s
@@ -419,7 +419,7 @@ leads() { # sets leader
 	DLOCK_SERVER=$(etcd_url one)
 }
 
-@test "a holder knows the leader alone, which is cut off: COMMAND is dead before another begins at the others" {
+@test "a holder knows only the leader, which is cut off: COMMAND dies before another begins" {
 	local leader lead all
 	net_begin
 	all=$DLOCK_SERVER
@@ -455,7 +455,7 @@ leads() { # sets leader
 }
 
 # ETCD_SOAK_GRANTS=3000 for a long one. flock(2) is the judge.
-@test "soak: eight contenders while one leader after the other is killed: no overlap, no stale token" {
+@test "soak: eight contenders while leader after leader is killed: no overlap, no stale token" {
 	own_cluster a b c
 	cat >judged <<-'END'
 		#!/bin/bash

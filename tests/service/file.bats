@@ -41,7 +41,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 
 # ---- The folder ----------------------------------------------------------------------------------
 
-@test "a run: the folder is made, the fencing token grows, the file of the lock is called as the lock" {
+@test "a run: the folder is made, the fencing token grows, the file has the name of the lock" {
 	try dlock x printenv DLOCK_FENCE
 	assert_equal "$status$err" 0
 	local before=$out
@@ -53,7 +53,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	refute held
 }
 
-@test "names: what is no plain character is encoded, what is long is cut; a prefix belongs to the name" {
+@test "names: what is not plain is encoded, what is long is cut; a prefix belongs to the name" {
 	local long
 	long=$(printf 'n%.0s' {1..300})
 	try dlock 'a b/é' flock -n 'locks/a%20b%2F%C3%A9' true
@@ -121,7 +121,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	assert_file locks/.mine 'somebody else had this idea first'
 }
 
-@test "what is in the place of the pipes beside a lock is not touched: 76, and nobody is left in the dark" {
+@test "what is in the place of the pipes beside a lock is not touched: 76, and waiters are told" {
 	local token odd made
 	for made in 'mkdir' 'ln -s /dev/null' 'touch' 'mknod=p'; do
 		mkdir -p locks
@@ -148,7 +148,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	done
 }
 
-@test "what is in the place of the successes beside a lock is not touched: 76, and COMMAND does not run" {
+@test "what is in the place of a lock's successes is not touched: 76, and COMMAND does not run" {
 	mkdir -p locks/.x+once
 	try dlock --once A x touch ran
 	expect_failure 76 'x\+once is no plain file with one name'
@@ -550,7 +550,7 @@ made_no_call() {
 	done
 }
 
-@test "one that stands in the line of flock does not leave it to look at its ancestors: it has looked before" {
+@test "one that stands in the line of flock does not leave it to look at its ancestors" {
 	local inode
 	dlock x true
 	inode=$(stat -c %i locks/x)
@@ -606,7 +606,7 @@ made_no_call() {
 	done
 }
 
-@test "the first is stopped: the second goes ahead in a second or so, and the first is back at its place" {
+@test "the first is stopped: the second goes ahead soon, and the first is back at its place" {
 	begin_holder one x
 	start two dlock x ./work two
 	wait_for_waiters 1
@@ -630,7 +630,7 @@ made_no_call() {
 	refute_file overlaps
 }
 
-@test "the holder ends while its waiters are stopped, and another comes: they do not take that one for it" {
+@test "the holder ends while its waiters are stopped, another comes: they see that it is another" {
 	begin_holder one x
 	start two dlock x ./work two
 	wait_for_waiters 1
@@ -842,7 +842,7 @@ with_clock() {
 	PATH=$LOADING:$PATH TEST_CLOCK=$PWD/clock LD_PRELOAD=$PWD/clock.so "${@:2}"
 }
 
-@test "the clock is set back: fences grow, the order of arrival stays, and nobody held for less than nothing" {
+@test "the clock is set back: fences grow, the order stays, no time held is below nothing" {
 	local fence
 	fence=$(with_clock +3600 dlock x sh -c 'echo $DLOCK_FENCE')
 	try dlock x sh -c 'echo $DLOCK_FENCE'
@@ -893,7 +893,7 @@ killed_at() { # CALL WHEN KIND
 	esac >/dev/null 2>&1 3>&- 4>&- || true
 }
 
-@test "one that stands still while it changes the record: others wait for it no longer than they say" {
+@test "one stands still while it changes the record: others wait no longer than they say" {
 	needs_root 'trace what is not its child'
 	start still env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -qq -o trace -e trace=pwrite64 -e inject=pwrite64:delay_enter=$((5 * TEST_PATIENCE))s:when=1 dlock x true
 	wait_until file_has trace pwrite64
@@ -915,7 +915,7 @@ trace_keeper() {
 is_traced() { grep -q '^TracerPid:.*[1-9]' "/proc/$1/status"; }
 is_free() { ! held; }
 
-@test "the keeper is killed when it has given the lock back: the front takes nothing from the next one" {
+@test "the keeper is killed when it has given the lock back: the front takes nothing of the next" {
 	needs_root 'trace what is not its child'
 	local closes
 	begin_holder one x --permits 1

@@ -3,7 +3,7 @@
 load ../lib/helper
 load ../lib/mutants
 
-@test "locks in files: links, long names, overtaking, the dead and the stopped waited for, what is kept and told" {
+@test "locks in files: links, names, overtaking, the dead, the stopped, what is kept and told" {
 	all_caught file-takes-links file-long-names-alike file-newcomers-overtake file-dead-are-waited-for
 	all_caught file-waits-for-the-stopped file-keeps-nothing-for-the-dead file-force-unheard
 	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
@@ -16,7 +16,7 @@ load ../lib/mutants
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
 
-@test "several locks of a service that takes one after the other: what the guardian takes back; --at-least and those inside" {
+@test "several locks, one after the other: what the guardian takes back; --at-least, and inside" {
 	all_caught file-inside-ends-least etcd-inside-ends-least zookeeper-inside-ends-least
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked
 }
@@ -28,7 +28,7 @@ load ../lib/mutants
 	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient etcd-watch-once etcd-pair-inherited
 }
 
-@test "locks in ZooKeeper: proofs, the fence, descriptors, lost answers, other clients, sessions, TTLs" {
+@test "locks in ZooKeeper: proofs, fence, descriptors, lost answers, other clients, sessions, TTL" {
 	all_caught zookeeper-reads-as-proof zookeeper-fence-of-place zookeeper-socket-inherited
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
 	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long

@@ -3,14 +3,14 @@
 load ../lib/helper
 load ../lib/mutants
 
-@test "locks in PostgreSQL: the session's number and settings, a pooler, advisory locks, the rows of others" {
+@test "locks in PostgreSQL: session, settings, a pooler, advisory locks, the rows of others" {
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
 	all_caught pg-pooler-lends-lock pg-forgetful-grant
 	all_caught pg-advisory-left pg-advisory-counted pg-advisory-once pg-claims-ignored program-shows-password pg-kept-is-around
 }
 
-@test "locks in PostgreSQL: force and claims, names, answers without sense, what is forgotten, told and printed" {
+@test "locks in PostgreSQL: force, claims, names, odd answers, what is forgotten, told, printed" {
 	all_caught pg-force-forgives pg-force-breaks-claims pg-encoding-of-the-client pg-nonsense-renews
 	all_caught pg-forgets-nothing pg-forgets-half pg-forgets-holders pg-forgets-plain pg-release-in-memory pg-unrehearsed pg-rehearsal-kept pg-front-says-goodbye
 	all_caught pg-circle-misnamed pg-ahead-for-ever pg-held-backwards pg-rights-unprinted pg-keeper-stays pg-shared-used libraries-told-aloud pg-close-says-goodbye

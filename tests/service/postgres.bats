@@ -43,7 +43,7 @@ rest() {
 }
 fence_of_x() { query "SELECT fence FROM dlock.lock WHERE name = 'lock:x' AND EXISTS (SELECT FROM dlock.owners(name))"; }
 
-@test "pg_terminate_backend of holder and waiters: the holder goes on, the waiters keep their places" {
+@test "pg_terminate_backend of holder and waiters: it goes on, they keep their places" {
 	holder a x -t 3
 	local fence name
 	fence=$(fence_of_x)
@@ -117,7 +117,7 @@ has_not_ended() { ! has_ended "$1"; }
 	expect 0
 }
 
-@test "a role with hostile settings: time-outs, isolation, read only, a schema of its own before ours" {
+@test "a role with hostile settings: time-outs, isolation, read only, its schema before ours" {
 	query "DROP ROLE IF EXISTS hostile; CREATE ROLE hostile LOGIN SUPERUSER;
 		ALTER ROLE hostile SET statement_timeout = '100ms'; ALTER ROLE hostile SET idle_session_timeout = '200ms';
 		ALTER ROLE hostile SET default_transaction_isolation = 'repeatable read';
@@ -233,7 +233,7 @@ cut_off_end() {
 	finish world
 }
 
-@test "the network is cut: for less than the validity nothing happens; then COMMAND ends before the next begins" {
+@test "the network is cut: nothing happens within the validity; then COMMAND ends before the next" {
 	cut_off_begin
 	start a "${inside[@]}" "$BIN/dlock" -S postgres://tester@127.0.0.1/postgres -t 8 x ./work a
 	wait_until has_begun a
@@ -275,7 +275,7 @@ standby_end() {
 
 follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]]; }
 
-@test "a standby gives no lock; promoted, it has what a synchronous primary had: the holder goes on" {
+@test "a standby gives no lock; promoted, it has what a synchronous primary had: it goes on" {
 	standby_begin
 	try dlock -S "postgres://tester@/postgres?host=$database&port=5433" -w 1 x touch ran
 	expect_failure 69 'hot standby'
@@ -317,7 +317,7 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	wait_until eval '[[ -z $(query "$ours") ]]'
 }
 
-@test "COMMAND has the caller's environment: what its own program's libraries are told goes no further" {
+@test "COMMAND has the caller's environment: what dlock tells its libraries goes no further" {
 	local own given=(PATH="$PATH" A=1)
 	try env -i "${given[@]}" "$(type -P dlock)" -S "$DLOCK_SERVER" x sh -c 'tr "\0" "\n" </proc/$PPID/environ >own; exec env'
 	assert_equal "$status" 0
@@ -379,7 +379,7 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	done
 }
 
-@test "what psql takes is taken: several hosts, a service file, a password file, and DLOCK_PASSWORD" {
+@test "what psql takes is taken: hosts, a service file, a password file, and DLOCK_PASSWORD" {
 	try dlock -S "postgres://tester@/postgres?host=$PWD/none,$database" x echo ran
 	expect 0 ran
 	printf '[here]\nhost=%s\nuser=tester\ndbname=postgres\n' "$database" >services
@@ -425,7 +425,7 @@ refused_without_password() {
 	expect 0 '' "$err"
 }
 
-@test "broken by force: COMMAND ends before its dlock has noticed that: 80, and no success is on record" {
+@test "broken by force: COMMAND ends before its dlock has noticed: 80, no success on record" {
 	holder a x -t 60
 	try dlock release --force x
 	assert_equal "$status" 0
@@ -445,7 +445,7 @@ refused_without_password() {
 	query 'DELETE FROM dlock.holder'
 }
 
-@test "a lock that nobody has used for a month is forgotten, but not one that is held or has a longer cooldown" {
+@test "a lock that nobody has used for a month is forgotten, unless held or in a longer cooldown" {
 	try dlock old true
 	try dlock --cooldown 50d cooled true
 	holder a held -t 60
@@ -504,7 +504,7 @@ refused_without_password() {
 
 has_no_child() { ! pgrep -P "$1" >/dev/null; }
 
-@test "a waiter stands still as it is handed the lock: its late claim is refused, and it keeps its place" {
+@test "a waiter stands still as it is handed the lock: its late claim fails, its place stays" {
 	holder a x
 	waiter b x 1
 	local session
@@ -589,7 +589,7 @@ has_advisory() {
 		WHERE locktype = 'advisory' AND objsubid = 1 AND granted AND application_name = '$1'") == 1 ]]
 }
 
-@test "an advisory lock that another has when the holder comes back: it is taken as soon as a renewal finds it free" {
+@test "an advisory lock that another has when the holder comes back: a renewal takes it when free" {
 	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&dlock_advisory=hashtext"
 	holder a x -t 3
 	start other env PGAPPNAME=other psql -qAtc "SELECT pg_advisory_lock(hashtext('x'))" -c 'SELECT pg_sleep(600)'
@@ -668,7 +668,7 @@ leave_row() {
 }
 one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == 1 ]]; }
 
-@test "the keeper ends while its release is on the way: the front reads the answer, or the server does it all the same" {
+@test "the keeper ends while its release is on the way: the front reads it, or the server does it" {
 	dlock x true
 	holder a x
 	occupy_row
@@ -699,7 +699,7 @@ one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wai
 	assert nothing_is_left
 }
 
-@test "a keeper that finds its grant too late gives it back, and the front asks over a session of its own" {
+@test "a keeper that finds its grant too late gives it back; the front asks by its own session" {
 	dlock x true
 	occupy_row
 	start a dlock -t 2 -w 60 x echo ran
@@ -711,7 +711,7 @@ one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wai
 	expect 0 ran
 }
 
-@test "a role whose commits are not awaited: the functions take the lock, under settings of our own" {
+@test "a role whose commits are not awaited: the functions take the lock, by our own settings" {
 	query "DROP ROLE IF EXISTS hasty; CREATE ROLE hasty LOGIN SUPERUSER; ALTER ROLE hasty SET synchronous_commit = off"
 	dlock x true
 	query "ALTER ROLE hasty SET track_functions = 'all'"

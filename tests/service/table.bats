@@ -66,7 +66,7 @@ tests_of() { awk -v begin="@test \"$1: " 'index($0, begin) == 1, /^}/' "$suite";
 		END { exit wrong }' "$table"
 }
 
-@test "a service that is built has its column, its functions and its link, and no link is without them" {
+@test "a service that is built has its column, functions and link, and no link is without them" {
 	local name one functions
 	for name in $(sed -n 's/^	{&\(.*\)_service,.*/\1/p' "$source/lock/services.c"); do
 		columns | grep -qx "$name" || fail "no column: $name"

@@ -144,7 +144,7 @@ isolated() {
 
 united() { rm hole.rules; }
 
-@test "a follower that has lost its leader: its pings prove nothing; COMMAND is dead before another begins" {
+@test "a follower that has lost its leader: pings prove nothing; COMMAND dies before another" {
 	own_servers_with_holes
 	DLOCK_SERVER=$(zookeeper_url a)
 	holder h x -t 4s
@@ -208,7 +208,7 @@ pid_of() {
 	DLOCK_SERVER=$(zookeeper_url one)
 }
 
-@test "the only server is killed and comes back: COMMAND goes on, and nobody has the lock beside it" {
+@test "the only server is killed and comes back: COMMAND goes on, nobody has the lock beside it" {
 	holder h x -t 20s
 	zookeeper_kill one
 	stays 2000 is_alive "$h_command"
@@ -238,7 +238,7 @@ pid_of() {
 	DLOCK_SERVER=$(zookeeper_url one)
 }
 
-@test "a server takes a waiter's connection and never answers: it tries again, long before its TTL is over" {
+@test "a server takes a waiter's connection and never answers: it tries again before its TTL" {
 	local hole
 	hole=$(zookeeper_free_port)
 	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "$(zookeeper_port one)" "$PWD/hole.rules" "$PWD/hole"
@@ -261,7 +261,7 @@ pid_of() {
 	after h w
 }
 
-@test "the connection breaks as a waiter leaves: it tries again, and leaves no node for its session to end" {
+@test "the connection breaks as a waiter leaves: it tries again, and leaves no node" {
 	local port
 	port=$(zookeeper_free_port)
 	passes() {
@@ -319,7 +319,7 @@ pid_of() {
 	expect 0
 }
 
-@test "a waiter is killed at the moment it has a place: it stops those behind it no longer than any" {
+@test "a waiter is killed at the moment it has a place: it delays those behind no more than any" {
 	local port
 	holder h x
 	port=$(zookeeper_free_port)
@@ -354,7 +354,7 @@ zk.delete("/locks/x/" + names[1])
 	after h b
 }
 
-@test "the lock's node is reaped between two uses: it is made anew, and fencing tokens go on rising" {
+@test "the lock's node is reaped between two uses: it is made anew, fencing tokens rise on" {
 	local before
 	dlock x true
 	before=$(dlock x sh -c 'echo $DLOCK_FENCE')
@@ -414,7 +414,7 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	zk one 'zk.add_auth("digest", "ann:s3cret"); zk.delete("/closed", recursive=True)'
 }
 
-@test "a server that is away: a descriptor that the library has closed is not closed again, nor taken over" {
+@test "a server that is away: a descriptor that the library closed is not closed or taken again" {
 	unleaked try strace -f -qq -e signal=none -o trace -e trace=close,dup3 dlock -S zookeeper://127.0.0.1:1/x x true
 	expect_failure 69 'cannot reach'
 	refute file_has trace 'EBADF|EINVAL|dup3'
@@ -452,7 +452,7 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 
 # --- Other clients ---
 
-@test "kazoo's Lock and ReadLock between two dlocks: in the order of arrival, fencing tokens rise over theirs" {
+@test "kazoo's Lock and ReadLock between two dlocks: by arrival, fencing tokens rise over theirs" {
 	holder a x
 	zk_in_line Lock k
 	waiter b x
@@ -546,7 +546,7 @@ for name in zk.get_children("/locks/x"):
 }
 
 # ZOOKEEPER_SOAK_GRANTS=2000 for a long one. flock(2) is the judge.
-@test "soak: eight contenders while servers are killed, or lose their leader: no overlap, no stale token" {
+@test "soak: eight contenders, servers killed or without leader: no overlap, no stale token" {
 	own_servers_with_holes
 	DLOCK_SERVER=$(zookeeper_url a b c)
 	cat >judged <<-'END'

@@ -234,7 +234,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 
 # ---- On a terminal -------------------------------------------------------------------------------
 
-@test "terminal: Ctrl-C, Ctrl-backslash, a resize reach COMMAND once, though dlock is in its group" {
+@test "terminal: Ctrl-C, Ctrl-backslash, a resize reach COMMAND once, though dlock is beside it" {
 	python <<-'END'
 		import os, re
 		from terminal import *
@@ -408,7 +408,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	let_go one
 }
 
-@test "terminal: Ctrl-Z stops the job, the shell prompts, the lock stays held past its TTL; fg goes on" {
+@test "terminal: Ctrl-Z stops the job, the lock stays held past its TTL; fg goes on" {
 	python "$SERVER/socket" <<-'END'
 		import subprocess, sys
 		from terminal import *

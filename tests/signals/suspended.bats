@@ -137,7 +137,7 @@ stopped_by_terminal() { # SETTING COMMAND ANSWER
 	END
 }
 
-@test "COMMAND reads from the terminal in the background (SIGTTIN): stopped past the TTL, the lock stays, fg goes on" {
+@test "COMMAND reads the terminal in the background (SIGTTIN): the lock stays past its TTL; fg" {
 	needs terminal
 	stopped_by_terminal true 'read -r line; echo "said" $line' hello
 }

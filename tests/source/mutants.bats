@@ -7,19 +7,19 @@ load ../lib/mutants
 	all_caught set-again-always set-again-never release-always wall-clock
 }
 
-@test "a quorum: unowned confirmations, a token of one, counted from the reply, of the reachable, no stragglers" {
+@test "a quorum: confirmations, a token of one, counted from the reply, the reachable, stragglers" {
 	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
 	all_caught quorum-of-the-reachable quorum-forgets-stragglers quorum-leaves-the-slow
 	all_caught quorum-hashes-its-last-word quorum-keeper-stays quorum-parts-unheard
 	all_caught quorum-rest-unsent
 }
 
-@test "which server: a replica is believed, no ASKING, endless redirects, a replica for now refuses for good" {
+@test "which server: a replica is believed or refuses for good, no ASKING, endless redirects" {
 	all_caught sentinel-believes cluster-goes-unasked
 	all_caught cluster-goes-in-circles check-looks-for-ever readonly-is-final
 }
 
-@test "waiting: readers overtake, a foreign client is asked without a pause, ancestors looked at too soon and never" {
+@test "waiting: readers overtake, a foreign client without pause, ancestors too soon and never" {
 	all_caught readers-overtake foreign-spins
 	all_caught ancestors-at-once ancestors-unseen
 }
@@ -28,7 +28,7 @@ load ../lib/mutants
 	all_caught also-unguarded also-guards-old-tokens also-doubly-guarded
 }
 
-@test "several locks at once: past a busy one, under nothing, by any success, over many connections, unheard" {
+@test "several locks at once: past a busy one, under nothing, any success, connections, unheard" {
 	all_caught also-past-a-busy-one also-waits-under-nothing also-any-success
 	all_caught also-a-connection-each also-unheard-forgotten
 }

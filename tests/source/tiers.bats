@@ -90,6 +90,11 @@ fails_first() { echo "[[ \$(grep -cx $1 '$PWD/ran') -gt $2 ]]"; }
 	} | sort | diff - "$BATS_TEST_TMPDIR/listed"
 }
 
+@test "titles are of at most 90 characters" {
+	cd "$BATS_TEST_DIRNAME/.."
+	assert_equal "$(sed -nE 's/^@test .(.*). \{.*/\1/p' */*.bats | grep -E '^.{91}' | sort -u)" ''
+}
+
 @test "a file that failed once is run again three times, passes, and is named as unsteady" {
 	file quick good
 	file quick odd "$(fails_first odd 1)"

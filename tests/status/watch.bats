@@ -141,7 +141,7 @@ ended_by() {
 	ended_by SIGQUIT 28
 }
 
-@test "whatever else would end it, a crash as well: the terminal is restored, then it dies of that" {
+@test "whatever ends it, a crash as well: the terminal is restored, then it dies of that" {
 	# Sanitizers take some of these for their own business.
 	local own=:handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0
 	export ASAN_OPTIONS=$ASAN_OPTIONS$own UBSAN_OPTIONS=$UBSAN_OPTIONS$own TSAN_OPTIONS=$TSAN_OPTIONS$own

@@ -101,7 +101,7 @@ write_program() { # NAME <<PYTHON
 	ends_before_the_lock
 }
 
-@test "a storm: every process forks a successor into a session of its own, and ends: ended in time" {
+@test "a storm: every process forks a successor into its own session, and ends: ended in time" {
 	write_program storm <<-'END'
 		import os, signal, time
 		signal.signal(signal.SIGTERM, signal.SIG_IGN)

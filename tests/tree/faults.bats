@@ -6,7 +6,7 @@ load ../lib/helper
 setup_file() { file_begin; }
 teardown_file() { file_end; }
 
-@test "a system call that fails or takes its time, in front, keeper or renewal: no overlap, no orphan" {
+@test "a system call fails or takes its time, in front, keeper or renewal: no overlap, no orphan" {
 	needs trace
 	local said failed=0
 	said=$(PATH=$BIN:$PATH unleaked "$PYTHON" "$BATS_TEST_DIRNAME/../faults" --seconds 60 --slow "$TEST_PATIENCE" \

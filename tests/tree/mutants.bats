@@ -7,7 +7,7 @@ load ../lib/mutants
 	all_caught no-kill-timer no-kill-timer-in-front no-kill-reserve count-from-reply
 }
 
-@test "if one dies, the tree goes with it: no keeper, no front, no death signal, child-only kill, no shell" {
+@test "if one dies, the tree goes with it: no keeper, no front, no death signal, child-only kill" {
 	all_caught no-keeper no-front no-death-signal child-only-kill
 	all_caught session-kept ended-for-killed front-unprepared
 }
@@ -22,12 +22,12 @@ load ../lib/mutants
 	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline hold-retries-for-nobody
 }
 
-@test "inside a holder: an ended one lets others in, or is not marked; nothing listed, proved, kept or skipped" {
+@test "inside a holder: an ended one lets others in, is unmarked; unlisted, unproved, unkept" {
 	all_caught ended-is-a-holder ended-unmarked inside-unlisted
 	all_caught inside-unproved renewal-shortens once-passed-over-inside ended-in-a-circle
 }
 
-@test "what it needs of its surroundings: log, stderr, /proc, descriptors, threads, guardians, strangers" {
+@test "its surroundings: log, stderr, /proc, descriptors, threads, guardians, strangers" {
 	all_caught log-waits stderr-waits proc-unseen no-room lingers-alone
 	all_caught keeper-believed thread-or-nothing strangers-killed takeover-forgets-why stop-asked-in-passing
 }
@@ -36,6 +36,6 @@ load ../lib/mutants
 	all_caught sandboxes-alike bell-of-any-sandbox release-without-end
 }
 
-@test "a host that stands still: the front, a step, an attempt call time too early; no time was waited" {
+@test "a host that stands still: front, step or attempt call time too early; no time waited" {
 	all_caught stalls-end-asking stalls-end-steps stalls-end-attempts waited-for-nothing
 }

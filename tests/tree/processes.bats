@@ -89,7 +89,7 @@ freed_after_the_tree() {
 	expect_failure 70 'keeper'
 }
 
-@test "keeper SIGKILLed, the tree ignores the stop signal: COMMAND at once, the rest after the grace" {
+@test "keeper SIGKILLed, the tree ignores the stop signal: COMMAND at once, the rest by the grace" {
 	start_tree one yes --grace 1
 	kill -KILL $one_keeper
 	wait_until -t 1 is_gone $one_command
@@ -438,7 +438,7 @@ write_stubborn() {
 	cli DEL lock:x
 }
 
-@test "server restarted empty: the lock is set again within a second, with a warning, and COMMAND goes on" {
+@test "server restarted empty: the lock is set again within a second, and COMMAND goes on" {
 	begin_holder one x -t 30
 	local token fence
 	token=$(cli GET lock:x)
@@ -491,7 +491,7 @@ write_stubborn() {
 	assert is_free x
 }
 
-@test "server restarted empty and another client got in first: COMMAND stopped, exit 80, its lock untouched" {
+@test "server restarted empty and another client got in first: COMMAND stopped, 80, its lock kept" {
 	start_tree one no -t 5
 	server_end "$SERVER"
 	# The thief is there before any client can be.
@@ -594,7 +594,7 @@ write_stubborn() {
 has_its_list() { find "/proc/$1/fd" -lname '*/children' | grep -q .; } # PID
 is_traced() { [[ $(proc_status "$1" TracerPid) != 0 ]]; }          # PID
 
-@test "what COMMAND left ends, and the keeper with it, while the front looks at them: COMMAND's exit code" {
+@test "what COMMAND left ends, and the keeper, while the front looks: COMMAND's exit code" {
 	start a dlock x sh -c ': >started; until [ -e go ]; do sleep 0.02; done; sleep 0.3 & kill -KILL $$'
 	wait_until test -e started
 	wait_until has_its_list "$a_pid" # it opens nothing else until then
@@ -607,7 +607,7 @@ is_traced() { [[ $(proc_status "$1" TracerPid) != 0 ]]; }          # PID
 	file_has trace '/stat"' || fail "$(<trace)"
 }
 
-@test "the keeper is killed, and what COMMAND started takes the whole grace to end: the lock is released all the same" {
+@test "the keeper is killed, COMMAND's tree takes the whole grace to end: the lock is released" {
 	start one dlock -t 60 --grace 3s x bash -c 'bash -c "trap \"\" TERM; echo \$\$ >stubborn; while :; do sleep 0.1; done" & echo $PPID >keeper; wait'
 	wait_until is_file stubborn
 	wait_until is_file keeper

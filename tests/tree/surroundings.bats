@@ -119,7 +119,7 @@ front_killed_with_deaf_log() { # KIND
 	front_killed_with_deaf_log stream
 }
 
-@test "keeper killed, the syslog daemon hangs: the tree is gone before the next begins, and dlock ends" {
+@test "keeper killed, the syslog daemon hangs: the tree is gone before the next, and dlock ends" {
 	deaf_log dgram
 	start x ./logged dlock --syslog -t $((3 * TEST_PATIENCE)) --grace 0.2 x ./tree x
 	grows x
@@ -141,7 +141,7 @@ hold_unproved() {
 	finish x
 }
 
-@test "hold, the syslog daemon hangs, the lock cannot be proved any longer: the script is stopped in time" {
+@test "hold, the syslog daemon hangs, the lock is not proved any longer: the script stops in time" {
 	local options=(--syslog)
 	deaf_log dgram
 	hold_unproved ./logged
@@ -209,7 +209,7 @@ ends_within() {
 
 # ---- A stderr without a reader --------------------------------------------------------------------
 
-@test "front killed, stderr a pipe that another fills before the message is written: the tree is gone in time" {
+@test "front killed, stderr a pipe that another fills before the message: the tree ends in time" {
 	service "$BATS_TEST_DIRNAME/../programs/bad_stderr.py" pipe "$PWD/pipe" "$PWD/ready"
 	wait_until is_file ready
 	start x sh -c 'exec 2>pipe env "$@"' sh PATH="$LOADING:$PATH" LD_PRELOAD="$BATS_FILE_TMPDIR/second_writer.so" \
@@ -273,7 +273,7 @@ sees_nothing() {
 	sees_nothing
 }
 
-@test "no /proc, an empty folder in its place: refused with 71 before the grant; acquire and status work" {
+@test "no /proc but an empty folder: refused with 71 before the grant; acquire and status work" {
 	! grep -q __asan_init "$(command -v dlock)" || left_out 'AddressSanitizer needs /proc'
 	needs mount
 	write_blind 'exec in_mounts sh -c "mount -t tmpfs none /proc && exec \"\$@\"" sh "$@"'
@@ -332,11 +332,11 @@ few() {
 
 started_or_ended() { [[ -e $1.command ]] || is_gone "$2"; }
 
-@test "a soft limit of 8 to 24 descriptors, front killed: refused before the grant, or all gone in time" {
+@test "a soft limit of 8 to 24 descriptors, front killed: refused first, or all gone in time" {
 	few -Sn
 }
 
-@test "a hard limit of 8 to 24 descriptors, front killed: refused before the grant, or all gone in time" {
+@test "a hard limit of 8 to 24 descriptors, front killed: refused first, or all gone in time" {
 	few -n
 }
 
@@ -372,7 +372,7 @@ lingering_keeper() {
 
 readonly PLAIN='./stay' DAEMON='(setsid sh -c "./stay &" &)' BARE='env -i setsid ./stay'
 
-@test "keeper killed while the lock stays with what COMMAND left: that is gone before the next begins" {
+@test "keeper killed while the lock stays with what COMMAND left: gone before the next begins" {
 	lingering_keeper "$PLAIN" KILL
 }
 
@@ -380,7 +380,7 @@ readonly PLAIN='./stay' DAEMON='(setsid sh -c "./stay &" &)' BARE='env -i setsid
 
 @test "the same with a process that has nothing of dlock's environment" { lingering_keeper "$BARE" KILL; }
 
-@test "keeper stopped while the lock stays with what COMMAND left: that is gone before the next begins" {
+@test "keeper stopped while the lock stays with what COMMAND left: gone before the next begins" {
 	lingering_keeper "$PLAIN" STOP
 }
 
@@ -414,7 +414,7 @@ stopped_as_it_kills() { # TTL...
 	done
 }
 
-@test "keeper stopped as it is about to kill, TTL 3 s, 5 s, 10 s: the tree is gone before the lock's end" {
+@test "keeper stopped as it is about to kill, TTL 3 s, 5 s, 10 s: the tree ends before the lock" {
 	stopped_as_it_kills 3 5 10
 }
 
@@ -434,7 +434,7 @@ as_other_user() {
 	start "$1" "${become[@]}" "${@:2}"
 }
 
-@test "COMMAND at its user's limit of processes when the lock is to be renewed: it is, and COMMAND goes on" {
+@test "COMMAND at its user's limit of processes when the lock is to be renewed: it goes on" {
 	cat >greedy <<-END
 		#!$PYTHON
 		import os, signal, sys, time
@@ -467,7 +467,7 @@ as_other_user() {
 
 # ---- What was there before dlock ------------------------------------------------------------------
 
-@test "keeper killed: what a script had started before it became dlock is not, and all of COMMAND's is" {
+@test "keeper killed: what a script had started before it became dlock lives, COMMAND's does not" {
 	cat >before <<-'END'
 		#!/bin/bash
 		for ((i = 0; i < 80; i++)); do

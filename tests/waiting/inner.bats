@@ -73,7 +73,7 @@ any_begun() { [[ -s spans ]]; }
 
 # ---- The one inside outlives the one around it -----------------------------------------------------
 
-@test "a job in the background of a script that holds: the lock stays with it, then goes on by message" {
+@test "a job in the background of a script that holds: the lock stays with it, then is handed on" {
 	cat >script.sh <<-'END'
 		dlock hold x || exit
 		dlock x ./work job &
@@ -137,7 +137,7 @@ outside() { # NAME [OPTION]...
 	wait_until has_begun "$1"
 }
 
-@test "a token that was handed on: several inside, each for itself; the last one's end is the lock's" {
+@test "a token that was handed on: several inside, each for itself; the last end is the lock's" {
 	begin_holder one x
 	outside job1
 	outside job2
@@ -258,7 +258,7 @@ is_short() { ! lasts $((3000 * TEST_PATIENCE)); }
 	wait_until is_free y
 }
 
-@test "a dlock inside that waits for another lock is still found in a circle, when the one around it has ended" {
+@test "a dlock inside that waits for another lock is found in a circle when the outer has ended" {
 	begin_holder one x
 	start second dlock y sh -c 'until [ -e go ]; do sleep 0.02; done; dlock x true'
 	wait_until is_held y
@@ -313,7 +313,7 @@ keeper_of() { tr -d ' ' <"/proc/$1/task/$1/children"; }
 
 ended_name() { [[ $(cli GET lock:x) == *' ended' ]]; }
 
-@test "kill -9 of the front, or keeper, inside: its work is stopped, the outer one goes on, then the next" {
+@test "kill -9 of the front, or keeper, inside: its work stops, the outer goes on, then the next" {
 	local which
 	for which in front keeper; do
 		rm -f spans ./*.go
@@ -378,7 +378,7 @@ is_nobody_inside() { [[ -z $(cli --scan --pattern 'lock:{lock:x}:inner:*') ]]; }
 	assert_equal "$(cli GETDEL lock:x)" thief
 }
 
-@test "the server loses its memory: the one inside sets the lock again, with the one around it or without" {
+@test "the server loses its memory: the one inside sets the lock again, with the outer or without" {
 	begin_holder one x
 	outside job
 	cli FLUSHALL >/dev/null

@@ -244,7 +244,7 @@ is_first() { [[ $(cli ZRANK "$(queue_of x)" "$1") == 0 ]]; } # TOKEN
 	assert_order a b
 }
 
-@test "the message of the handoff is delayed past the claim: the next goes ahead, then back at the old place" {
+@test "the handoff's message is delayed past the claim: the next goes, then the old place again" {
 	begin_holder one x
 	start wire python3 "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/proxy.socket" "$SERVER/socket" "$PWD/turns"
 	wait_until test -S proxy.socket
@@ -278,7 +278,7 @@ is_seen_to_apart() { # PID
 	[[ -n $one && -n $(sockets_of "$one") && -z $(comm -12 <(sockets_of "$one") <(sockets_of "$1")) ]]
 }
 
-@test "a waiter that hands the lock on leaves that to another process, which has a connection of its own" {
+@test "a waiter that hands the lock on leaves that to another process with its own connection" {
 	begin_holder one x
 	enqueue a
 	enqueue b
@@ -399,7 +399,7 @@ is_seen_to_apart() { # PID
 	finish one
 }
 
-@test "the holder's host is dead: the timer of a waiter that is alone, and of the second when the first is dead too" {
+@test "the holder's host is dead: the timer of a lone waiter, and of the second of two" {
 	local first
 	for first in '' a; do
 		rm -f one.count order
@@ -501,7 +501,7 @@ is_seen_to_apart() { # PID
 keeps_off() { (($(cli HGET "$(meta_of x)" off) > 0)); }
 is_zombie() { [[ $(proc_state "$1") == Z ]]; } # PID
 
-@test "the server restarts empty, and its holder ends before he has set the lock again: nobody waits for him" {
+@test "the server restarts empty, its holder ends before it has set the lock again: no waiting" {
 	begin_holder one x -t 10m
 	enqueue a
 	kill -STOP "$one_keeper"
@@ -526,7 +526,7 @@ released_with() {
 
 was_release() { [[ -n $(released_with 14) ]]; } # as no renewal has so many
 
-@test "a release says until when the lock is proved to be ours, by the server's clock: with renewals, not when lost" {
+@test "a release says until when the lock is proved, by the server's clock: not when lost" {
 	local since
 	try dlock x true # the server knows the scripts from now on
 	start monitor redis-cli -s "$SERVER/socket" MONITOR

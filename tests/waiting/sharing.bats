@@ -109,7 +109,7 @@ mode_of() { cli GET lock:x; }
 	done
 }
 
-@test "a newcomer that would fit beside the holders does not go ahead of a waiter, with -n or without" {
+@test "a newcomer that would fit beside the holders goes ahead of no waiter, with -n or without" {
 	begin_holder r x -s
 	enqueue w
 	try dlock -n -s x true
