@@ -257,6 +257,8 @@ bool operands_take_release(struct options *options, struct failure *failure)
 {
 	if (!take_name(options, failure))
 		return false;
+	if (options->fence > 0 && !options->force)
+		return failure_set(failure, EXIT_USAGE, "--fence goes with --force");
 	if (options->operand_count > 0 && !options->force && !take_token(options, failure))
 		return false;
 	return take_nothing_more(options, failure);

@@ -156,10 +156,10 @@ const struct option_row option_rows[] = {
 		.help = "release the lock by force, from any holder",
 		.commands = GIVES, .set = option_set_flag, FIELD(force)},
 
-	/* The resource's side. */
+	/* The resource's side, and the lock of another holder. */
 	{.names = {"fence"}, .argument = "NUMBER",
-		.help = "the fencing token", .otherwise = "DLOCK_FENCE",
-		.commands = GUARD, .set = option_set_token, .least = 1, .most = INT64_MAX, FIELD(fence)},
+		.help = "the fencing token; with --force only its holder", .otherwise = "guard: DLOCK_FENCE",
+		.commands = GUARD | GIVES, .set = option_set_token, .least = 1, .most = INT64_MAX, FIELD(fence)},
 
 	/* What is shown. */
 	{.names = {"json"},

@@ -12,9 +12,10 @@ struct server;
 #define OPTIONS_WAIT_FOREVER NANOS_NEVER
 
 /* Of -x, -s and --permits the last one counts, so they share a field. */
-#define OPTIONS_EXCLUSIVE 0
-#define OPTIONS_SHARED    (-1)
-#define OPTIONS_WARNINGS  4
+#define OPTIONS_EXCLUSIVE  0
+#define OPTIONS_SHARED     (-1)
+#define OPTIONS_WARNINGS   4
+#define OPTIONS_GRACE_MOST (10 * NANOS_PER_SEC)
 
 enum options_on_lost { ON_LOST_STOP, ON_LOST_WARN };
 enum options_if_unreachable { IF_UNREACHABLE_FAIL, IF_UNREACHABLE_SKIP };
@@ -65,7 +66,9 @@ struct options {
 
 	/* guard */
 	const char *state_file;
-	int64_t fence; /* --fence, else DLOCK_FENCE; from 1 on */
+	int64_t fence; /* --fence, else DLOCK_FENCE, from 1 on; with --force only that holder, 0:
+			* any
+			*/
 
 	/* hold */
 	int pid; /* 0: the shell that called us */

@@ -23,7 +23,6 @@
 #include "net/url.h"
 
 #define SYSTEM_FILE "/etc/dlock.conf"
-#define GRACE_MOST  (10 * NANOS_PER_SEC)
 #define PLACE_SIZE  256 /* "FILE:LINE: "; a longer one is cut */
 
 /* Where a value comes from: a later one beats an earlier one. */
@@ -288,7 +287,7 @@ static bool take_arguments(struct reading *reading)
 static bool settle_grace(struct reading *reading)
 {
 	struct options *options = reading->options;
-	nanos most = options->ttl / 3 < GRACE_MOST ? options->ttl / 3 : GRACE_MOST;
+	nanos most = options->ttl / 3 < OPTIONS_GRACE_MOST ? options->ttl / 3 : OPTIONS_GRACE_MOST;
 	bool in_file = reading->grace_from != FROM_ARGUMENTS && reading->ttl_from != FROM_ARGUMENTS;
 
 	if (options->command->bit & (COMMAND_ACQUIRE | COMMAND_RENEW))

@@ -3,6 +3,7 @@
  * --force that of any lock; without TOKEN and --force the end of the dlock hold around it. */
 #include "commands/commands.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -21,6 +22,19 @@
 #define LIMIT      (5 * NANOS_PER_SEC)
 #define DEPTH_MOST 64
 
+static int fail_to_find(const struct options *options)
+{
+	struct failure failure;
+
+	if (options->fence > 0)
+		failure_set(&failure, EXIT_BUSY,
+			"no holder has the fencing token %" PRId64 ": nothing was released",
+			options->fence);
+	else
+		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to release");
+	return message_failure(&failure);
+}
+
 static int end(const struct lock_answer *answer, const struct options *options)
 {
 	struct failure failure;
@@ -30,8 +44,7 @@ static int end(const struct lock_answer *answer, const struct options *options)
 	case LOCK_RELEASED:
 		return EXIT_DONE;
 	case LOCK_GONE:
-		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to release");
-		return message_failure(&failure);
+		return fail_to_find(options);
 	case LOCK_LOST:
 		if (answer->failure.code == EXIT_DONE) /* the service knows no more */
 			token_refuse(false, &failure);
@@ -60,6 +73,7 @@ static int do_step(const struct options *options,
 		.token = options->token,
 		.detached = true,
 		.ttl_ms = options->ttl_given ? options->ttl / NANOS_PER_MS : 0,
+		.fence = options->fence,
 	};
 	struct failure failure;
 	struct lock *lock;
@@ -93,12 +107,21 @@ int cmd_renew(const struct options *options)
 	return do_step(options, renew);
 }
 
+/* A holder whose lease is not known is told at once, and stops COMMAND after the grace. */
 static void say_forced(const struct lock_answer *held, void *context)
 {
-	char text[HOLDER_TEXT];
+	nanos within = held->free_in_ms < 0 ? OPTIONS_GRACE_MOST + NANOS_PER_SEC
+					    : held->free_in_ms * NANOS_PER_MS;
+	char text[HOLDER_TEXT], span[DURATION_TEXT];
 
 	(void)context;
-	message_say(MESSAGE_WARNING, "released by force: %s", holder_describe(held, 0, text));
+	holder_describe(held, 0, text);
+	if (held->foreign || held->detached)
+		message_say(MESSAGE_WARNING, "released by force: %s", text);
+	else
+		message_say(MESSAGE_WARNING,
+			"released by force: %s; its COMMAND is stopped within %s", text,
+			duration_format((within / NANOS_PER_SEC + 1) * NANOS_PER_SEC, span));
 }
 
 static void release(struct lock *lock, const struct options *options, struct deadline deadline,

@@ -49,7 +49,7 @@ const struct command commands[] = {
 	{
 		.word = "release",
 		.bit = COMMAND_RELEASE,
-		.usage = "NAME [TOKEN [FENCE]|--force]",
+		.usage = "NAME [TOKEN [FENCE]|--force [--fence N]]",
 		.summary = "release a detached lock, or the script's own, or any by force",
 		.take = operands_take_release,
 		.run = cmd_release,

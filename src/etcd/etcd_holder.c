@@ -251,9 +251,10 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 
 /* --- Breaking -------------------------------------------------------------------------------- */
 
-static bool is_holder(const struct etcd_contender *c)
+static bool is_meant(
+	const struct etcd_lock *e, const struct queue *queue, const struct etcd_contender *c)
 {
-	return c->is.state != CONTENDER_WAITING && c->is.state != CONTENDER_RELEASED;
+	return contender_has_fence(&queue->all, &c->is, e->request.fence);
 }
 
 /* First all are marked, as they were read: so a waiter need not take them for holders still.
@@ -268,7 +269,7 @@ static enum lock_result break_all(struct etcd_lock *e, const struct queue *queue
 	for (size_t i = 0; i < queue->all.count; i++) {
 		const struct etcd_contender *c = queue_at(queue, i);
 
-		if (!is_holder(c))
+		if (!is_meant(e, queue, c))
 			continue;
 		result = LOCK_GRANTED;
 		json_array_append_new(deletes, etcd_delete(c->key));
@@ -308,7 +309,7 @@ void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 			break;
 	}
 	for (size_t i = 0; done && i < queue.all.count; i++)
-		if (is_holder(queue_at(&queue, i)))
+		if (is_meant(e, &queue, queue_at(&queue, i)))
 			contest_tell(&e->contest, &queue_at(&queue, i)->is, tell, context);
 	queue_free(&queue);
 	if (answer->result == LOCK_GRANTED)

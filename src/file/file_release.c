@@ -296,6 +296,7 @@ static void break_slot(struct file_lock *f, int i, const struct breaking *breaki
 
 	if (slot->around == 0) {
 		file_name_holder(f, i, &held);
+		held.detached = slot->detached;
 		breaking->tell(&held, breaking->context);
 	}
 	slot->broken = true;
@@ -338,6 +339,17 @@ static enum lock_result leave_foreign(const struct file_lock *f, struct failure 
 	return LOCK_FAILED;
 }
 
+/* Whether it keeps the lock, and is one that is to lose it. */
+static bool is_meant(const struct file_lock *f, int i)
+{
+	const struct slot *slot = &f->record.slots[i];
+	uint64_t fence = slot->around ? slot->around : slot->fence,
+		 only = (uint64_t)f->request.fence;
+
+	return !slot->broken && (only == 0 || fence == only) &&
+	       record_holds_until(&f->record, i) != 0;
+}
+
 static void break_all(struct file_lock *f, const void *breaking, struct lock_answer *answer)
 {
 	const struct record *record = &f->record;
@@ -345,18 +357,17 @@ static void break_all(struct file_lock *f, const void *breaking, struct lock_ans
 	bool any = false, live = false;
 
 	for (int i = 0; i < count; i++) {
-		nanos until = record_holds_until(record, i);
-
-		any = any || (until != 0 && !record->slots[i].broken);
-		live = live || until == NANOS_NEVER;
+		any = any || is_meant(f, i);
+		live = live || (is_meant(f, i) && record_holds_until(record, i) == NANOS_NEVER);
 	}
 	answer->result = LOCK_FAILED;
 	if (!any)
-		answer->result = leave_foreign(f, &answer->failure);
+		answer->result =
+			f->request.fence > 0 ? LOCK_GONE : leave_foreign(f, &answer->failure);
 	if (!any || !ring_all(f, live, &answer->failure))
 		return;
 	for (int i = 0; i < count; i++)
-		if (record_holds_until(record, i) != 0 && !record->slots[i].broken)
+		if (is_meant(f, i))
 			break_slot(f, i, breaking);
 	answer->result = LOCK_RELEASED;
 }

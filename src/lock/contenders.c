@@ -183,6 +183,17 @@ struct contender *contenders_find_outer(const struct contenders *all,
 
 /* --- For people ------------------------------------------------------------------------------ */
 
+bool contender_has_fence(const struct contenders *all, const struct contender *c, int64_t fence)
+{
+	if (c->state == CONTENDER_WAITING || c->state == CONTENDER_RELEASED)
+		return false;
+	if (fence == 0)
+		return true;
+	if (c->state == CONTENDER_INSIDE)
+		c = contenders_find_place(all, c->around);
+	return c && !c->foreign && c->fence == (uint64_t)fence;
+}
+
 void contender_describe(const struct contender *c, const char *foreign, struct lock_answer *answer)
 {
 	answer->fence = c->fence;

@@ -65,6 +65,9 @@ struct contender *contenders_obstacle(const struct contenders *all, const struct
 /* Whether it is a holder, one that counts. */
 bool contender_may_hold(const struct contender *c);
 
+/* Whether it is one, and the one with that fencing token, or inside that; 0: any. */
+bool contender_has_fence(const struct contenders *all, const struct contender *c, int64_t fence);
+
 /* Whether c is inside the one at that place. */
 bool contender_is_inside(const struct contender *c, int64_t place);
 

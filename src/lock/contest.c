@@ -165,5 +165,8 @@ void contest_tell(const struct contest *contest, const struct contender *c,
 	if (c->state == CONTENDER_INSIDE)
 		return;
 	contender_describe(c, contest->ops->foreign, &held);
+	held.detached = c->detached;
+	if (!c->foreign && c->ttl_ms > 0)
+		held.free_in_ms = c->ttl_ms;
 	tell(&held, context);
 }

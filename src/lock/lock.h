@@ -51,6 +51,7 @@ struct lock_request {
 	const char *held;    /* the same tokens, each with the NAME that it holds: lines "TOKEN
 			      * NAME"; may change as well; NULL: none */
 	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
+	int64_t fence;       /* lock_force: only the holder that has this fencing token; 0: all */
 	bool hold;           /* self is not the asker, but a process that is to hold the lock: one
 			      * that does so already needs no second dlock for it (covered) */
 	struct owner self;   /* the owner that asks */
@@ -114,6 +115,7 @@ struct lock_answer {
 	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
 					     */
 	bool known;                         /* holder, held_ms are filled in */
+	bool detached;                      /* no process stays with it; lock_force alone says so */
 	struct owner holder;
 	int64_t held_ms;
 	int64_t free_in_ms;  /* the holder's expiry; -1: it has none */
@@ -216,8 +218,10 @@ void lock_release_finish(struct lock *lock, const struct release_terms *release_
 
 /* Releases the lock of any holder, a foreign client too. It is free then, or its next waiter's, and
  * no former holder can set it again. LOCK_RELEASED: tell has been called for each holder that it
- * had, with an answer that holder_describe() can put into words. LOCK_GONE: it was free. Else as
- * above; sent only once, so without an answer it is unknown whether it was released. */
+ * had, with an answer that holder_describe() can put into words; free_in_ms: until when that
+ * holder's processes are stopped at the latest, -1: that is not known. LOCK_GONE: it was free,
+ * or no holder has request.fence, and nothing was changed. Else as above; sent only once, so
+ * without an answer it is unknown whether it was released. */
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
 

@@ -254,15 +254,16 @@ void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *he
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
-	PGresult *result = session_call(&p->session, "SELECT * FROM dlock.force_1($1)",
-		ARGUMENTS(p->key), deadline, answer);
+	PGresult *result = session_call(&p->session, "SELECT * FROM dlock.force_1($1, $2)",
+		ARGUMENTS(p->key, NUMBER(p->request.fence)), deadline, answer);
 
 	for (int i = 0; i < PQntuples(result); i++) {
 		struct lock_answer held = {.result = LOCK_BUSY,
 			.known = true,
 			.rank = -1,
 			.held_ms = number_at(result, i, "ms"),
-			.free_in_ms = number_at(result, i, "left_ms")};
+			.free_in_ms = number_at(result, i, "left_ms"),
+			.detached = flag_at(result, i, "detached")};
 
 		owner_read(&held.holder, text_at(result, i, "owner"));
 		tell(&held, context);

@@ -479,14 +479,17 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 /* --- By force ----------------------------------------------------------------------------------
  */
 
-static enum lock_result end_holder(struct zookeeper_lock *z, struct zookeeper_contender *c,
-	struct deadline deadline, struct failure *failure)
+/* LOCK_GONE: it has ended, or is not the one that is meant. */
+static enum lock_result end_holder(struct zookeeper_lock *z, const struct queue *queue,
+	struct zookeeper_contender *c, struct deadline deadline, struct failure *failure)
 {
 	enum lock_result result = zookeeper_look_at(&z->session, z->path, c, deadline, failure);
 	char path[NODE_SIZE];
 
 	if (result != LOCK_GRANTED)
 		return result;
+	if (!contender_has_fence(&queue->all, &c->is, z->request.fence))
+		return LOCK_GONE;
 	zookeeper_path(z->path, c->node, path);
 	session_delete(&z->session, path, -1);
 	return session_await(&z->session, deadline, failure);
@@ -509,7 +512,7 @@ void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *h
 
 		if (c->is.state == CONTENDER_WAITING)
 			continue;
-		result = end_holder(z, c, deadline, &answer->failure);
+		result = end_holder(z, &queue, c, deadline, &answer->failure);
 		if (result == LOCK_GRANTED && c->is.state != CONTENDER_INSIDE)
 			answer->result = LOCK_RELEASED;
 		else if (result != LOCK_GRANTED && result != LOCK_GONE)

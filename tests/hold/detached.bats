@@ -626,7 +626,7 @@ share_is_over() {
 	fence=$(counter x fence)
 	try dlock release --force x
 	assert_equal "$status$out" 0
-	assert_match "$err" "^dlock: x: released by force: held by $(hostname):$one_pid \(tester, witness\) for [0-9.]+m?s\$"
+	assert_match "$err" "^dlock: x: released by force: held by $(hostname):$one_pid \(tester, witness\) for [0-9.]+m?s; its COMMAND is stopped within 3s\$"
 	finish_all next
 	assert_file order next
 	wait_until is_gone "$one_command"

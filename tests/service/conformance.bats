@@ -483,7 +483,8 @@ sleep_on() {
 	began=$(now_ms)
 	try dlock release --force x
 	assert_equal "$status$out" 0
-	assert_match "$err" "^dlock: x: released by force: held by $(hostname):$a_pid \(tester, sh\) for "
+	assert_match "$err" \
+		"^dlock: x: released by force: held by $(hostname):$a_pid \(tester, sh\) for .*; its COMMAND is stopped within [0-9]+s\$"
 	finish a
 	assert_between $(($(now_ms) - began)) 0 "$(in_ms "$least")" 'ms until it was stopped'
 	assert_equal "$status" 80
@@ -495,6 +496,96 @@ sleep_on() {
 	((out > fence)) || fail "fencing token $out after $fence"
 	try dlock release --force x
 	expect_failure 1 'it is free'
+	service_reap
+}
+
+@test "force: COMMAND that heeds no signal is gone within the time that the message says" {
+	local began said
+	start a dlock -t "$(ttl 6)" x sh -c "trap '' TERM; : >a.ready; while [ ! -e a.go ]; do sleep 0.05; done"
+	wait_until test -e a.ready
+	try dlock release --force x
+	began=$(now_ms)
+	said=${err##*within } said=${said%s}
+	assert_match "$said" '^[0-9]+$' 'the seconds that the message says'
+	finish a
+	assert_equal "$status" 80
+	assert_between $(($(now_ms) - began)) 0 $((said * 1000 + 1000 * TEST_PATIENCE)) "ms, of ${said}s"
+	service_reap
+}
+
+@test "force: --fence breaks the lock of the holder with this fencing token alone" {
+	local first second code
+	start a dlock x sh -c 'echo $DLOCK_FENCE; exec ./work a'
+	wait_until has_begun a
+	first=$(<a.out)
+	for code in 1 $((first + 1)) 9223372036854775807; do
+		try dlock release --force --fence $code x
+		expect_failure 1 "no holder has the fencing token $code: nothing was released"
+	done
+	waiter b x -t "$(ttl 3)"
+	ends a
+	expect 0 "$first"
+	wait_until has_begun b
+	# It is of the one before, as a script may have it from a look that was too long ago.
+	try dlock release --force --fence "$first" x
+	expect_failure 1 "no holder has the fencing token $first"
+	assert is_taken x
+	assert is_alive "$b_command"
+	second=$(dlock status --json x | jq '.[0].fence')
+	try dlock release --force --fence "$second" x
+	assert_equal "$status$out" 0
+	assert_match "$err" "released by force: held by $(hostname):$b_pid "
+	finish b
+	assert_equal "$status" 80
+	try dlock release --force --fence "$second" x
+	expect_failure 1 'no holder has the fencing token'
+	assert is_to_be_had x
+	service_reap
+}
+
+@test "force: --fence: another client's lock has none; a detached one, as acquire printed it" {
+	local line
+	line=$(dlock acquire x)
+	try dlock release --force --fence "${line#* }" x
+	assert_equal "$status$out" 0
+	assert_match "$err" 'released by force: held by .*\(tester, acquire\) for [^;]*$'
+	try dlock renew x $line
+	expect_failure 1 'not held with this token'
+	service_foreign_take x
+	try dlock release --force --fence "${line#* }" x
+	expect_failure 1 'no holder has the fencing token'
+	try dlock -n x true
+	expect_failure 1 busy
+	service_foreign_drop x
+	service_reap
+}
+
+@test "force: --fence: of many that share the lock one loses it, and no more" {
+	has shared || { refuses shared; return; }
+	local mode fence name
+	for mode in -s --permits=3; do
+		rm -f ./*.go ./*.pid spans
+		for name in a b c; do
+			holder $name x $mode -t "$(ttl 3)"
+		done
+		fence=$(tr '\0' '\n' <"/proc/$b_command/environ" | sed -n 's/^DLOCK_FENCE=//p')
+		try dlock release --force --fence "$fence" x
+		assert_equal "$status$out" 0
+		assert_match "$err" "^dlock: x: released by force: held by $(hostname):$b_pid "
+		refute_match "$err" $'\n'
+		try dlock release --force --fence "$fence" x
+		expect_failure 1 'no holder has the fencing token'
+		finish b
+		assert_equal "$status" 80
+		assert is_taken x
+		assert is_to_be_had $mode x
+		ends a
+		expect 0
+		assert is_taken x
+		ends c
+		expect 0
+		assert is_to_be_had x
+	done
 	service_reap
 }
 

@@ -16,6 +16,11 @@ load ../lib/mutants
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
 
+@test "release --force: the fencing token it asks for, how soon it says that COMMAND stops" {
+	all_caught force-fence-unread force-fence-of-any force-fence-for-the-last file-force-fence-unread
+	all_caught pg-force-fence-unread force-at-once
+}
+
 @test "several locks, one after the other: what the guardian takes back; --at-least, and inside" {
 	all_caught file-inside-ends-least etcd-inside-ends-least zookeeper-inside-ends-least
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked

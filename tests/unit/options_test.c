@@ -162,6 +162,7 @@ static const struct {
 	{{"-S", URL, "release", "-t", "9", "x", "a"}, "--ttl is no option of dlock release"},
 	{{"-S", URL, "release", "--force", "x", "a"}, "nothing may follow here: 'a'"},
 	{{"-S", URL, "--force", "x", "true"}, "--force is no option of dlock run"},
+	{{"-S", URL, "release", "--fence", "1", "x", "a"}, "--fence goes with --force"},
 	{{"-S", URL, "status", "-n"}, "--nonblock is no option of dlock status"},
 	{{"-S", URL, "-w", "1", "status"}, "--wait is no option of dlock status"},
 	{{"-S", URL, "status", "a", "b\n"}, "control character"},

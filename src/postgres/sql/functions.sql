@@ -376,16 +376,17 @@ BEGIN
 EXCEPTION WHEN raise_exception THEN
 END $$;
 
--- Breaks the lock of any holder; a row for each that it had. A claim is a waiter's.
-CREATE OR REPLACE FUNCTION dlock.force_1(key text) RETURNS TABLE (token text, owner text, ms bigint, left_ms bigint)
-LANGUAGE plpgsql AS $$
+-- Breaks the lock of any holder, or with a fence above 0 of the one that has it; a row for each that it had. A
+-- claim is a waiter's.
+CREATE OR REPLACE FUNCTION dlock.force_1(key text, only_fence bigint DEFAULT 0)
+RETURNS TABLE (token text, owner text, ms bigint, left_ms bigint, detached boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
   PERFORM dlock.enter(key);
-  RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000
+  RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000, o.detached
     FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
-    AND o.state <> 'handed' ORDER BY o.around NULLS FIRST, o.since;
-  DELETE FROM dlock.holder o WHERE o.name = key AND o.state <> 'handed';
+    AND o.state <> 'handed' AND only_fence IN (0, o.fence) ORDER BY o.around NULLS FIRST, o.since;
+  DELETE FROM dlock.holder o WHERE o.name = key AND o.state <> 'handed' AND only_fence IN (0, o.fence);
   PERFORM dlock.hand_on(key, '');
 END $$;
 

@@ -66,7 +66,7 @@ struct vote {
 	char holder[LOCK_TOKEN_SIZE]; /* BUSY, WITHIN */
 	bool covered;                 /* WITHIN: see struct lock_answer */
 	bool claimed; /* that one's grant is complete, or it is no dlock; else it only tries */
-	bool foreign, known;
+	bool foreign, known, detached;
 	struct owner owner;
 	int64_t held_ms, free_in_ms;
 	int64_t settling_ms, up_ms; /* BUSY for no other reason than --settle; else 0 */

@@ -288,6 +288,8 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
 	struct quorum *quorum = (struct quorum *)lock;
+	/* A holder without its majority is none; a few servers may have an old one still. */
+	size_t least = quorum->request.fence > 0 ? quorum->majority : 1;
 	size_t answered = 0;
 	enum deadline_end end = DEADLINE_READY;
 
@@ -315,7 +317,7 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 		quorum_explain(quorum, &answer->failure);
 		return;
 	}
-	answer->result = quorum_count_word(quorum, WORD_YES) > 0 ? LOCK_RELEASED : LOCK_GONE;
+	answer->result = quorum_count_word(quorum, WORD_YES) >= least ? LOCK_RELEASED : LOCK_GONE;
 	if (answer->result == LOCK_RELEASED)
 		report_forced(quorum, tell, context);
 }

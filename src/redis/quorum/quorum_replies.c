@@ -195,6 +195,7 @@ static void read_force(
 		return;
 	vote->owner = record.owner;
 	vote->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+	vote->detached = record.detached;
 	snprintf(vote->holder, sizeof(vote->holder), "%.60s:%d", record.owner.host,
 		(int)record.owner.pid);
 }

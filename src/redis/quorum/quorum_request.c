@@ -116,6 +116,7 @@ static void write_force(struct quorum *quorum, const struct vote *vote, struct c
 {
 	(void)vote;
 	call_begin(call, &script_force, &quorum->keys, quorum->lock.token);
+	call_add_number(call, quorum->request.fence);
 }
 
 static void (*const writers[])(struct quorum *, const struct vote *, struct call *) = {

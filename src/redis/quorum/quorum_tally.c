@@ -257,6 +257,7 @@ void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
 	strlcpy(answer->holder_token, vote->holder, sizeof(answer->holder_token));
 	answer->foreign = vote->foreign ? REPLIES_FOREIGN : NULL;
 	answer->known = vote->known;
+	answer->detached = vote->detached;
 	answer->holder = vote->owner;
 	answer->held_ms = vote->held_ms;
 }

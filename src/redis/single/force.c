@@ -26,6 +26,7 @@ static void report_holders(const struct reply *reply,
 		if (held.known) {
 			held.holder = record.owner;
 			held.held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+			held.detached = record.detached;
 		}
 		tell(&held, context);
 	}
@@ -59,6 +60,7 @@ void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	enum io_result io;
 
 	call_begin(&call, &script_force, &single->keys, single->lock.token);
+	call_add_number(&call, single->request.fence);
 	do {
 		io = link_send(link, &call, deadline, &answer->failure);
 		if (io == IO_OK)

@@ -53,7 +53,9 @@ local function grant(claimed)
   call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'granted', int(granted + 1),
     'waited_us', int(waited_us), 'inner', (want == 'x' or not cur) and '0' or int(inner))
   keep_meta_today(fence, ttl)
-  call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text, 'PX', ttl)
+  -- Of an exclusive lock meta says it.
+  local own = want == 'x' and '' or '\tfence=' .. int(fence)
+  call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text .. own, 'PX', ttl)
   if claimed then
     call('DEL', WAKE)
   end

@@ -1,10 +1,13 @@
 -- Breaks the lock of any holder, another Redis client too, and hands it on to the waiters. No former
 -- holder can set it again: at its next renewal, or its release, it learns that the lock is lost.
+-- ARGV  4  only the holder with this fence; 0, or left out: all
 -- ->    broken | free, now, left (ms; -1: it would not have ended by itself), {the holders' records; '': it
 --       is not known}, {handed}
+--       free: no client holds it, or none with that fence
 --+ handing.lua
 purge()
 know()
+local only = tonumber(ARGV[4] or 0)
 local result, left, holders = cur and 'broken' or 'free', cur and call('PTTL', K) or 0, {}
 
 -- A holder that runs counts its loss itself; a detached one cannot.
@@ -19,14 +22,37 @@ local function drop(token)
     companion('inner:', token))
 end
 
+-- An exclusive lock has the last fence that was given out. The grant of a share puts its fence on record.
+local function has_fence(token)
+  local who = call('GET', who_of(token)) or ''
+  if token == cur then
+    return who:find('^X') and meta.fence == only
+  end
+  return tonumber((who .. '\t'):match('\tfence=(%d+)\t')) == only
+end
+
 local tokens = {}
 if sharing() then
   tokens = call('ZRANGE', HOLDERS, 0, -1)
 elseif cur then
   tokens = {cur}
 end
-call('DEL', K, HOLDERS)
-cur = false
+if only > 0 then
+  local meant = {}
+  for _, token in ipairs(tokens) do
+    meant[#meant + 1] = has_fence(token) and token or nil
+  end
+  if #meant == 0 then
+    return {'free', now(), 0, {}, handed}
+  end
+  tokens = meant
+end
+if only > 0 and sharing() then
+  drop_share(tokens[1])
+else
+  call('DEL', K, HOLDERS)
+  cur = false
+end
 for _, token in ipairs(tokens) do
   -- A foreign value may be of any size; no token of ours is that long.
   if #token < 120 then
@@ -37,9 +63,11 @@ for _, token in ipairs(tokens) do
 end
 -- If the lock is free, its last holder may still be there, and about to set it again.
 if result == 'broken' or meta.fence > 0 then
-  meta.off = 0
   next_generation()
-  call('HSET', META, 'token', '', 'off', '0', 'inner', '0')
+  if not cur then
+    meta.off = 0
+    call('HSET', META, 'token', '', 'off', '0', 'inner', '0')
+  end
 end
 if meta.size > 0 then
   call_next()

@@ -45,6 +45,11 @@ local function may_return()
   return fits(want, most) and (meta.fence < fence or again == gen)
 end
 
+-- As acquire.lua has it.
+if want ~= 'x' then
+  who = who .. '\tfence=' .. int(fence)
+end
+
 local done = function() end
 
 -- No renewal shortens what a holder inside, or around it, relies on.
