@@ -175,11 +175,9 @@ bool services_own_library(char *text, size_t size)
 
 bool services_miss(const struct server *server, struct failure *failure)
 {
-	if (server->service)
-		return failure_set(failure, EXIT_USAGE,
-			"cannot use %s: this dlock was built without TLS", server->text);
-	return failure_set(failure, EXIT_CONFIG, "cannot use %s: the package %s is not installed",
-		server->text, server->program);
+	/* TLS is no package of its own. */
+	return failure_set(failure, EXIT_CONFIG, "cannot use %s: the %s %s is not installed",
+		server->text, server->service ? "program" : "package", server->program);
 }
 
 bool services_serve(const struct server *server, struct failure *failure)

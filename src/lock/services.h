@@ -31,6 +31,6 @@ bool services_own_library(char *text, size_t size);
 /* Whether this program can speak to the server; false as services_miss. */
 bool services_serve(const struct server *server, struct failure *failure);
 
-/* Another program is needed (server->program), and it is not there. False with failure: EXIT_USAGE
- * if it is only TLS that misses, EXIT_CONFIG if it is the service, with its package's name. */
+/* Another program is needed (server->program), and it is not there. False with failure:
+ * EXIT_CONFIG, with its name. */
 bool services_miss(const struct server *server, struct failure *failure);

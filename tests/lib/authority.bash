@@ -80,7 +80,7 @@ present_at() {
 has_tls() {
 	[[ $(dlock -V) != *'TLS: yes'* ]] || return 0
 	try dlock x touch ran
-	expect_failure 64 'rediss.*without TLS'
+	expect_failure 78 'rediss.*the program dlock-tls is not installed'
 	refute_file ran
 	return 1
 }

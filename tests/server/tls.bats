@@ -135,15 +135,15 @@ connections() { grep -c 'Accepted 127\.0\.0\.1:' "$SERVER/log" || true; }
 	refute_file ran
 }
 
-@test "where the other program is missing: 64, and -V says so" {
+@test "where the other program is missing: 78, and -V says so" {
 	cp "$(realpath "$BIN/dlock")" lonely
 	try ./lonely -V
 	[[ $out == *'TLS: no' ]] || fail "an installed dlock-tls is in the way: $out"
 	try ./lonely --report report x touch ran
-	expect_failure 64 "rediss://localhost:$PORT.*without TLS"
-	assert_equal "$(jq -r .outcome report)" usage
+	expect_failure 78 "rediss://localhost:$PORT.*: the program dlock-tls is not installed"
+	assert_equal "$(jq -r .outcome report)" config
 	try ./lonely status
-	expect_failure 64 'without TLS'
+	expect_failure 78 'the program dlock-tls is not installed'
 	refute_file ran
 }
 
