@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/failure.h"
@@ -149,8 +151,60 @@ static bool is_above(pid_t pid, pid_t parent)
 	return look_at(parent, "1", pipe) && find_above(parent, pipe) == pid;
 }
 
-/* The process that adopted us is not our caller: that one has ended. A dlock is not either: we
- * would be its COMMAND, and it waits for what we leave behind. */
+/* In a child of ours: leaves an orphan that writes which process its parent is then. */
+static _Noreturn void leave_orphan(int answer)
+{
+	pid_t parent = getpid(), reaper;
+
+	if (fork() != 0)
+		_exit(0);
+	while ((reaper = getppid()) == parent)
+		poll(NULL, 0, 1);
+	(void)!write(answer, &reaper, sizeof(reaper));
+	_exit(0);
+}
+
+/* The process that adopts what loses its parent down here: the nearest subreaper above us. /proc
+ * does not tell which that is, so it is tried. -1: that could not be done. */
+static pid_t find_reaper(void)
+{
+	pid_t child, reaper = -1;
+	int ends[2];
+
+	prctl(PR_SET_CHILD_SUBREAPER, 0); /* exec has kept it, if our caller had us be one */
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -1;
+	child = fork();
+	if (child == 0)
+		leave_orphan(ends[1]);
+	close(ends[1]);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	if (read(ends[0], &reaper, sizeof(reaper)) != (ssize_t)sizeof(reaper))
+		reaper = -1;
+	close(ends[0]);
+	return reaper;
+}
+
+/* Whether each process from our parent up to `caller` has forked the one below it. Only a subreaper
+ * adopts; and it is no caller then: ours has ended. */
+static bool none_adopts(pid_t parent, pid_t caller)
+{
+	pid_t reaper = find_reaper(), pid = parent;
+	struct process process;
+
+	for (int depth = 0; depth < DEPTH_MOST && pid > 0 && reaper >= 0; depth++) {
+		if (pid == reaper || !process_read(pid, &process))
+			return false;
+		if (pid == caller)
+			return true;
+		pid = process.parent;
+	}
+	return false;
+}
+
+/* A process of another session has adopted us. A dlock is no caller either: we would be its
+ * COMMAND, and it waits for what we leave behind. */
 static bool may_be_caller(pid_t pid)
 {
 	char program[PROCESS_PROGRAM], own[PROCESS_PROGRAM];
@@ -172,7 +226,8 @@ bool caller_find(struct caller *caller, struct failure *failure)
 		if (!caller_open(caller, pid, failure))
 			return false;
 		/* Our living parent has been there all the while, and so has the shell above it. */
-		if (getppid() == parent && (reader == 0 || is_above(reader, parent)))
+		if (none_adopts(parent, pid) && getppid() == parent &&
+			(reader == 0 || is_above(reader, parent)))
 			return true;
 	}
 	return failure_set(failure, EXIT_USAGE,
@@ -186,15 +241,14 @@ static int open_stderr(const struct caller *caller)
 {
 	int fd = pidfd_getfd(caller->fd, STDERR_FILENO, 0);
 	struct stat status;
-	char path[48];
 
 	if (fd >= 0 && fstat(fd, &status) == 0 &&
 		(S_ISREG(status.st_mode) || S_ISSOCK(status.st_mode)))
 		return fd;
 	if (fd >= 0)
 		close(fd);
-	snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)caller->pid);
-	fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	fd = process_open_file(
+		caller->pid, "fd/2", O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0 && process_has_ended(caller->fd)) { /* so it may be that of a later process */
 		close(fd);
 		fd = -1;

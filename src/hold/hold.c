@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -138,6 +139,16 @@ static void open_release_socket(struct hold *hold)
 			strerror(errno));
 }
 
+/* Until now the keeper was one of the front's job: what it got so far, the front and the caller have
+ * got as well. */
+static void drop_signals(const struct keeper_loop *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		continue;
+}
+
 static bool start(struct keeper_loop *s)
 {
 	struct hold *hold = hold_of(s);
@@ -146,6 +157,8 @@ static bool start(struct keeper_loop *s)
 		atomic_store(&s->lease->phase, LEASE_ENDED);
 		_exit(0);
 	}
+	drop_signals(s);
+	process_keep_proc();
 	tree_close();
 	hold->tree = (struct foreign_tree){
 		.root = hold->caller.pid, .start = hold->caller.start, .fd = hold->caller.fd};
@@ -177,16 +190,19 @@ static bool release_asked(struct keeper_loop *s)
 	return release_socket_accept(&hold_of(s)->release_socket);
 }
 
-/* A signal that ends a keeper asks for the release, not for the caller's end. If the caller is
- * being stopped, that goes on. */
+/* A service manager that stops a service, or a host that shuts down, sends its signal to the keeper
+ * as well. The caller may take its time to end, and needs the lock until then: so the keeper passes
+ * the signal on, and stays. What came to the front is the front's: it ends by that. */
 static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
 {
+	if ((pid_t)info->ssi_pid == s->front)
+		return;
 	switch (info->ssi_signo) {
 	case SIGTERM:
 	case SIGINT:
 	case SIGHUP:
 	case SIGQUIT:
-		s->given_back = s->stop == STOP_NONE;
+		pidfd_send_signal(hold_of(s)->caller.fd, (int)info->ssi_signo, NULL, 0);
 		break;
 	default:
 		break;

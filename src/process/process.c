@@ -19,11 +19,34 @@
 #define FORKED_NO_EXEC 0x40 /* PF_FORKNOEXEC of the kernel, in the same place since 2.4 */
 
 /* Fields of /proc/PID/stat, counted from 1 (proc(5)). */
-enum { STATE = 3, PARENT = 4, SESSION = 6, FLAGS = 9, START = 22 };
+enum { STATE = 3, PARENT = 4, SESSION = 6, FLAGS = 9, THREADS = 20, START = 22, STATUS = 52 };
+
+/* /proc as it was, by process_keep_proc; -1: as it is. */
+static int kept = -1;
+
+void process_keep_proc(void)
+{
+	if (kept < 0)
+		kept = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* What is in /proc, by a path that begins so. */
+static int open_in_proc(const char *path, int flags)
+{
+	return kept < 0 ? open(path, flags) : openat(kept, path + strlen("/proc/"), flags);
+}
+
+int process_open_file(pid_t pid, const char *name, int flags)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%.20s", (int)pid, name);
+	return open_in_proc(path, flags);
+}
 
 bool process_read_file(const char *path, char *text, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open_in_proc(path, O_RDONLY | O_CLOEXEC);
 	ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1); /* as a whole, or not at all */
 
 	if (fd >= 0)
@@ -43,9 +66,9 @@ static bool read_file(pid_t pid, const char *name, char *text, size_t size)
 	return process_read_file(path, text, size);
 }
 
-bool process_read(pid_t pid, struct process *process)
+/* Reads the state, and the fields from PARENT to `last`. */
+static bool read_stat(pid_t pid, char *state, unsigned long long *fields, int last)
 {
-	unsigned long long fields[START + 1] = {0};
 	char text[1024];
 	char *at;
 
@@ -54,10 +77,30 @@ bool process_read(pid_t pid, struct process *process)
 	at = strrchr(text, ')'); /* the second field is the program's name and may hold anything */
 	if (!at || strlen(at) < 4)
 		return false;
-	process->state = at[2];
+	*state = at[2];
 	at += 3;
-	for (int field = PARENT; field <= START; field++)
+	for (int field = PARENT; field <= last; field++)
 		fields[field] = strtoull(at, &at, 10);
+	return true;
+}
+
+bool process_is_zombie(pid_t pid, int *status)
+{
+	unsigned long long fields[STATUS + 1] = {0};
+	char state;
+
+	if (!read_stat(pid, &state, fields, STATUS) || state != 'Z' || fields[THREADS] > 1)
+		return false;
+	*status = (int)fields[STATUS];
+	return true;
+}
+
+bool process_read(pid_t pid, struct process *process)
+{
+	unsigned long long fields[START + 1] = {0};
+
+	if (!read_stat(pid, &process->state, fields, START))
+		return false;
 	process->parent = (pid_t)fields[PARENT];
 	process->session = (pid_t)fields[SESSION];
 	process->is_copy = (fields[FLAGS] & FORKED_NO_EXEC) != 0;
@@ -140,12 +183,12 @@ pid_t process_fork(const char *name)
 char *process_variable(pid_t pid, const char *variable)
 {
 	size_t length = strlen(variable), size = 0;
-	char path[48];
 	char *entry = NULL, *value = NULL;
-	FILE *file;
+	int fd = process_open_file(pid, "environ", O_RDONLY | O_CLOEXEC);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-	file = fopen(path, "re");
+	if (fd >= 0 && !file)
+		close(fd);
 	while (file && !value && getdelim(&entry, &size, '\0', file) > 0)
 		if (strncmp(entry, variable, length) == 0 && entry[length] == '=')
 			value = strdup(entry + length + 1);
@@ -157,7 +200,8 @@ char *process_variable(pid_t pid, const char *variable)
 
 void process_each(void (*visit)(void *context, pid_t pid), void *context)
 {
-	DIR *dir = opendir("/proc");
+	int fd = open_in_proc("/proc/.", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 
 	while (dir && (entry = readdir(dir)) != NULL) {
@@ -197,7 +241,7 @@ static void each_child_of_thread(
 	int list;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)parent, thread);
-	list = open(path, O_RDONLY | O_CLOEXEC);
+	list = open_in_proc(path, O_RDONLY | O_CLOEXEC);
 	if (list < 0)
 		return;
 	process_each_listed(list, visit, context);
@@ -208,13 +252,10 @@ static void each_child_of_thread(
  * allocates. */
 void process_each_child(pid_t parent, void (*visit)(void *context, pid_t pid), void *context)
 {
-	char path[48];
 	_Alignas(struct dirent64) char entries[2048];
 	ssize_t n;
-	int fd;
+	int fd = process_open_file(parent, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)parent);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	while ((n = getdents64(fd, entries, sizeof(entries))) > 0) {

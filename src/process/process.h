@@ -17,7 +17,19 @@ struct process {
  * first thread has ended is shown as a zombie, though others may live on. */
 bool process_read(pid_t pid, struct process *process);
 
-/* Reads a small file of /proc, or as much as fits. False, and text is "", if that cannot be done.
+/* Whether all of the process has ended, but nobody has reaped it yet; then *status is as from
+ * waitpid(2), or 0 if we may not know. */
+bool process_is_zombie(pid_t pid, int *status);
+
+/* From now on this process sees the /proc of this moment, whatever is mounted over it: what it
+ * watches may hide that. For a process that closes all its descriptors later it is nothing. */
+void process_keep_proc(void);
+
+/* Opens a file of the process's folder in /proc, by its name there; -1 with errno. */
+int process_open_file(pid_t pid, const char *name, int flags);
+
+/* Reads a small file of /proc, by a path that begins so, or as much as fits. False, and text is "",
+ * if that cannot be done.
  */
 bool process_read_file(const char *path, char *text, size_t size);
 

@@ -281,7 +281,7 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	local keeper
 	keeper=$(keepers)
 	find "/proc/$keeper/fd" -type l -printf '%l\n' | sort -u |
-		grep -vE '^(anon_inode:.*|socket:.*|/dev/null)$' >kept || true
+		grep -vE '^(anon_inode:.*|socket:.*|/dev/null|/proc)$' >kept || true
 	assert_file kept ""
 	assert_equal "$(readlink "/proc/$keeper/cwd")" /
 	refute [ "$(ps -o sid= -p "$keeper")" = "$(ps -o sid= -p "$one_pid")" ]
@@ -349,26 +349,114 @@ for_renewal() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	expect 0 end
 }
 
-@test "TERM, INT, HUP to the keeper: the lock is released, the script goes on" {
+# trapped SIGNAL: a script that holds x, in which that signal was trapped.
+write_trapped() {
+	write trapped <<-'END'
+		trap "echo $1 >>traps" $1
+		dlock hold x || exit
+		touch ready
+		await go
+		dlock status -q x && echo held
+	END
+}
+
+@test "TERM, INT, HUP, QUIT to the keeper go to the script, once each; the lock stays to its end" {
+	write_trapped
+	local sig
+	for sig in TERM INT HUP QUIT; do
+		start one bash trapped $sig
+		wait_until test -e ready
+		local keeper
+		keeper=$(keepers)
+		kill -$sig "$keeper"
+		wait_until is_file traps
+		wait_until is_quiet "$keeper"
+		kill -$sig "$keeper"
+		wait_until file_has_lines traps 2
+		wait_until is_quiet "$keeper"
+		stays 300 is_taken x
+		touch go
+		finish one
+		expect 0 held
+		assert_file traps "$sig"$'\n'"$sig"
+		wait_until is_free x
+		rm traps
+		clean
+	done
+}
+
+file_has_lines() { [[ $(wc -l <"$1") == "$2" ]]; }
+
+@test "a signal to the keeper ends a script that does not trap it, and with that the lock" {
 	write script.sh <<-'END'
 		dlock hold x || exit
 		touch ready
 		await go
-		echo end
 	END
-	local sig
-	for sig in TERM INT HUP; do
-		start one dash script.sh
-		wait_until test -e ready
-		kill -$sig "$(keepers)"
-		wait_until -t 2 is_free x
-		wait_until no_keepers
-		assert is_alive $one_pid
+	start one dash script.sh
+	wait_until test -e ready
+	kill -TERM "$(keepers)"
+	finish one
+	assert_equal "$status" 143
+	wait_until is_free x
+}
+
+@test "a signal for the whole job that comes while it waits is not passed on to the script later" {
+	begin_holder holder x
+	write script.sh <<-'END'
+		trap 'echo trapped >>traps' USR1 INT
+		dlock hold x; echo $?
+	END
+	start one bash script.sh
+	wait_until status_shows_waiters 1
+	kill -INT -- -$one_pid
+	finish one
+	assert_file traps trapped
+	expect 0 130 "$err"
+	let_go holder
+}
+
+# A subreaper of the script's own session, which lives on when the script has ended.
+write_adopter() {
+	cat >adopter <<-'END'
+		import ctypes, os, subprocess, sys, time
+		ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+		subprocess.run(["sh", "-c", sys.argv[1]])
+		while not os.path.exists("go"):
+		    time.sleep(0.02)
+	END
+}
+
+@test "its caller has ended before it looks: 64, nothing is held for the one that adopted it" {
+	write_adopter
+	local i
+	for i in {1..20}; do
+		start one "$PYTHON" adopter \
+			'(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; exec dlock hold -n x 2>said) & exit'
+		wait_until is_file said
+		assert_match "$(<said)" '^dlock: x: cannot tell which process is to hold the lock: name it by --pid$'
+		assert is_free x
 		touch go
 		finish one
-		expect 0 end
-		clean
+		rm said go
 	done
+}
+
+@test "below a subreaper it is the script that holds, in \$( ) too; a script that is none itself" {
+	write_adopter
+	write script.sh <<-'END'
+		dlock hold x || exit
+		y=$( (true; dlock hold y || exit 5; echo inner) ) || exit
+		dlock status --json x y | jq -c '[.[].holders[0].pid]' >seen.txt
+		await go
+	END
+	start one "$PYTHON" adopter 'dash script.sh; exit'
+	wait_until is_file seen.txt
+	assert_file seen.txt "[$(<script),$(<script)]"
+	touch go
+	finish one
+	expect 0
+	wait_until is_free x
 }
 
 @test "Ctrl-C, Ctrl-Z and a hangup are the script's business" {
