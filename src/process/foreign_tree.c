@@ -19,7 +19,8 @@
 struct member {
 	pid_t pid;
 	uint64_t start;
-	bool gone;
+	bool gone;    /* it has ended, and its place is about to be used again */
+	bool asked;   /* we have sent the signal that is just being sent */
 	bool stopped; /* we have sent SIGSTOP */
 };
 
@@ -53,8 +54,14 @@ static bool is_known(const struct foreign_tree *tree, pid_t pid, uint64_t start)
 
 static void record(struct foreign_tree *tree, pid_t pid, uint64_t start)
 {
-	if (tree->count < MEMBERS_MOST && !is_known(tree, pid, start))
-		members[tree->count++] = (struct member){.pid = pid, .start = start};
+	if (is_known(tree, pid, start))
+		return;
+	if (tree->count == MEMBERS_MOST) {
+		tree->missed = true;
+		return;
+	}
+	members[tree->count++] = (struct member){.pid = pid, .start = start};
+	tree->come++;
 }
 
 struct family {
@@ -73,13 +80,20 @@ static void record_child(void *context, pid_t pid)
 		record(family->tree, pid, process.start);
 }
 
-/* Records which members have ended and which have come since. True: one has come. */
-static bool gather(struct foreign_tree *tree)
+/* Those that have ended leave their places to others; the order stays, parents before children. */
+static void forget_gone(struct foreign_tree *tree)
 {
-	size_t before = tree->count;
+	size_t kept = 0;
 
-	if (tree->count == 0)
-		record(tree, tree->root, tree->start);
+	for (size_t i = 0; i < tree->count; i++)
+		if (!members[i].gone)
+			members[kept++] = members[i];
+	tree->count = kept;
+}
+
+/* Looks once at each member: has it ended, and which are its children. */
+static void look_at_all(struct foreign_tree *tree)
+{
 	for (size_t i = 0; i < tree->count; i++) {
 		int fd = members[i].gone ? -1 : open_member(&members[i]);
 
@@ -92,7 +106,34 @@ static bool gather(struct foreign_tree *tree)
 			tree->gone++;
 		}
 	}
-	return tree->count > before;
+}
+
+static bool is_hidden(const struct foreign_tree *tree)
+{
+	struct process process;
+
+	return !process_read(tree->root, &process) && !process_has_ended(tree->fd);
+}
+
+/* Records which members have ended and which have come since. True: one has come. While the root
+ * lives, each look may find what the one before has missed; after that it may be nobody's child. */
+static bool gather(struct foreign_tree *tree)
+{
+	unsigned gone = tree->gone, come = tree->come;
+	bool missed = tree->missed;
+
+	if (!tree->begun)
+		record(tree, tree->root, tree->start);
+	tree->begun = true;
+	tree->missed = false;
+	look_at_all(tree);
+	forget_gone(tree);
+	if (tree->missed && tree->gone > gone) { /* there is room now */
+		tree->missed = false;
+		look_at_all(tree);
+	}
+	tree->missed |= (missed && process_has_ended(tree->fd)) || is_hidden(tree);
+	return tree->come > come;
 }
 
 static void record_process(void *context, pid_t pid)
@@ -111,11 +152,11 @@ static void record_process(void *context, pid_t pid)
  * child of a recorded member; but its environment names the lock. True: one has come. */
 static bool gather_lost(struct foreign_tree *tree)
 {
-	size_t before = tree->count;
+	unsigned come = tree->come;
 
 	if (tree->token && process_has_ended(tree->fd))
 		process_each(record_process, tree);
-	return tree->count > before;
+	return tree->come > come;
 }
 
 static void send(const struct member *member, int sig)
@@ -163,6 +204,17 @@ static void freeze(struct foreign_tree *tree)
 	}
 }
 
+static void ask_all(const struct foreign_tree *tree, int sig)
+{
+	for (size_t i = 0; i < tree->count; i++) {
+		struct member *member = &members[i];
+
+		if (!member->asked)
+			send(member, sig);
+		member->asked = true;
+	}
+}
+
 static void signal_foreign(const struct process_tree *tree, int sig)
 {
 	struct foreign_tree *foreign = tree->foreign;
@@ -176,11 +228,10 @@ static void signal_foreign(const struct process_tree *tree, int sig)
 	}
 	/* Those that have come meanwhile as well; but a tree that forks faster than that must not
 	 * put off the SIGKILL that follows. */
-	gather(foreign);
-	for (size_t next = 0, round = 0; next < foreign->count && round < ROUNDS_POLITE;
-		round++, gather(foreign))
-		for (; next < foreign->count; next++)
-			send(&members[next], sig);
+	for (size_t i = 0; i < foreign->count; i++)
+		members[i].asked = false;
+	for (int round = 0; round < ROUNDS_POLITE && (gather(foreign) || round == 0); round++)
+		ask_all(foreign, sig);
 }
 
 static void look_at_foreign(struct process_tree *tree)
@@ -188,13 +239,13 @@ static void look_at_foreign(struct process_tree *tree)
 	struct foreign_tree *foreign = tree->foreign;
 
 	tree->over = process_has_ended(foreign->fd);
-	if (foreign->count == 0 && !foreign->token) {
+	if (!foreign->begun && !foreign->token) {
 		tree->empty = tree->over;
 		return;
 	}
 	gather(foreign);
-	tree->reaped = (unsigned)foreign->gone;
-	tree->empty = foreign->gone == foreign->count && !gather_lost(foreign);
+	tree->reaped = foreign->gone;
+	tree->empty = foreign->count == 0 && !foreign->missed && !gather_lost(foreign);
 }
 
 static size_t list_foreign(const struct process_tree *tree, pid_t *pids, size_t most)

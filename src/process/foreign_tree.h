@@ -23,12 +23,15 @@ struct foreign_tree {
 	int fd;             /* the root's pidfd; borrowed */
 	const char *token;  /* borrowed; NULL, or the DLOCK_TOKEN that all members got: once the
 			     * root has ended they are looked for by it, too */
-	size_t count, gone; /* the members that were recorded, and how many of them have ended */
+	size_t count;       /* the members that live, as far as is known */
+	unsigned come, gone; /* how many were recorded so far, and how many of these have ended */
+	bool begun;          /* they are being recorded */
+	bool missed;         /* there was no room for one, or it could not be looked for */
 };
 
 /* From now on `tree` is about this one, which must stay where it is:
  *   - tree_reap tells whether the root has ended (`over`), and once members are recorded how many
- *     have ended (`reaped`) and whether all have;
+ *     have ended (`reaped`) and whether all have. It never is empty if one may have been missed;
  *   - tree_signal records the members and signals them, parents before children. For SIGKILL all
  * are stopped first, so that none forks meanwhile, and then killed from below: a parent's end would
  *     continue a stopped process group that it leaves behind (kill_orphaned_pgrp() in

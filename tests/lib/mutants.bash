@@ -63,3 +63,18 @@ all_caught() {
 	done
 	return $failed
 }
+
+# stands VARIANT: dlock changed in some measure, as a mutant is, but not broken: its test passes.
+stands() {
+	local folder=$BATS_TEST_TMPDIR/$1
+	mkdir "$folder"
+	make -s -C "$MAKE_IN" mutant NAME="$1" DIR="$folder" >"$folder/made" 2>&1 || {
+		cat "$folder/made"
+		return 1
+	}
+	run_test "$folder/dlock" "$(told test "$1" | cut -d' ' -f1)" "$(told test "$1" | cut -d' ' -f2-)" \
+		>"$folder/tap" 2>&1 && grep -qx '1\.\.1' "$folder/tap" || {
+		cat "$folder/tap"
+		return 1
+	}
+}

@@ -388,6 +388,66 @@ readonly PLAIN='./stay' DAEMON='(setsid sh -c "./stay &" &)' BARE='env -i setsid
 
 @test "the same with nothing of dlock's environment, keeper stopped" { lingering_keeper "$BARE" STOP; }
 
+# in_crowd ROUNDS COUNT LIFE: COMMAND leaves behind a process that has so many others, and then starts
+# ./stay, of which it is no ancestor any more; last_keeper is the keeper.
+in_crowd() {
+	[[ -e $BIN/crowd ]] ||
+		cc -std=c17 -D_GNU_SOURCE -O1 -static -o "$BIN/crowd" "$BATS_TEST_DIRNAME/../programs/crowd.c"
+	cat >stay <<-'END'
+		#!/bin/bash
+		. ./judge x
+		trap '' TERM
+		echo $$ >left.new && mv left.new left
+		while :; do sleep 0.05; done
+	END
+	chmod +x stay
+	try dlock -t $((6 * TEST_PATIENCE)) --grace 0.2 x bash -c 'env -i PATH="$PATH" crowd "$@" setsid sh -c "./stay & wait" >/dev/null 2>&1 </dev/null &
+		echo $! >crowd.pid; exit 4' bash "$@"
+	assert_equal "$status" 4 "$err"
+	last_keeper=$(parent_of "$(<crowd.pid)")
+}
+
+# The second guardian looks once a second, and has room for 8,192.
+@test "keeper killed after 9,600 processes came and went in what COMMAND left: none lives on" {
+	in_crowd 6 1600 2200
+	wait_until -t 60 is_file left
+	queue x
+	# By then it has been seen as well.
+	stays 2500 is_alive "$(<left)"
+	kill -KILL "$last_keeper"
+	judged x
+	assert is_gone "$(<left)"
+	wait_until nothing_runs
+}
+
+# mutants.bats runs this with room for 64, too: then the others cannot be stopped, as nothing leads to them.
+@test "keeper killed while COMMAND left many: the lock is not released before the last has gone" {
+	in_crowd 1 200 100000
+	local all expires freed living
+	wait_until has_children "$(<crowd.pid)" 200
+	stays 2500 is_alive "$(<crowd.pid)" # by then they are noted
+	all=$(children_of "$(<crowd.pid)")
+	kill -KILL "$last_keeper"
+	wait_until is_gone "$last_keeper"
+	expires=$(cli PEXPIRETIME lock:x)
+	wait_until is_free x
+	freed=$(now_ms)
+	living=$(how_many_live $all)
+	kill -KILL $all 2>/dev/null || true
+	((living == 0 || freed >= expires)) || fail "released while $living processes of the last holder lived"
+}
+
+children_of() { cat "/proc/$1/task/$1/children"; }
+has_children() { [[ $(children_of "$1" | wc -w) == "$2" ]]; }
+
+how_many_live() { # PID...
+	local one count=0
+	for one; do
+		is_gone "$one" || count=$((count + 1))
+	done
+	echo $count
+}
+
 # ---- The keeper stopped as it kills ---------------------------------------------------------------
 
 stopped_as_it_kills() { # TTL...
