@@ -9,7 +9,7 @@
 
 #include "process/process.h"
 
-#define DEPTH_MOST 64 /* ancestors; a process tree that is deeper has gone wild */
+#define DEPTH_MOST 4096 /* ancestors; a process tree that is deeper has gone wild */
 
 static bool add(struct nesting *nesting, const char *token)
 {
@@ -23,6 +23,17 @@ static bool add(struct nesting *nesting, const char *token)
 		strlcat(nesting->tokens, " ", NESTING_TEXT);
 	strlcat(nesting->tokens, token, NESTING_TEXT);
 	return true;
+}
+
+/* The same, if need be in the place of the outermost. */
+static bool add_surely(struct nesting *nesting, const char *token)
+{
+	char *last;
+
+	while (!strstr(nesting->tokens, token) && (last = strrchr(nesting->tokens, ' ')) &&
+		strlen(nesting->tokens) + strlen(token) + 2 > NESTING_TEXT)
+		*last = '\0';
+	return add(nesting, token);
 }
 
 static void add_held(struct nesting *nesting, const char *token, const char *name, size_t length)
@@ -95,7 +106,7 @@ static bool look(struct nesting *nesting, const struct owner *holder, const char
 			break;
 		added |= add_environment(nesting, pid);
 		if (holder && pid == holder->pid && process.start == holder->start)
-			added |= add(nesting, holder_token);
+			added |= add_surely(nesting, holder_token);
 		pid = process.parent;
 	}
 	return added;

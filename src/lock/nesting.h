@@ -12,7 +12,7 @@
 
 struct owner;
 
-#define NESTING_TEXT 2048 /* some 16 tokens; more are left out, the outermost */
+#define NESTING_TEXT 8192 /* some 100 tokens; more are left out, the outermost */
 #define NESTING_HELD 8192
 
 struct nesting {
