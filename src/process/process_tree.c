@@ -101,11 +101,38 @@ static size_t add_own_children(const struct process_tree *tree, size_t count)
 	return sweep.count;
 }
 
-/* A list that cannot be read is no proof that there are none. */
+static bool is_one_zombie(pid_t pid)
+{
+	int status;
+
+	return process_is_zombie(pid, &status);
+}
+
+/* Whether one of our own children lives. A zombie that waitpid(2) does not give us is a debugger's to
+ * reap first (wait_consider_task() in kernel/exit.c). What it had for children became ours before it
+ * was one; so if all are zombies and none has come meanwhile, none lives. A list that cannot be read
+ * is no proof that there are none. */
 static bool has_own_children(const struct process_tree *tree)
 {
+	size_t count;
+
 	errno = 0;
-	return add_own_children(tree, 0) > 0 || errno != 0;
+	count = add_own_children(tree, 0);
+	if (errno != 0)
+		return true;
+	for (size_t i = 0; i < count; i++)
+		if (!is_one_zombie(found[i].pid))
+			return true;
+	return count > 0 && add_own_children(tree, 0) != count;
+}
+
+/* COMMAND may have ended, though its debugger still has it. */
+static void look_at_command(struct process_tree *tree)
+{
+	if (tree->command > 0 && !tree->over && process_is_zombie(tree->command, &tree->status)) {
+		tree->over = true;
+		tree->stopped = false;
+	}
 }
 
 /* Appends the children of a process. */
@@ -237,7 +264,10 @@ static void reap_own(struct process_tree *tree)
 		}
 	}
 	tree->empty = pid < 0 && errno == ECHILD;
-	if (!tree->empty && tree->stranger_count > 0)
+	if (tree->empty)
+		return;
+	look_at_command(tree);
+	if (tree->over || tree->command == 0 || tree->stranger_count > 0)
 		tree->empty = !has_own_children(tree);
 }
 

@@ -63,7 +63,8 @@ void tree_close(void);
 /* See struct tree_ops. */
 bool tree_is_ours(const struct process_tree *tree);
 
-/* Collects every child that has ended, and COMMAND's stops and continuations, without waiting. */
+/* Collects every child that has ended, and COMMAND's stops and continuations, without waiting. A
+ * child that only its debugger has not reaped counts as ended. */
 void tree_reap(struct process_tree *tree);
 
 /*

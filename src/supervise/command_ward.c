@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ static enum outcome_kind end_of_run(const struct keeper_watch *watch)
 		[STOP_UNPROVED] = OUTCOME_LOST,
 		[STOP_FRONT_GONE] = OUTCOME_LOST,
 		[STOP_MAX_RUN] = OUTCOME_MAX_RUN,
+		[STOP_FIRST_ENDS] = OUTCOME_RAN,
 	};
 	enum outcome_kind kind = stopped[watch->lease->stop];
 
@@ -108,9 +110,11 @@ static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *o
 {
 	pid_t pid;
 
+	process_keep_proc();
 	record_all(watch, order);
 	if (process_has_ended(below.fd))
 		return false;
+	atomic_store(&watch->lease->told, true);
 	pid = fork();
 	if (pid == 0)
 		stay(watch, order);
@@ -169,6 +173,7 @@ static bool start(struct keeper_loop *s)
 		return false;
 	}
 	atomic_store(&s->lease->command, s->tree.command);
+	s->command_fd = pidfd_open(s->tree.command, 0);
 	if (group > 0)
 		leave_session(group);
 	return true;
@@ -202,12 +207,20 @@ static void front_gone(struct keeper_loop *s)
 		s, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
 }
 
-/* SIGCHLD tells all there is to know of COMMAND, so there is nothing to watch. */
+/* SIGCHLD tells all there is to know of COMMAND; but if a debugger traces it, only once that has
+ * reaped it. Its pidfd tells of its end in any case. */
+static void watch(const struct keeper_loop *s, struct pollfd fds[WARD_FDS])
+{
+	if (!s->tree.over)
+		fds[0] = (struct pollfd){.fd = s->command_fd, .events = POLLIN};
+}
+
 const struct ward_ops command_ward = {
 	.name = "COMMAND",
 	.leave_behind = leave_behind,
 	.conclude = conclude,
 	.start = start,
+	.watch = watch,
 	.forward = forward,
 	.front_gone = front_gone,
 };

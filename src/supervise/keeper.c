@@ -14,10 +14,13 @@
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
 
-/* COMMAND's status, if it ended by itself; else -1. */
+/* COMMAND's status, if it ended by itself; else -1. What became of the rest of the tree after that
+ * was told is no concern of it. */
 static int own_status(const struct keeper_loop *s)
 {
-	return s->tree.over && s->stop == STOP_NONE ? s->tree.status : -1;
+	bool stands = s->stop == STOP_NONE || atomic_load(&s->lease->told);
+
+	return s->tree.over && stands ? s->tree.status : -1;
 }
 
 /* If the connection is still the front's as well, the keeper only sends the release, and ends while

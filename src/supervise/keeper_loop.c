@@ -22,6 +22,7 @@
 
 #define BY_HAND_LIMIT (500 * NANOS_PER_MS) /* one renewal without a thread */
 #define LOOK_EVERY    (20 * NANOS_PER_MS)
+#define FIRST_PROCESS 1 /* of a PID namespace */
 
 static const struct ward_ops *ward(const struct keeper_loop *s)
 {
@@ -43,6 +44,7 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 		.lock = task->run->lock,
 		.lease = task->lease,
 		.front = front,
+		.command_fd = -1,
 	};
 	sigaddset(&handled, SIGCHLD);
 	s->signal_fd = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -146,6 +148,18 @@ static void linger(struct keeper_loop *s)
 	wakeup_send(s->task->wakeup_fd);
 }
 
+/* With the first process of a PID namespace all of it ends, the keeper too (zap_pid_ns_processes()
+ * in kernel/pid_namespace.c): the lock would stay behind. So what COMMAND left is stopped first. */
+static void stop_for_first(struct keeper_loop *s)
+{
+	atomic_store(&s->lease->told, true);
+	survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
+		"dlock is the first process here, and all others end with it; stopping what "
+		"COMMAND left running:");
+	s->lease->survivors[0] = 0; /* it is not to survive */
+	stop_tree(s, STOP_FIRST_ENDS);
+}
+
 /* Whether what COMMAND left will end by itself in time: the keeper of a `dlock hold` in COMMAND
  * ends a little after it, and so does what looks after a handover for a dlock in it. That is not
  * worth a message, and when we return its lock is to be free, too. It does not free ours sooner: a
@@ -183,7 +197,11 @@ void keeper_loop_look(struct keeper_loop *s)
 		if (s->tree.stopped)
 			wakeup_send(s->task->wakeup_fd);
 	}
-	if (s->tree.over && !is_over(s) && s->stop == STOP_NONE && !s->lingering && !own_leave(s))
+	if (!s->tree.over || is_over(s) || s->stop != STOP_NONE || s->lingering || own_leave(s))
+		return;
+	if (s->front == FIRST_PROCESS)
+		stop_for_first(s);
+	else
 		linger(s);
 }
 
@@ -239,7 +257,7 @@ static void handle_ward(struct keeper_loop *s)
 {
 	if (s->stop == STOP_NONE && ward(s)->release_asked && ward(s)->release_asked(s))
 		s->given_back = true;
-	if (tree_is_ours(&s->tree)) /* handle_signals has looked after it */
+	if (tree_is_ours(&s->tree) && !s->ward_news) /* handle_signals has looked after it */
 		return;
 	keeper_loop_look(s);
 	go_on_stopping(s);
@@ -351,6 +369,11 @@ static void wait_for_news(struct keeper_loop *s)
 	(void)poll(fds, sizeof(fds) / sizeof(fds[0]), clock_timer_set(s->timer, next_due(s)));
 	clock_timer_clear(s->timer);
 	wakeup_clear(s->lost_fd);
+	s->ward_news = fds[OF_WARD].revents != 0;
+	if (s->ward_news && s->command_fd >= 0) { /* it stays readable */
+		close(s->command_fd);
+		s->command_fd = -1;
+	}
 	if (fds[CONNECTION].revents)
 		s->renewal_due = 0; /* it dropped, or the lock was ended: renew at once */
 }

@@ -24,6 +24,8 @@ struct keeper_loop {
 	struct renewal *renewal; /* NULL: none was due yet */
 	pid_t front;
 	int front_fd, signal_fd, lost_fd, timer;
+	int command_fd; /* COMMAND's pidfd, until that is readable; -1: none */
+	bool ward_news; /* the first of what is watched for the ward is readable */
 	nanos renewal_due; /* when the main thread must see to it; NANOS_NEVER: the thread does */
 
 	struct stopping stopping;

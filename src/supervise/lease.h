@@ -61,7 +61,14 @@ enum lease_phase {
 };
 
 /* Why the tree was stopped, if it was. */
-enum lease_stop { STOP_NONE, STOP_LOST, STOP_UNPROVED, STOP_FRONT_GONE, STOP_MAX_RUN };
+enum lease_stop {
+	STOP_NONE,
+	STOP_LOST,
+	STOP_UNPROVED,
+	STOP_FRONT_GONE,
+	STOP_MAX_RUN,
+	STOP_FIRST_ENDS, /* COMMAND has ended, and with the front all of its PID namespace does */
+};
 
 /*
  * Shared by the front and both threads of the keeper: atomics, and plain data that is written
@@ -75,7 +82,9 @@ struct lease {
 	atomic_bool lost;         /* proven: another has, or had, the lock */
 	atomic_int reclaimed;     /* how often it was set again */
 	atomic_bool command_over; /* COMMAND has ended, command_status is there */
-	atomic_bool told; /* hold: the caller is about to learn that it has the lock; the front's */
+	atomic_bool told; /* the caller is about to learn how COMMAND ended, though what that left
+			     keeps the lock; of hold: that it has the lock. The front's; or the
+			     keeper's, if it stops what is left for a first process */
 	atomic_bool command_stopped; /* by a stop signal: Ctrl-Z */
 
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */

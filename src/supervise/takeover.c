@@ -38,13 +38,15 @@ static enum outcome_kind end_of_takeover(
 								    : OUTCOME_KILLED;
 }
 
-/* COMMAND's status, if it ended by itself before the keeper was killed, and nothing of it was
- * left; else -1. */
+/* COMMAND's status, if it ended by itself before the keeper was killed, and either that was told or
+ * nothing of it was left; else -1. */
 static int own_status(const struct keeper_watch *watch)
 {
 	bool stopped = watch->stopping.begun || watch->overrun || watch->stood_still ||
 		       watch->lease->stop != STOP_NONE;
 
+	if (atomic_load(&watch->lease->told))
+		return watch->lease->command_status;
 	switch (atomic_load(&watch->lease->phase)) {
 	case LEASE_HELD:
 	case LEASE_RELEASING:

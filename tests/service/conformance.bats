@@ -688,6 +688,44 @@ sleep_on() {
 	assert is_to_be_had x
 }
 
+# What COMMAND left, which has ./work's name and its pid in NAME.pid.
+@test "once: a success that was told counts, though what COMMAND left is stopped later" {
+	has once || { refuses once; return; }
+	local left='./work left >/dev/null 2>&1 & until [ -s left.pid ]; do sleep 0.02; done'
+	try dlock --once one --max-run $((2 * TEST_PATIENCE)) x bash -c "$left"
+	expect 0 '' "$err"
+	wait_until is_gone "$(<left.pid)"
+	wait_until is_to_be_had x
+	try dlock --once one x touch again
+	expect 0
+
+	rm left.pid
+	try dlock --once two x bash -c "$left"
+	expect 0 '' "$err"
+	assert is_alive "$(<left.pid)"
+	kill -KILL "$(parent_of "$(<left.pid)")"
+	wait_until is_gone "$(<left.pid)"
+	wait_until is_to_be_had x
+	try dlock --once two x touch again
+	expect 0
+
+	rm left.pid
+	try dlock --once three --max-run $((2 * TEST_PATIENCE)) x bash -c "$left; wait"
+	expect 124 '' "$err"
+	try dlock --once three x echo ran
+	expect 0 ran
+	refute_file again
+}
+
+@test "processes: first of a namespace, it stops what COMMAND left and releases before it ends" {
+	needs pids
+	local left='./work left >/dev/null 2>&1 & until [ -s left.pid ]; do sleep 0.02; done; exit 7'
+	try in_pids dlock -t "$(ttl 60)" x bash -c "$left"
+	assert_equal "$status" 7 "$err"
+	assert_match "$err" 'first process'
+	assert is_to_be_had x
+}
+
 # --- hold ---
 
 @test "hold: until the script ends, or releases, or is killed; lost: the script is stopped" {
@@ -734,6 +772,75 @@ sleep_on() {
 	service_reap
 }
 
+# write_trapped: ./trapped, which holds x. A signal has it put its name into ./traps, and end with 3 once
+# ./done is there: in that it takes its time, as a service's last steps do.
+write_trapped() {
+	cat >trapped <<-'END'
+		#!/bin/bash
+		last() {
+			echo "$1" >>traps
+			until [[ -e done ]]; do sleep 0.02; done
+			exit 3
+		}
+		for one in TERM INT HUP QUIT; do
+			trap "last $one" $one
+		done
+		dlock hold -t "$1" x || exit
+		touch held
+		while :; do sleep 0.02; done
+	END
+}
+
+hold_keeper() {
+	local one
+	for one in $(marked_pids); do
+		[[ $(proc_status "$one" Name) != "dlock hold" ]] || echo "$one"
+	done
+}
+
+@test "hold: a signal to its keeper is the script's: none has the lock beside its last steps" {
+	write_trapped
+	local sig keeper
+	for sig in TERM INT HUP QUIT both; do
+		rm -f traps done held
+		start script bash trapped "$(ttl 60)"
+		wait_until test -e held
+		keeper=$(hold_keeper)
+		if [[ $sig == both ]]; then
+			kill -TERM "$script_pid" "$keeper"
+		else
+			kill -$sig "$keeper"
+		fi
+		wait_until is_file traps
+		stays 500 is_taken x
+		[[ $sig == both ]] || assert_file traps "$sig"
+		assert is_alive "$keeper"
+		touch done
+		finish script
+		expect 3
+		wait_until is_to_be_had x
+	done
+}
+
+@test "hold: a script that hides /proc after the grant is stopped whole when the lock is lost" {
+	needs mount
+	cat >script <<-'END'
+		dlock hold -t "$1" x || exit
+		./work child &
+		until grep -qs 'begin child$' spans; do sleep 0.02; done
+		mount -t tmpfs none /proc || exit
+		exec ./work a
+	END
+	start a in_mounts bash script "$(ttl 3)"
+	wait_until has_begun a
+	dlock release --force x 2>broken
+	finish a
+	assert_equal "$status" 143 "$err"
+	wait_until is_gone "$(<child.pid)"
+	wait_until is_to_be_had x
+	service_reap
+}
+
 # --- Re-entrance, deadlocks ---
 
 @test "reentrance: inside its holder it is had at once, one token, one fence; siblings too" {
@@ -753,6 +860,19 @@ sleep_on() {
 	try dlock x bash both
 	expect 0
 	assert is_to_be_had x
+}
+
+@test "reentrance: 40 deep, the innermost is inside the outermost; its environment cleared, too" {
+	local i chain
+	for chain in '' 'env -i'; do
+		local words=($chain "$BIN/dlock" -S "$DLOCK_SERVER" -w 10 x0 echo inner)
+		for ((i = 40; i >= 0; i--)); do
+			words=(dlock -w 10 "x$i" "${words[@]}")
+		done
+		try "${words[@]}"
+		expect 0 inner "$err"
+		refute_match "$err" busy
+	done
 }
 
 @test "reentrance: what runs inside keeps the lock when the outer ended, also before a renewal" {

@@ -20,6 +20,13 @@ load ../lib/mutants
 	all_caught hold-for-the-runner hold-for-the-subshell hold-for-the-builder
 	all_caught hold-untold hold-answers-early
 	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline hold-retries-for-nobody
+	all_caught hold-releases-for-a-signal hold-for-the-adopter proc-not-kept
+}
+
+@test "how it ends: what COMMAND left, its success, its debugger; a first process; a full table" {
+	all_caught told-for-nothing told-and-taken-over debugger-first first-ends-first
+	all_caught places-used-once full-is-empty
+	stands table-of-64
 }
 
 @test "inside a holder: an ended one lets others in, is unmarked; unlisted, unproved, unkept" {

@@ -195,6 +195,75 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 	assert is_free x
 }
 
+# A debugger that has PID, to its end and after it, until ./detach is there.
+debug() {
+	cat >debugger.py <<-'END'
+		import ctypes, os, sys, time
+		libc = ctypes.CDLL(None, use_errno=True)
+		if libc.ptrace(0x4206, int(sys.argv[1]), None, None) != 0:  # PTRACE_SEIZE
+		    sys.exit(os.strerror(ctypes.get_errno()))
+		open("attached", "w").write("x")
+		while not os.path.exists("detach"):
+		    try:
+		        stop = os.waitid(os.P_PID, int(sys.argv[1]), os.WSTOPPED | os.WNOHANG)
+		        if stop:
+		            libc.ptrace(7, int(sys.argv[1]), None, stop.si_status)  # PTRACE_CONT
+		    except ChildProcessError:
+		        pass
+		    time.sleep(0.01)
+	END
+	start debugger "$PYTHON" debugger.py "$1"
+	wait_until is_file attached
+}
+
+# So far the debugger alone may reap it.
+is_kept_zombie() { [[ $(proc_state "$1") == Z ]]; }
+
+@test "COMMAND has ended, its debugger has not reaped it: its code is returned, the lock is free" {
+	needs trace
+	start one dlock --once id x bash -c 'echo $$ >command; until [[ -e end ]]; do sleep 0.02; done; exit "$(<end)"'
+	wait_until is_file command
+	debug "$(<command)"
+	echo 7 >end.new && mv end.new end
+	finish one
+	expect 7
+	assert is_free x
+	assert is_kept_zombie "$(<command)"
+	touch detach
+	finish debugger
+	assert_equal "$status" 0 "$err"
+}
+
+@test "what COMMAND left has ended, but its debugger has not reaped it: it keeps no lock" {
+	needs trace
+	start one dlock x bash -c '(echo $BASHPID >left; until [[ -e end ]]; do sleep 0.02; done) >/dev/null 2>&1 &
+		until [[ -e attached ]]; do sleep 0.02; done; touch end
+		until [[ $(sed "s/.*) //" /proc/$(<left)/stat) == Z* ]]; do sleep 0.02; done; exit 3'
+	wait_until is_file left
+	debug "$(<left)"
+	finish one
+	expect 3
+	assert is_free x
+	assert is_kept_zombie "$(<left)"
+	touch detach
+	finish debugger
+}
+
+@test "COMMAND that a debugger has is stopped when the lock is lost, with nothing left" {
+	needs trace
+	start one dlock -t 3 --grace 0.2 --report report x bash -c 'trap "" TERM; echo $$ >command; while :; do sleep 0.02; done'
+	wait_until is_file command
+	debug "$(<command)"
+	cli SET lock:x thief PX 60000 >/dev/null
+	finish one
+	assert_equal "$status" 80 "$err"
+	refute_match "$err" 'could not stop'
+	assert_equal "$(jq -c .survivors report)" '[]'
+	assert_equal "$(cli GETDEL lock:x)" thief
+	touch detach
+	finish debugger
+}
+
 # ---- Stopped -------------------------------------------------------------------------------------
 
 @test "keeper SIGSTOPped past the validity: COMMAND stopped in time, exit 80" {
