@@ -170,6 +170,7 @@ test_begin() {
 
 # The same for any server.
 environment_begin() {
+	unset out err # a caller's, exported, would have no room for what `try` puts there
 	unset "${!DLOCK_@}" DLOCK REDISCLI_AUTH MAKEFLAGS POSIXLY_CORRECT
 	export HOME=$BATS_TEST_TMPDIR XDG_CONFIG_HOME=$BATS_TEST_TMPDIR/config
 	export USER=tester LOGNAME=tester SHELL=/bin/sh LC_ALL=C.UTF-8 TZ=UTC TERM=dumb
@@ -432,22 +433,31 @@ now_ms() {
 	echo "${now:0:-3}"
 }
 
-# wait_until [-t SECONDS] CONDITION...: within 15 s.
+now_us() { us=${EPOCHREALTIME/[.,]/}; } # into us, without a process
+
+# wait_until [-t SECONDS] CONDITION...: within 15 s. It looks every 20 ms, and rests for as long as a look takes: what
+# is dear, or late on a busy machine, takes half of a processor at most.
 wait_until() {
-	local seconds=15
+	local us seconds=15
 	if [[ $1 == -t ]]; then
 		seconds=$2
 		shift 2
 	fi
-	local limit=$(($(now_ms) + seconds * 1000 * TEST_PATIENCE))
+	now_us
+	local limit=$((us + seconds * 1000000 * TEST_PATIENCE)) looked=$us rest
 	until "$@"; do
-		if (($(now_ms) > limit)); then
+		now_us
+		if ((us > limit)); then
 			fail "waited in vain for: $*" || true
 			evidence >&2
 			keys_left >&2
 			return 1
 		fi
-		sleep 0.02
+		rest=$((us - looked < 20000 ? 20000 : us - looked > 500000 ? 500000 : us - looked))
+		printf -v rest 0.%06d $rest
+		sleep "$rest"
+		now_us
+		looked=$us
 	done
 }
 
