@@ -546,7 +546,7 @@ stolen() {
 	finish one
 	assert_equal "$status" 3
 	assert_match "$err" 'cannot be proved any longer; stopping its caller'
-	assert_between "$(($(date -r termed +%s%3N) - expires))" -1700 -1200 "TERM, in ms from the end of the lock"
+	assert_between "$(($(date -r termed +%s%3N) - expires))" -1700 $((-1200 + 200 * (TEST_PATIENCE - 1))) "TERM, in ms from the end of the lock"
 	assert_between "$(($(last_stamp) - expires))" -900 -1 "the last stamp, in ms from the end of the lock"
 	wait_until no_keepers
 }

@@ -25,14 +25,29 @@ zookeeper_ask() {
 
 # zk NAME STATEMENT...: Python with kazoo, of which zk is a client of that server.
 zk() {
-	/usr/bin/python3 - "$(zookeeper_port "$1")" <<-END
-		import sys, time
-		from kazoo.client import KazooClient
-		zk = KazooClient('127.0.0.1:' + sys.argv[1], timeout=10)
-		zk.start(15)
-		$(printf '%s\n' "${@:2}")
-		zk.stop()
-	END
+	local fd answer file=$BATS_FILE_TMPDIR/zookeeper/kazoo
+	[[ -e $file.pid ]] || kazoo_begin "$file"
+	exec {fd}<>"/dev/tcp/127.0.0.1/$(<"$file")" || return
+	printf '%s\n' "$(zookeeper_port "$1")" "${@:2}" END >&"$fd"
+	answer=$(cat <&"$fd")
+	exec {fd}>&-
+	[[ ${answer%$'\n'*} == "$answer" ]] || printf '%s' "${answer%$'\n'*}"
+	[[ ${answer##*$'\n'} == 0 ]] || { tail -n 20 "$file.err" >&2 && return 1; }
+}
+
+kazoo_begin() { # FILE
+	env -u TEST_MARK "$PYTHON" "$BATS_TEST_DIRNAME/../programs/kazoo_server.py" "$1" \
+		</dev/null >/dev/null 2>"$1.err" 3>&- 4>&- &
+	echo $! >"$1.pid"
+	disown $!
+	wait_until test -e "$1"
+}
+
+# Ends with the last of the servers.
+kazoo_end() { # FILE
+	local pid
+	pid=$(cat "$1.pid" 2>/dev/null) || return 0
+	[[ -n $(compgen -G "$BATS_FILE_TMPDIR/zookeeper/*/pid") ]] || { kill -KILL "$pid" && rm "$1.pid" "$1"; }
 }
 
 zookeeper_free_port() {
@@ -111,4 +126,5 @@ zookeeper_end() { # NAME...
 		! zookeeper_is_up "$name" ||
 			{ kill -KILL "$(zookeeper_pid "$name")"; rm "$(zookeeper_dir "$name")/pid"; }
 	done
+	kazoo_end "$BATS_FILE_TMPDIR/zookeeper/kazoo"
 }

@@ -482,10 +482,14 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 zk_in_line() {
 	local before
 	before=$(children one | wc -l)
-	zk one "
-import subprocess
-with zk.$1('/locks/x', '$2'): subprocess.run(['./work', '$2'])
-" 3>&- 4>&- &
+	"$PYTHON" - 3>&- 4>&- <<-END &
+		import subprocess
+		from kazoo.client import KazooClient
+		zk = KazooClient('127.0.0.1:$(zookeeper_port one)', timeout=10)
+		zk.start(15)
+		with zk.$1('/locks/x', '$2'): subprocess.run(['./work', '$2'])
+		zk.stop()
+	END
 	disown $!
 	wait_until eval '(($(children one | wc -l) > before))'
 }

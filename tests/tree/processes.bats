@@ -430,7 +430,7 @@ write_stubborn() {
 		now=$(cli PTTL lock:x)
 		((now < least)) && least=$now
 	done
-	assert_between "$least" 1300 2400 'the least PTTL seen, with a renewal each 1000 ms or somewhat sooner'
+	assert_between "$least" $((1300 - 100 * (TEST_PATIENCE - 1))) 2400 'the least PTTL seen, with a renewal each 1000 ms or somewhat sooner'
 	let_go one
 }
 
@@ -445,8 +445,8 @@ write_stubborn() {
 	local ended
 	ended=$(now_ms)
 	# valid for 90 % of 4000 ms; SIGKILL 250 ms before the end of that, TERM 1000 before SIGKILL
-	assert_between "$(($(<termed) - expires))" -1760 -1350 'TERM, in ms from the end of the lock'
-	assert_between "$((ended - expires))" -760 -300 "COMMAND's end, in ms from the end of the lock"
+	assert_between "$(($(<termed) - expires))" -1760 $((-1350 + 300 * (TEST_PATIENCE - 1))) 'TERM, in ms from the end of the lock'
+	assert_between "$((ended - expires))" -760 $((-300 + 90 * (TEST_PATIENCE - 1))) "COMMAND's end, in ms from the end of the lock"
 	finish one
 	assert_equal "$status$out" 80
 	assert_equal "$(grep -vc '^dlock: x: ' one.err || true)" 0 'lines that are not dlock'"'"'s'
