@@ -31,6 +31,11 @@ static bool counts(const struct contender *c)
 	return c->state != CONTENDER_INSIDE && c->state != CONTENDER_RELEASED;
 }
 
+bool contender_may_hold(const struct contender *c)
+{
+	return c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const struct contender *one = a, *other = b;
@@ -43,7 +48,7 @@ static int compare(const void *a, const void *b)
 void contenders_sort(struct contenders *all)
 {
 	int ahead = 0;
-	bool alike = true; /* all of those ahead have the mode of the first */
+	bool open = true; /* all of those ahead hold it, in the mode of the first, with others */
 	const struct contender *first = NULL;
 
 	qsort(all->list, all->count, all->size, compare);
@@ -53,12 +58,13 @@ void contenders_sort(struct contenders *all)
 		if (!counts(c))
 			continue;
 		first = first ? first : c;
-		alike = alike && c->mode == first->mode && c->mode != LOCK_EXCLUSIVE;
+		open = open && c->mode == first->mode && c->mode != LOCK_EXCLUSIVE;
 		if (c->state == CONTENDER_BY_PLACE)
-			c->state = c == first || (alike && (c->mode == LOCK_SHARED ||
-								   ahead < c->permits))
+			c->state = c == first || (open && (c->mode == LOCK_SHARED ||
+								  ahead < c->permits))
 					   ? CONTENDER_HOLDING
 					   : CONTENDER_WAITING;
+		open = open && c->state != CONTENDER_WAITING;
 		ahead++;
 	}
 }
@@ -90,10 +96,36 @@ struct contender *contenders_first(const struct contenders *all)
 	return NULL;
 }
 
+/* The last of all holders, ourselves apart, if there are as many as there are permits. Not all of
+ * them need be ahead: an older dlock may have let one pass that waited for fewer. */
+static struct contender *find_permit(
+	const struct contenders *all, const struct contender *own, int permits)
+{
+	struct contender *last = NULL;
+	int count = 0;
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct contender *c = contenders_at(all, i);
+
+		if (c == own || !contender_may_hold(c))
+			continue;
+		last = c;
+		count++;
+	}
+	return count < permits ? NULL : last;
+}
+
+/* One that wants a permit cannot pass another that waits for one: that may want more. */
+static bool stops(const struct contender *c, enum lock_mode mode)
+{
+	return mode == LOCK_EXCLUSIVE || c->mode != mode ||
+	       (mode == LOCK_PERMITS && c->state == CONTENDER_WAITING);
+}
+
 struct contender *contenders_obstacle(const struct contenders *all, const struct contender *own,
 	enum lock_mode mode, int permits, int *rank, int *ahead)
 {
-	struct contender *last = NULL, *other = NULL;
+	struct contender *last = NULL;
 
 	*rank = *ahead = 0;
 	for (size_t i = 0; i < all->count; i++) {
@@ -103,15 +135,14 @@ struct contender *contenders_obstacle(const struct contenders *all, const struct
 			break;
 		if (!counts(c))
 			continue;
-		last = c;
 		++*ahead;
 		*rank += c->state == CONTENDER_WAITING;
-		if (c->mode != mode)
-			other = c;
+		if (stops(c, mode))
+			last = c;
 	}
-	if (mode == LOCK_EXCLUSIVE)
+	if (last || mode != LOCK_PERMITS || (own && contender_may_hold(own)))
 		return last;
-	return other || mode == LOCK_SHARED || *ahead < permits ? other : last;
+	return find_permit(all, own, permits);
 }
 
 /* --- Inside another holder ------------------------------------------------------------------- */
@@ -119,11 +150,6 @@ struct contender *contenders_obstacle(const struct contenders *all, const struct
 bool contender_is_inside(const struct contender *c, int64_t place)
 {
 	return c->state == CONTENDER_INSIDE && c->around == place;
-}
-
-bool contender_may_hold(const struct contender *c)
-{
-	return c->state == CONTENDER_HOLDING || c->state == CONTENDER_OVER;
 }
 
 bool contender_may_be_outer(const struct contender *c, const struct lock_request *request)

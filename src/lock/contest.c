@@ -67,8 +67,10 @@ void contest_busy(const struct contest *contest, struct contenders *all,
 {
 	const struct lock_request *request = contest->request;
 	struct contender *holder = contenders_first(all);
-	/* Of permits any of those ahead may be the one that comes free. */
-	bool any = request->watched || (request->mode == LOCK_PERMITS && ahead == request->permits);
+	/* Any of the holders of a permit may be the one that comes free. */
+	bool any = request->watched ||
+		   (request->mode == LOCK_PERMITS && obstacle && obstacle->mode == LOCK_PERMITS &&
+			   contender_may_hold(obstacle));
 
 	if (holder && strcmp(holder->id, contest->id) == 0)
 		holder = NULL;

@@ -173,6 +173,15 @@ static enum lock_result make_node(
 	return LOCK_GRANTED;
 }
 
+/* Whether one behind may want a permit, and wait until ours is written. */
+static bool is_awaited(const struct zookeeper_lock *z, const struct reply *children)
+{
+	for (size_t i = 0; i < children->name_count && z->request.mode == LOCK_PERMITS; i++)
+		if (queue_place(children->names[i]) > queue_place(z->own))
+			return true;
+	return false;
+}
+
 static void take_place(
 	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
@@ -195,7 +204,8 @@ static void take_place(
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[1].rc != ZOK))
 		contest_begin_anew(&z->contest, answer);
 	else if (answer->result == LOCK_GRANTED)
-		accept_or_wait(z, &reply[0], &reply[1], fresh && is_whole(z), deadline, answer);
+		accept_or_wait(z, &reply[0], &reply[1],
+			fresh && is_whole(z) && !is_awaited(z, &reply[0]), deadline, answer);
 }
 
 /* A waiter that is killed at once may stop the others for no longer than any. */
@@ -380,31 +390,40 @@ void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_ans
 
 /* --- Waiting --------------------------------------------------------------------------------- */
 
+/* Whether the contenders are those that were there at the last attempt. */
+static bool is_as_seen(
+	const struct zookeeper_lock *z, struct reply *children, struct failure *failure)
+{
+	struct queue queue;
+	bool same = queue_read(&queue, children, failure) && fingerprint(&queue) == z->seen;
+
+	queue_free(&queue);
+	return same;
+}
+
 /* Sets the watches: on what is in the way, and on our own node. LOCK_GRANTED: ask. LOCK_BUSY: wait.
- */
+ * One that waits for a permit before us writes its node when it has one. That it has none yet the
+ * contenders tell, if they are read behind the watch. */
 static enum lock_result watch(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
+	bool any = z->obstacle[0] == '\0', all = any || z->request.mode == LOCK_PERMITS;
+	struct reply *reply = z->session.reply;
 	enum lock_result result;
-	struct queue queue = {0};
-	bool same;
 
 	z->session.told = false;
 	session_get(&z->session, z->own, true);
-	if (z->obstacle[0] != '\0')
+	if (!any)
 		session_get(&z->session, z->obstacle, true);
-	else
-		session_children(&z->session, z->path, true);
+	if (all)
+		session_children(&z->session, z->path, any);
 	result = session_await(&z->session, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
-	if (z->session.reply[0].rc != ZOK || z->session.reply[1].rc != ZOK)
-		return LOCK_GRANTED;
-	if (z->obstacle[0] != '\0')
-		return LOCK_BUSY;
-	same = queue_read(&queue, &z->session.reply[1], failure) && fingerprint(&queue) == z->seen;
-	queue_free(&queue);
-	return same ? LOCK_BUSY : LOCK_GRANTED;
+	for (int i = 0; i < 1 + !any + all; i++)
+		if (reply[i].rc != ZOK)
+			return LOCK_GRANTED;
+	return !all || is_as_seen(z, &reply[1 + !any], failure) ? LOCK_BUSY : LOCK_GRANTED;
 }
 
 /* Any request has the leader told of the TTL that the session has at our server. */

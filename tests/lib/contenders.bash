@@ -46,6 +46,25 @@ is_taken() { # LOCK [OPTION]...
 
 is_to_be_had() { dlock -qn "$@" true; } # LOCK or OPTIONS LOCK
 
+# Of three permits, then one, then three again: each waits for those before it, and the last is let in beside the
+# second, as it asks for more.
+permits_in_order() {
+	holder a x --permits 3
+	waiter b x --permits 1
+	waiter c x --permits 3
+	assert is_taken x --permits 9
+	ends a
+	expect 0
+	wait_until has_begun b
+	wait_until has_begun c
+	after a b
+	after a c
+	ends b
+	expect 0
+	ends c
+	expect 0
+}
+
 # ---- When each had the lock ------------------------------------------------------------------------
 
 # ./stint NAME: a moment in a lock; when it began, with its fencing token, and ended is in ./spans.

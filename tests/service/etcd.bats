@@ -226,6 +226,26 @@ stubborn() {
 	assert_equal "$status" 0
 }
 
+@test "permits: one that asks for more does not pass one that waits for fewer" {
+	permits_in_order
+}
+
+@test "permits: a holder behind counts too, as an older dlock may have let it pass" {
+	local value
+	holder a x --permits 3
+	waiter b x --permits 1
+	value=$(etcd_ctl one get --prefix lock:x/ --sort-by=CREATE --order=ASCEND --limit=1 --print-value-only)
+	etcd_ctl one put lock:x/older "$value" >/dev/null
+	ends a
+	expect 0
+	stays 1000 refute has_begun b
+	etcd_ctl one put lock:x/older "${value/holding/released}" >/dev/null
+	wait_until has_begun b
+	etcd_ctl one del lock:x/older >/dev/null
+	ends b
+	expect 0
+}
+
 @test "a killed etcdctl lock is waited for until its lease ends" {
 	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock --ttl 3 lock:x -- ./work ctl
 	wait_until has_begun ctl

@@ -26,6 +26,10 @@ load ../lib/mutants
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked
 }
 
+@test "permits of a service whose clients decide by a list: who waits is not passed, all holders count" {
+	all_caught permits-pass permits-pass-by-place permits-ahead-only
+}
+
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever

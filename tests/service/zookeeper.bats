@@ -390,6 +390,10 @@ zk.delete("/locks/x/" + names[1])
 	wait_until eval '(($(sessions) <= before))'
 }
 
+@test "permits: one that asks for more does not pass one that waits for fewer" {
+	permits_in_order
+}
+
 # --- Rights and limits ---
 
 @test "a password, right and wrong: 77 without a right to the nodes, and never shown" {

@@ -35,17 +35,22 @@ static struct contenders list_of(const struct contender *from, size_t count)
 /* --- What place makes of them ---------------------------------------------------------------- */
 
 /* Contenders in their order: X is an exclusive one, S a shared one, P2 one of two permits; what it
- * says of itself behind it: w that it waits, o that it has released the lock, r so that it goes, i
- * that it is inside another. out: H holds, w waits, o and - as they say. Newcomers, each with the
- * number of its obstacle (-: none). */
+ * says of itself behind it: h that it holds, w that it waits, o that it has released the lock, r so
+ * that it goes, i that it is inside another. out: H holds, w waits, o and - as they say. Newcomers,
+ * each with the number of its obstacle (-: none). */
 static const struct {
 	const char *what, *in, *out, *newcomers;
 } orders[] = {
 	{"nobody", "", "", "X- S- P1-"},
 	{"the first holds, the others wait", "X X S", "Hww", "X2 S1 P9:2"},
 	{"readers hold together, up to a writer", "S S X S", "HHww", "X3 S2 P9:3"},
-	{"as many as there are permits", "P2 P2 P2", "HHw", "X2 P3:2 P4-"},
-	{"each by its own number of permits", "P1 P3 P2", "HHw", "P1:2 P9- S2"},
+	{"as many as there are permits", "P2 P2", "HH", "X1 P1:1 P2:1 P3-"},
+	{"one that waits for a permit is not passed", "P2 P2 P2", "HHw", "X2 P3:2 P4:2 P9:2"},
+	{"each by its own number of permits", "P1 P3 P2", "HHw", "P1:2 P9:2 S2"},
+	{"not even by one that asks for more of them", "P3 P1 P3", "Hww", "X2 P9:2 S2"},
+	{"nor does one pass that waits by its own word", "P3 P1w P3", "Hww", "P1:2 P9:2"},
+	{"nor one of another mode", "P3 Sw P3w", "Hww", "P9:2 S2"},
+	{"what is left of a holder has its permit", "P2o P2", "oH", "P2:1 P3-"},
 	{"readers and permits wait for each other", "S P2 S", "Hww", "S1 P9:2 X2"},
 	{"one inside another is in the way of none", "X Xi X", "H-w", "X2 S2 P1:2"},
 	{"one that goes is in the way of none", "Xr X", "-H", "X1 S1 P1:1"},
@@ -61,6 +66,7 @@ static struct contender read_one(const char **at)
 	for (++*at; **at >= '0' && **at <= '9' && c.mode == LOCK_PERMITS; ++*at)
 		c.permits = c.permits * 10 + **at - '0';
 	c.state = **at == 'w'   ? CONTENDER_WAITING
+		  : **at == 'h' ? CONTENDER_HOLDING
 		  : **at == 'o' ? CONTENDER_OVER
 		  : **at == 'r' ? CONTENDER_RELEASED
 		  : **at == 'i' ? CONTENDER_INSIDE
@@ -105,6 +111,54 @@ static void check_orders(void)
 			out[j] = "?wHo--"[contenders_at(&all, j)->state];
 		same(out, orders[i].out, orders[i].what);
 		check_newcomers(&all, orders[i].what, orders[i].newcomers);
+		contenders_free(&all);
+	}
+}
+
+/* Those of them that want a permit, each with the number of its obstacle (-: none). */
+static const struct {
+	const char *what, *in, *obstacles;
+} permits[] = {
+	{"as many as there are", "P2h P2h P2w P2w", "- - 1 2"},
+	{"one with few of them waits for all that hold", "P9h P9h P1w", "- - 1"},
+	{"one with more waits for it, as long as it waits", "P9h P1w P9w", "- 0 1"},
+	{"and no longer", "P1h P9w", "- -"},
+	{"a holder that is behind counts, too", "P1w P3h", "1 0"},
+	{"but not one that holds as we do", "P1 P3", "- -"},
+	{"two of them", "P2w P3h P3h", "2 0 0"},
+	{"but not if there are enough", "P3w P3h P3h", "- 0 0"},
+};
+
+static int read_obstacle(const char **at)
+{
+	int obstacle = **at == '-' ? -1 : **at - '0';
+
+	*at += 1 + ((*at)[1] == ' ');
+	return obstacle;
+}
+
+static void check_permits(void)
+{
+	for (size_t i = 0; i < COUNT(permits); i++) {
+		struct contender in[9] = {{0}};
+		const char *at = permits[i].in, *obstacles = permits[i].obstacles;
+		size_t count = 0;
+		struct contenders all;
+
+		for (; *at != '\0'; at += *at == ' ', count++) {
+			in[count] = read_one(&at);
+			in[count].place = (int64_t)count;
+		}
+		all = list_of(in, count);
+		for (size_t j = 0; j < count; j++) {
+			const struct contender *own = contenders_at(&all, j), *obstacle;
+			int rank, ahead, wanted = read_obstacle(&obstacles);
+
+			obstacle = contenders_obstacle(
+				&all, own, own->mode, own->permits, &rank, &ahead);
+			ok(obstacle == (wanted < 0 ? NULL : contenders_at(&all, (size_t)wanted)),
+				"%s: in the way of contender %zu", permits[i].what, j);
+		}
 		contenders_free(&all);
 	}
 }
@@ -241,6 +295,7 @@ static void check_view(void)
 int main(void)
 {
 	check_orders();
+	check_permits();
 	check_own_place();
 	check_outers();
 	check_view();
