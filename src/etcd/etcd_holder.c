@@ -207,19 +207,59 @@ static enum lock_result release_detached(
 	return result;
 }
 
-/* A waiter's key has no other lease. If nothing is known of the own key, the request that was to
- * make it may have been carried out, and another process may have renewed it since. */
+/* Says in the own key that the lock is released, whatever was to become of it; and makes that key
+ * if nothing is known of it, so that no request that is still under way takes the empty queue.
+ * *there: it was there before. */
+static enum lock_result mark_withdrawn(
+	struct etcd_lock *e, struct deadline deadline, bool *there, struct failure *failure)
+{
+	json_t *when = e->own.is.place ? etcd_when(e->key, "CREATE", e->own.is.place)
+				       : etcd_when_there(e->key);
+	json_t *made = etcd_put(e->key, etcd_value(e, CONTENDER_RELEASED), e->own.lease);
+	struct queue unread;
+	enum lock_result result = etcd_transact(e, json_pack("[o]", when),
+		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_RELEASED), 0)),
+		e->own.is.place ? NULL : json_pack("[O]", made), deadline, there, &unread, failure);
+
+	e->own.is.state = CONTENDER_WAITING;
+	json_decref(made);
+	queue_free(&unread);
+	return result;
+}
+
+/* The own key, which may be a holder's: it goes with the mark of a release, or those behind would
+ * wait until its lease had run out. Its lease need not be the own: a claim may have moved it, or
+ * another process renewed it since. */
+static enum lock_result remove_unsure(
+	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result = LOCK_GRANTED;
+	bool there = true, done = false;
+
+	for (int i = 0; i < ETCD_TRIES && !done; i++) {
+		struct queue unread = {0};
+
+		result = mark_withdrawn(e, deadline, &there, failure);
+		if (result != LOCK_GRANTED || !there)
+			break;
+		result = etcd_transact(e, json_pack("[o]", etcd_when(e->key, "MOD", e->revision)),
+			json_pack("[o]", etcd_delete(e->key)), NULL, deadline, &done, &unread,
+			failure);
+		queue_free(&unread);
+		if (result != LOCK_GRANTED)
+			break;
+	}
+	return result == LOCK_GONE ? LOCK_GRANTED : result;
+}
+
+/* A waiter's key goes with its lease. */
 static enum lock_result withdraw(
 	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue = {0};
 	enum lock_result result = LOCK_GRANTED;
-	bool done;
 
-	if (e->own.mod == 0)
-		result = etcd_transact(e, NULL, json_pack("[o]", etcd_delete(e->key)), NULL,
-			deadline, &done, &queue, &answer->failure);
-	queue_free(&queue);
+	if (e->own.mod == 0 || e->unsure)
+		result = remove_unsure(e, deadline, &answer->failure);
 	if (result == LOCK_GRANTED)
 		result = etcd_revoke(e, e->own.lease, deadline, &answer->failure);
 	if (e->spare != 0 && result != LOCK_FAILED)

@@ -38,7 +38,7 @@ void etcd_begin(struct lock *lock)
 
 	queue_free(&e->seen);
 	e->own = (struct etcd_contender){0};
-	e->lock.asked = e->joined = e->clear = e->alone = false;
+	e->lock.asked = e->joined = e->unsure = e->clear = e->alone = false;
 	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
 	e->spare = 0;
 	if (e->request.token)
@@ -84,6 +84,12 @@ json_t *etcd_when(const char *key, const char *target, int64_t revision)
 {
 	return json_pack("{ss ss ss sI}", "key", key, "target", target, "result", "EQUAL",
 		*target == 'C' ? "create_revision" : "mod_revision", (json_int_t)revision);
+}
+
+json_t *etcd_when_there(const char *key)
+{
+	return json_pack("{ss ss ss si}", "key", key, "target", "CREATE", "result", "GREATER",
+		"create_revision", 0);
 }
 
 json_t *etcd_when_empty(const struct etcd_lock *e)

@@ -37,6 +37,7 @@ struct etcd_lock {
 	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
 	bool joined;      /* another has written the own key since the grant: it may be inside */
+	bool unsure;      /* a claim had no answer: the own key may be a holder's */
 	nanos proved_at;  /* before the own lease was asked for */
 	int64_t revision; /* of what was read last */
 	/* A waiter's: */
@@ -74,6 +75,7 @@ enum lock_result etcd_revoke(
 
 /* Parts of a transaction; each is a new reference. */
 json_t *etcd_when(const char *key, const char *target, int64_t revision); /* it is unchanged */
+json_t *etcd_when_there(const char *key);
 json_t *etcd_when_empty(const struct etcd_lock *e);
 json_t *etcd_put(const char *key, char *value, int64_t lease); /* frees value; lease 0: as it was */
 json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease); /* as etcd_put */

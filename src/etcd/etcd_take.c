@@ -79,10 +79,12 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	e->own.is.since_us = clock_wall_us();
 	if (!prepare_lease(e, deadline, answer))
 		return;
+	e->unsure = true;
 	answer->result = etcd_transact(e,
 		json_pack("[o]", etcd_when(e->key, "CREATE", e->own.is.place)),
 		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), e->spare)),
 		NULL, deadline, &done, &queue, &answer->failure);
+	e->unsure = answer->result != LOCK_GRANTED;
 	e->own.is.state = CONTENDER_WAITING;
 	queue_free(&queue);
 	if (answer->result == LOCK_GONE || (answer->result == LOCK_GRANTED && !done)) {

@@ -16,6 +16,7 @@
 #define GUARD_DELAY (50 * NANOS_PER_MS)  /* many a COMMAND is over by then */
 #define KEEP_EVERY  (1600 * NANOS_PER_MS)
 #define KEEP_LIMIT  NANOS_PER_SEC
+#define DOUBT_LIMIT (5 * NANOS_PER_SEC)
 #define SPARE_PART  5 /* of its TTL: so old a spare lease is replaced */
 
 static json_t *watch(const char *key, const char *end, int64_t from)
@@ -256,8 +257,10 @@ bool etcd_heed_vanished(struct lock *lock, const struct contenders *all, struct 
 
 		if (!c->doubt) /* else it is compacted, or there was no answer */
 			continue;
-		c->is.state = CONTENDER_HOLDING; /* for all that is known */
-		c->until = trust_until(c);
+		/* It may have been a holder whose lease was revoked: that one has been told, and
+		 * stops its COMMAND. As likely it has released the lock. */
+		c->is.state = CONTENDER_HOLDING;
+		c->until = number_least(trust_until(c), clock_now() + DOUBT_LIMIT);
 		note_deletion(e, c);
 	}
 	return clock_now() < e->not_before;

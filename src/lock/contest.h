@@ -28,8 +28,8 @@ struct contest_ops {
 	void (*join)(struct lock *lock, const struct contender *outer, struct deadline deadline,
 		struct lock_answer *answer);
 	/* We are to wait for that one: until it goes, or, if both want a permit, has one. NULL: for
-	 * any change. alone: no other is in the way. The answer is complete, but for what only the service knows of the holder (NULL: there is
-	 * none). It may keep the list. */
+	 * any change. alone: no other is in the way. The answer is complete, but for what only the
+	 * service knows of the holder (NULL: there is none). It may keep the list. */
 	void (*wait_for)(struct lock *lock, struct contenders *all, const struct contender *holder,
 		const struct contender *obstacle, bool alone, struct deadline deadline,
 		struct lock_answer *answer);

@@ -297,6 +297,33 @@ stubborn() {
 	etcd_ctl one del other >/dev/null
 }
 
+@test "a waiter is cut off, and the release before it compacted away: it has the lock long before that one's TTL" {
+	local port revision
+	port=$(etcd_free_port)
+	passes() {
+		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/none" "$PWD/counts"
+		wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	}
+	passes
+	holder a x -t 10m
+	DLOCK_SERVER=etcd://127.0.0.1:$port
+	waiter b x -v
+	DLOCK_SERVER=$(etcd_url one)
+	wait_until file_has b.err 'waiting, ' # it has its first answer
+	kill -STOP "$b_pid"
+	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
+	ends a
+	expect 0
+	revision=$(etcd_ctl one put other 1 -w json | jq .header.revision)
+	etcd_ctl one compact --physical "$revision" >/dev/null
+	passes
+	kill -CONT "$b_pid"
+	wait_until -t 60 has_begun b
+	ends b
+	assert_equal "$status" 0
+	etcd_ctl one del other >/dev/null
+}
+
 @test "a signal in the midst of a request: what came of that is taken back at once" {
 	local port held
 	keys() { etcd_ctl one get --prefix lock:x/ --keys-only | grep -c . || true; }
@@ -315,6 +342,56 @@ stubborn() {
 	refute_file ran
 	ends h
 	expect 0
+}
+
+# through_cutter WORD...: dlock's way to the server leads through programs/cutter.py.
+through_cutter() {
+	local port
+	port=$(etcd_free_port)
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" "$@"
+	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	DLOCK_SERVER=etcd://127.0.0.1:$port
+}
+
+# What a transaction is answered that has written one key and read nothing: a waiter's claim.
+CLAIM='"}}}]}'
+
+holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | length'; } # LOCK
+
+@test "a signal as a claim is answered: the next in line does not take what is given back for a revoked lock" {
+	holder a x
+	through_cutter "$CLAIM" silent
+	waiter b x
+	DLOCK_SERVER=$(etcd_url one)
+	waiter c x
+	: >a.go
+	wait_until eval '[[ $(holders x) == 1 ]] && waits x 1' # b has it, and does not know so
+	finish a
+	kill -TERM "$b_pid"
+	finish b
+	assert_equal "$status" 143
+	wait_until has_begun c
+	ends c
+	expect 0
+}
+
+@test "killed: what --also has, and what it waits for, is given back, and not taken for a revoked lock" {
+	holder a y
+	start b dlock --also y x touch ran
+	wait_until waits y 1
+	waiter c x
+	waiter d y
+	kill -KILL "$b_pid"
+	wait_until has_begun c
+	ends a
+	expect 0
+	wait_until has_begun d
+	ends c
+	expect 0
+	ends d
+	expect 0
+	finish b
+	refute_file ran
 }
 
 @test "answers come late: COMMAND goes on if in time, else is dead before another begins" {
