@@ -8,6 +8,8 @@
 #include "etcd/etcd_lock.h"
 #include "lock/token.h"
 
+#define BREAK_MOST 64 /* in a transaction, of which etcd takes 128 operations by default */
+
 /* --- Renewing -------------------------------------------------------------------------------- */
 
 /* The holder that has the token of a detached lock; LOCK_GRANTED. */
@@ -291,67 +293,107 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 
 /* --- Breaking -------------------------------------------------------------------------------- */
 
-static bool is_meant(
-	const struct etcd_lock *e, const struct queue *queue, const struct etcd_contender *c)
+/* Holders that are broken together, */
+struct breaking {
+	const struct etcd_contender *holders[BREAK_MOST]; /* borrowed */
+	size_t count;
+	struct queue now; /* if one of them has changed: what there is */
+};
+
+/* Holders end, and renew, meanwhile. What has come since is no holder that is to be broken. */
+static void look_again(struct breaking *b)
 {
-	return contender_has_fence(&queue->all, &c->is, e->request.fence);
+	size_t count = b->count;
+
+	b->count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct etcd_contender *c =
+			queue_find_created(&b->now, b->holders[i]->is.place);
+
+		if (c && c->is.state != CONTENDER_RELEASED)
+			b->holders[b->count++] = b->holders[i];
+	}
 }
 
-/* First all are marked, as they were read: so a waiter need not take them for holders still.
- * LOCK_GONE: there is none. */
-static enum lock_result break_all(struct etcd_lock *e, const struct queue *queue, bool *done,
+/* First all are marked: so a waiter need not take them for holders still. *done: none has ended
+ * since they were read. */
+static enum lock_result mark_all(struct etcd_lock *e, struct breaking *b, bool *done,
 	struct deadline deadline, struct failure *failure)
 {
-	json_t *when = json_array(), *marks = json_array(), *deletes = json_array();
-	struct queue unread = {0};
-	enum lock_result result = LOCK_GONE;
+	json_t *when = json_array(), *marks = json_array();
 
-	for (size_t i = 0; i < queue->all.count; i++) {
-		const struct etcd_contender *c = queue_at(queue, i);
+	for (size_t i = 0; i < b->count; i++) {
+		const struct etcd_contender *c = b->holders[i];
 
-		if (!is_meant(e, queue, c))
-			continue;
-		result = LOCK_GRANTED;
-		json_array_append_new(deletes, etcd_delete(c->key));
-		if (c->is.foreign)
-			continue;
-		json_array_append_new(when, etcd_when(c->key, "MOD", c->mod));
-		json_array_append_new(marks, etcd_mark_released(c, 0));
+		json_array_append_new(when, etcd_when(c->key, "CREATE", c->is.place));
+		if (!c->is.foreign)
+			json_array_append_new(marks, etcd_mark_released(c, 0));
 	}
-	*done = json_array_size(marks) == 0;
-	if (result == LOCK_GRANTED && !*done)
-		result = etcd_transact(e, json_incref(when), json_incref(marks), NULL, deadline,
-			done, &unread, failure);
+	queue_free(&b->now);
+	return etcd_transact(
+		e, when, marks, json_pack("[o]", etcd_range(e)), deadline, done, &b->now, failure);
+}
+
+static enum lock_result remove_all(struct etcd_lock *e, const struct breaking *b,
+	struct deadline deadline, struct failure *failure)
+{
+	json_t *deletes = json_array();
+	struct queue unread;
+	enum lock_result result;
+	bool done;
+
+	for (size_t i = 0; i < b->count; i++)
+		json_array_append_new(deletes, etcd_delete(b->holders[i]->key));
+	result = etcd_transact(e, NULL, deletes, NULL, deadline, &done, &unread, failure);
 	queue_free(&unread);
-	if (result == LOCK_GRANTED && *done)
-		result = etcd_transact(
-			e, NULL, json_incref(deletes), NULL, deadline, done, &unread, failure);
-	queue_free(&unread);
-	json_decref(when);
-	json_decref(marks);
-	json_decref(deletes);
 	return result;
 }
 
+/* LOCK_GRANTED: those that are left in b were broken, and the others have ended. */
+static enum lock_result break_some(
+	struct etcd_lock *e, struct breaking *b, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result = LOCK_GRANTED;
+	bool done = false;
+
+	for (int i = 0; i < ETCD_TRIES && b->count > 0 && !done && result == LOCK_GRANTED; i++) {
+		result = mark_all(e, b, &done, deadline, failure);
+		if (result == LOCK_GRANTED && !done)
+			look_again(b);
+	}
+	queue_free(&b->now);
+	if (result != LOCK_GRANTED || b->count == 0)
+		return result;
+	return done ? remove_all(e, b, deadline, failure) : LOCK_TIMEOUT;
+}
+
+/* The next holders that are meant, from `at` on; where those behind them begin. */
+static size_t gather(const struct queue *queue, size_t at, int64_t fence, struct breaking *b)
+{
+	for (b->count = 0; at < queue->all.count && b->count < BREAK_MOST; at++)
+		if (contender_has_fence(&queue->all, &queue_at(queue, at)->is, fence))
+			b->holders[b->count++] = queue_at(queue, at);
+	return at;
+}
+
+/* Those that hold it when it is asked for. A waiter that has its turn meanwhile is none of them. */
 void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct queue queue = {0};
-	bool done = false;
+	struct queue queue;
+	struct breaking b = {0};
+	bool any = false;
 
-	for (int i = 0; i < ETCD_TRIES && !done; i++) {
-		queue_free(&queue);
-		answer->result = etcd_read(e, deadline, &queue, &answer->failure);
-		if (answer->result == LOCK_GRANTED)
-			answer->result = break_all(e, &queue, &done, deadline, &answer->failure);
-		if (answer->result != LOCK_GRANTED)
-			break;
+	answer->result = etcd_read(e, deadline, &queue, &answer->failure);
+	for (size_t at = 0; answer->result == LOCK_GRANTED && at < queue.all.count;) {
+		at = gather(&queue, at, e->request.fence, &b);
+		answer->result = break_some(e, &b, deadline, &answer->failure);
+		for (size_t i = 0; answer->result == LOCK_GRANTED && i < b.count; i++)
+			contest_tell(&e->contest, &b.holders[i]->is, tell, context);
+		any = any || b.count > 0;
 	}
-	for (size_t i = 0; done && i < queue.all.count; i++)
-		if (is_meant(e, &queue, queue_at(&queue, i)))
-			contest_tell(&e->contest, &queue_at(&queue, i)->is, tell, context);
 	queue_free(&queue);
 	if (answer->result == LOCK_GRANTED)
-		answer->result = done ? LOCK_RELEASED : LOCK_TIMEOUT;
+		answer->result = any ? LOCK_RELEASED : LOCK_GONE;
 }

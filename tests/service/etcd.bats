@@ -246,6 +246,31 @@ stubborn() {
 	expect 0
 }
 
+@test "release --force breaks 150 holders, more than one transaction takes, and none that has its turn meanwhile" {
+	local key value number
+	holder a x --permits 150
+	key=$(etcd_ctl one get --prefix lock:x/ --sort-by=CREATE --order=ASCEND --limit=1 -w json)
+	value=$(jq .kvs[0].value <<<"$key")
+	# As many more as an older dlock, say, has let in.
+	for number in {1..149}; do
+		jq -cn "{key: \"lock:x/older$number\" | @base64, value: $value}"
+	done >puts
+	while read -r key; do
+		curl -sf -d "$key" "http://127.0.0.1:$(etcd_port one)/v3/kv/put" >/dev/null
+	done <puts
+	waiter b x --permits 100 # its turn comes in the midst
+	assert_equal "$(dlock status --json x | jq '.[0].holders | length')" 150
+	try dlock release --force x
+	assert_equal "$status" 0
+	assert_equal "$(grep -c 'held by' <<<"$out$err")" 150
+	finish a
+	assert_equal "$status" 80
+	wait_until has_begun b
+	assert_equal "$(etcd_ctl one get --prefix lock:x/ --keys-only | grep -c .)" 1
+	ends b
+	expect 0
+}
+
 @test "a killed etcdctl lock is waited for until its lease ends" {
 	start ctl env ETCDCTL_API=3 etcdctl --endpoints "127.0.0.1:$(etcd_port one)" lock --ttl 3 lock:x -- ./work ctl
 	wait_until has_begun ctl
