@@ -207,10 +207,10 @@ static void wait_for(struct lock *lock, struct contenders *all, const struct con
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
-	if (!holder) {
+	if (!holder && clock_now() < e->not_before) {
 		answer->foreign = "one that has lost its lease";
 		answer->free_in_ms = (e->not_before - clock_now()) / NANOS_PER_MS;
-	} else if (holder->foreign) {
+	} else if (holder && holder->foreign) {
 		answer->free_in_ms = etcd_lease_ms(
 			&e->gateway, ((const struct etcd_contender *)holder)->lease, deadline);
 	}

@@ -88,10 +88,10 @@ struct contender *contenders_find_place(const struct contenders *all, int64_t pl
 	return NULL;
 }
 
-struct contender *contenders_first(const struct contenders *all)
+struct contender *contenders_holder(const struct contenders *all)
 {
 	for (size_t i = 0; i < all->count; i++)
-		if (counts(contenders_at(all, i)))
+		if (contender_may_hold(contenders_at(all, i)))
 			return contenders_at(all, i);
 	return NULL;
 }

@@ -54,8 +54,8 @@ void contenders_sort(struct contenders *all);
 struct contender *contenders_find(const struct contenders *all, const char *id, bool inside);
 struct contender *contenders_find_place(const struct contenders *all, int64_t place);
 
-/* The first that counts; NULL: there is none. */
-struct contender *contenders_first(const struct contenders *all);
+/* The first that holds the lock; NULL: none does. */
+struct contender *contenders_holder(const struct contenders *all);
 
 /* The last before `own` (NULL: before a newcomer) that keeps it from holding the lock; NULL: none
  * does. Of permits it is a holder, before it or behind it, if there are too many of them, and

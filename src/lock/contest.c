@@ -66,7 +66,7 @@ void contest_busy(const struct contest *contest, struct contenders *all,
 	struct lock_answer *answer)
 {
 	const struct lock_request *request = contest->request;
-	struct contender *holder = contenders_first(all);
+	struct contender *holder = contenders_holder(all);
 	/* Any of the holders of a permit may be the one that comes free. */
 	bool any = request->watched ||
 		   (request->mode == LOCK_PERMITS && obstacle && obstacle->mode == LOCK_PERMITS &&

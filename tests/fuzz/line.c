@@ -7,10 +7,23 @@ static const struct {
 	int permits;
 } modes[] = {{LOCK_EXCLUSIVE, 0}, {LOCK_SHARED, 0}, {LOCK_PERMITS, 1}, {LOCK_PERMITS, 3}};
 
-/* A newcomer waits for one that is there, and none is in the way of the first. */
+/* The first that counts; NULL: there is none. */
+static const struct contender *find_first(const struct contenders *all)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		const struct contender *c = contenders_at(all, i);
+
+		if (c->state != CONTENDER_INSIDE && c->state != CONTENDER_RELEASED)
+			return c;
+	}
+	return NULL;
+}
+
+/* A newcomer waits for one that is there, and none is in the way of the first but holders of
+ * permits behind it. */
 static void try_obstacles(const struct contenders *all)
 {
-	const struct contender *first = contenders_first(all);
+	const struct contender *first = find_first(all);
 	int rank, ahead;
 
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
@@ -20,10 +33,11 @@ static void try_obstacles(const struct contenders *all)
 		MUST(rank <= ahead && ahead <= (int)all->count);
 		MUST(!obstacle || (first && ahead > 0));
 		MUST(obstacle || !first || modes[i].mode != LOCK_EXCLUSIVE);
-		MUST(!first ||
-			!contenders_obstacle(
-				all, first, modes[i].mode, modes[i].permits, &rank, &ahead) ||
-			modes[i].permits < 1);
+		if (first)
+			obstacle = contenders_obstacle(
+				all, first, modes[i].mode, modes[i].permits, &rank, &ahead);
+		MUST(!first || !obstacle ||
+			(modes[i].mode == LOCK_PERMITS && contender_may_hold(obstacle)));
 	}
 }
 

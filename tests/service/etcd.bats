@@ -126,6 +126,20 @@ stubborn() {
 	finish b
 }
 
+@test "the lease is revoked by hand: a newcomer is not told that one that waits holds the lock" {
+	stubborn a x -t 12s
+	waiter b x
+	revoke_of x
+	wait_until eval '[[ $(dlock status --json x | jq ".[0].holders | length") == 0 ]]'
+	try dlock -n x touch ran
+	expect_failure 1 'busy: others are ahead'
+	refute_file ran
+	finish a
+	ends b
+	assert_equal "$status" 0
+	after a b
+}
+
 @test "all of a holder is killed: a waiter, early or late, has the lock when its lease ended" {
 	local late ttl
 	for late in 0 2000; do
