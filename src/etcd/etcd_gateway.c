@@ -346,12 +346,23 @@ static void wipe(char *text)
 	free(text);
 }
 
+/* Takes over an auth token, however long that is. */
+static bool keep_token(struct gateway *gateway, const char *token)
+{
+	char *header = NULL;
+
+	if (asprintf(&header, "Authorization: %s", token ? token : "") < 0)
+		return false;
+	gateway->headers = curl_slist_append(NULL, header);
+	wipe(header);
+	return gateway->headers != NULL;
+}
+
 /* A user has an auth token, for some minutes. */
 static enum lock_result identify(
 	struct gateway *gateway, struct deadline *deadline, struct failure *failure)
 {
 	const struct server *server = gateway->server;
-	char header[512] = "Authorization: ";
 	json_t *body, *answer = NULL;
 	enum lock_result result;
 	char *text;
@@ -367,11 +378,10 @@ static enum lock_result identify(
 	wipe(text);
 	if (result != LOCK_GRANTED)
 		return result;
-	strncat(header, json_string_value(json_object_get(answer, "token")) ?: "", 480);
+	if (!keep_token(gateway, json_string_value(json_object_get(answer, "token"))))
+		result = fail_memory(failure);
 	json_decref(answer);
-	gateway->headers = curl_slist_append(NULL, header);
-	explicit_bzero(header, sizeof(header));
-	return gateway->headers ? LOCK_GRANTED : fail_memory(failure);
+	return result;
 }
 
 /* The auth token has expired, or the rights were changed since. */

@@ -126,7 +126,7 @@ stubborn() {
 	finish b
 }
 
-@test "the lease is revoked by hand: a newcomer is not told that one that waits holds the lock" {
+@test "the lease is revoked by hand: a newcomer is not told that a waiter holds the lock" {
 	stubborn a x -t 12s
 	waiter b x
 	revoke_of x
@@ -260,7 +260,7 @@ stubborn() {
 	expect 0
 }
 
-@test "release --force breaks 150 holders, more than one transaction takes, and none that has its turn meanwhile" {
+@test "release --force breaks 150 holders, and none whose turn comes meanwhile" {
 	local key value number
 	holder a x --permits 150
 	key=$(etcd_ctl one get --prefix lock:x/ --sort-by=CREATE --order=ASCEND --limit=1 -w json)
@@ -336,7 +336,7 @@ stubborn() {
 	etcd_ctl one del other >/dev/null
 }
 
-@test "a waiter is cut off, and the release before it compacted away: it has the lock long before that one's TTL" {
+@test "a waiter cut off, the release before it compacted away: it waits for no whole TTL" {
 	local port revision
 	port=$(etcd_free_port)
 	passes() {
@@ -397,7 +397,7 @@ CLAIM='"}}}]}'
 
 holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | length'; } # LOCK
 
-@test "a signal as a claim is answered: the next in line does not take what is given back for a revoked lock" {
+@test "a signal as a claim is answered: given back as a release, the next has it at once" {
 	holder a x
 	through_cutter "$CLAIM" silent
 	waiter b x
@@ -414,7 +414,7 @@ holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | l
 	expect 0
 }
 
-@test "killed: what --also has, and what it waits for, is given back, and not taken for a revoked lock" {
+@test "killed: what --also has and waits for is given back as by a release" {
 	holder a y
 	start b dlock --also y x touch ran
 	wait_until waits y 1
@@ -689,6 +689,19 @@ leads() { # sets leader
 	DLOCK_PASSWORD=sesame try dlock x echo had
 	expect 0 had
 	refute_file ran
+	DLOCK_SERVER=$(etcd_url one)
+}
+
+@test "a user's token is long, as a jwt by a key of 4,096 bits: it is sent whole" {
+	openssl genrsa -out jwt.key 4096 2>/dev/null
+	openssl rsa -in jwt.key -pubout -out jwt.pub 2>/dev/null
+	etcd_options="--auth-token jwt,pub-key=$PWD/jwt.pub,priv-key=$PWD/jwt.key,sign-method=RS512" own_cluster signed
+	etcd_ctl signed user add root:sesame >/dev/null
+	etcd_ctl signed user grant-role root root >/dev/null 2>&1
+	etcd_ctl signed auth enable >/dev/null
+	DLOCK_SERVER=etcd://root:sesame@127.0.0.1:$(etcd_port signed)
+	try dlock -w 10 x echo had
+	expect 0 had
 	DLOCK_SERVER=$(etcd_url one)
 }
 
