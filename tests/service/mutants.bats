@@ -26,7 +26,7 @@ load ../lib/mutants
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked
 }
 
-@test "permits of a service whose clients decide by a list: who waits is not passed, all holders count" {
+@test "permits by a list: none that waits is passed, and all holders count" {
 	all_caught permits-pass permits-pass-by-place permits-ahead-only
 }
 
