@@ -36,7 +36,7 @@ const char *holder_describe(
 			duration_format(settling > 0 ? settling : 0, span));
 	else if (answer->holder_token[0] == '\0' && left > 0)
 		snprintf(text + used, HOLDER_TEXT - used,
-			"the server has lost what it knew; its last holder may return for %s more",
+			"the server was restarted; holders may return for %s more",
 			duration_format(left, span));
 	else
 		snprintf(text + used, HOLDER_TEXT - used, "others are ahead");

@@ -34,6 +34,13 @@ struct lock_counters {
 	int64_t waited_us, held_us;
 };
 
+/* Why no client is granted a lock though it is free. */
+enum lock_hold_off {
+	LOCK_HOLD_OFF_NONE,
+	LOCK_HOLD_OFF_SETTLE, /* a waiter gives holders time to return: --settle */
+	LOCK_HOLD_OFF_RETURN, /* the server lost its data; a waiter knew of a holder */
+};
+
 struct lock_view {
 	const char *name;
 	const char *key;
@@ -44,6 +51,8 @@ struct lock_view {
 	const struct lock_view_owner *holders, *waiters;
 	size_t holder_count, waiter_count;
 	struct lock_counters counters;
+	enum lock_hold_off hold_off;
+	int64_t hold_off_ms; /* for so much longer, as long as its waiter lives */
 	const char *dissent; /* of a quorum: which servers say otherwise, and what; NULL: none */
 };
 

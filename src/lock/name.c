@@ -24,7 +24,7 @@ static const char *characters_fault(const char *text)
 static bool begins_with_companion_word(const char *text)
 {
 	static const char *const words[] = {
-		"meta", "holders", "queue", "who", "wake", "waits", "inner", "once"};
+		"meta", "holders", "queue", "who", "wake", "waits", "inner", "once", "off"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		size_t length = strlen(words[i]);

@@ -14,8 +14,8 @@
 const char *name_fault(const char *name);
 
 /* Whether a key's text without its prefix is a companion key rather than a lock: it holds "}:"
- * directly followed by meta, holders, queue, who, wake, waits, inner or once (the word ends the
- * text or is followed by ':'). */
+ * directly followed by meta, holders, queue, who, wake, waits, inner, once or off (the word ends
+ * the text or is followed by ':'). */
 bool name_is_companion(const char *name);
 
 /* NULL when the ID of --once is fine: 1 to 256 bytes of UTF-8, no control character. Else as above.

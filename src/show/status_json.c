@@ -83,16 +83,27 @@ static json_t *party_array(const struct lock_view_owner *owners, size_t count,
 	return array;
 }
 
+/* NULL: there is none. */
+static json_t *hold_off_object(const struct lock_view *view)
+{
+	if (view->hold_off == LOCK_HOLD_OFF_NONE)
+		return NULL;
+	return json_pack("{s:s, s:I}", "reason",
+		view->hold_off == LOCK_HOLD_OFF_SETTLE ? "settle" : "return", "ttl_ms",
+		(json_int_t)view->hold_off_ms);
+}
+
 static json_t *view_object(const struct lock_view *view)
 {
-	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o}", "name",
+	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o, s:o*}", "name",
 		status_json_text(view->name), "key", status_json_text(view->key), "mode",
 		status_json_mode(view, view->mode), "fence",
 		status_json_number((int64_t)view->fence, view->fence != 0), "ttl_ms",
 		status_json_number(view->ttl_ms, view->ttl_ms >= 0), "holders",
 		party_array(view->holders, view->holder_count, holder_object), "waiting",
 		(json_int_t)view->waiter_count, "waiters",
-		party_array(view->waiters, view->waiter_count, waiter_object));
+		party_array(view->waiters, view->waiter_count, waiter_object), "hold_off",
+		hold_off_object(view));
 }
 
 bool status_json_print(const struct lock_view *views, size_t count, struct failure *failure)

@@ -59,6 +59,14 @@ static void fill_heading(struct row *row)
 	}
 }
 
+static int64_t find_ttl(const struct lock_view *view, const struct lock_view_owner *holder)
+{
+	if (holder != NULL)
+		return holder->ttl_ms;
+	return view->hold_off == LOCK_HOLD_OFF_NONE || view->foreign ? view->ttl_ms
+								     : view->hold_off_ms;
+}
+
 /* holder: NULL when none is known. */
 static void fill_row(
 	struct row *row, const struct lock_view *view, const struct lock_view_owner *holder)
@@ -68,10 +76,14 @@ static void fill_row(
 	strlcpy(row->cells[HOLDER], UNKNOWN, CELL_SIZE);
 	if (holder != NULL)
 		write_party(row->cells[HOLDER], &holder->owner);
+	else if (view->hold_off == LOCK_HOLD_OFF_SETTLE && !view->foreign)
+		strlcpy(row->cells[HOLDER], "- (held off: the server started lately)", CELL_SIZE);
+	else if (view->hold_off == LOCK_HOLD_OFF_RETURN && !view->foreign)
+		strlcpy(row->cells[HOLDER], "- (held off: a holder may return)", CELL_SIZE);
 	if (holder != NULL && holder->detached)
 		strlcat(row->cells[HOLDER], " (detached)", CELL_SIZE);
 	write_span(row->cells[HELD], holder == NULL ? -1 : holder->ms);
-	write_span(row->cells[TTL], holder == NULL ? view->ttl_ms : holder->ttl_ms);
+	write_span(row->cells[TTL], find_ttl(view, holder));
 	strlcpy(row->cells[FENCE], UNKNOWN, CELL_SIZE);
 	if (view->fence != 0)
 		snprintf(row->cells[FENCE], CELL_SIZE, "%" PRIu64, view->fence);

@@ -15,7 +15,7 @@ readonly STARTED='the server started [0-9.]+m?s ago; waiting [0-9.]+s for holder
 
 up() { cli INFO server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p'; }
 is_waiting() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == 1 ]]; }
-was_asked() { [[ -n $(cli HGET "lock:{lock:${1:-x}}:meta" off) ]]; }
+was_asked() { [[ -n $(cli HGET "lock:{lock:${1:-x}}:meta" contended) ]]; }
 up_for() { (($(up) >= $1)); }
 calls() { cli INFO commandstats | sed -n "s/^cmdstat_$1:calls=\([0-9]*\).*/\1/p"; }
 

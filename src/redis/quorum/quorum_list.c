@@ -267,6 +267,28 @@ static void write_dissent(const struct listing *listing, const struct entry *ent
 	}
 }
 
+/* The hold-off that reaches furthest, if so many servers have one that the others are no majority.
+ */
+static void find_hold_off(const struct listing *listing, const struct entry *entries, size_t count,
+	struct lock_view *view)
+{
+	size_t found = 0;
+
+	view->hold_off = LOCK_HOLD_OFF_NONE;
+	view->hold_off_ms = 0;
+	for (size_t i = 0; i < count; i++)
+		found += entries[i].view->hold_off != LOCK_HOLD_OFF_NONE;
+	for (size_t i = 0;
+		i < count && found + listing->silent > listing->count - listing->majority; i++) {
+		const struct lock_view *one = entries[i].view;
+
+		if (one->hold_off == LOCK_HOLD_OFF_NONE || one->hold_off_ms < view->hold_off_ms)
+			continue;
+		view->hold_off = one->hold_off;
+		view->hold_off_ms = one->hold_off_ms;
+	}
+}
+
 /* Entries of one name. False: no memory. */
 static bool show_lock(const struct listing *listing, const struct entry *entries, size_t count,
 	void (*show)(const struct lock_view *view, void *context), void *context)
@@ -291,6 +313,7 @@ static bool show_lock(const struct listing *listing, const struct entry *entries
 		if (entries[i].view->counters.acquisitions > view.counters.acquisitions)
 			view.counters = entries[i].view->counters;
 	}
+	find_hold_off(listing, entries, count, &view);
 	waiters = gather_waiters(entries, count, &view.waiter_count);
 	if (!waiters)
 		return false;

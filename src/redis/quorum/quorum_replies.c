@@ -181,13 +181,17 @@ static void read_force(
 	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
 	struct owner_record record;
 
-	vote->word = strcmp(word, "broken") == 0 ? WORD_YES : WORD_GONE;
+	bool off = strcmp(word, "off") == 0;
+
+	vote->word = off || strcmp(word, "broken") == 0 ? WORD_YES : WORD_GONE;
 	if (vote->word == WORD_GONE && strcmp(word, "free") != 0)
 		record_nonsense(vote, peer);
 	if (vote->word != WORD_YES)
 		return;
 	vote->kind = VOTE_BUSY;
 	vote->free_in_ms = reply_within(reply_at(reply, 2), -1, REPLIES_MS_MOST);
+	if (off)
+		return;
 	vote->known = owner_record_read(&record, reply_text(reply_at(reply_at(reply, 3), 0)));
 	vote->foreign = !vote->known;
 	vote->claimed = true;

@@ -32,6 +32,18 @@ static void report_holders(const struct reply *reply,
 	}
 }
 
+/* No client had it, and none would have got it for a while. */
+static void report_hold_off(const struct reply *reply,
+	void (*tell)(const struct lock_answer *held, void *context), void *context)
+{
+	static struct lock_answer held; /* large */
+
+	memset(&held, 0, sizeof(held));
+	held.result = LOCK_BUSY;
+	held.free_in_ms = reply_within(reply_at(reply, 2), 0, REPLIES_MS_MOST);
+	tell(&held, context);
+}
+
 /* False: it is no answer to this. */
 static bool read_force(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context,
@@ -39,12 +51,15 @@ static bool read_force(const struct reply *reply,
 {
 	const char *word = reply_text(reply_at(reply, 0));
 	bool forced = word && strcmp(word, "broken") == 0;
+	bool off = word && strcmp(word, "off") == 0;
 
-	if (!forced && (!word || strcmp(word, "free") != 0))
+	if (!forced && !off && (!word || strcmp(word, "free") != 0))
 		return false;
-	answer->result = forced ? LOCK_RELEASED : LOCK_GONE;
+	answer->result = forced || off ? LOCK_RELEASED : LOCK_GONE;
 	replies_read_handed(reply_at(reply, 4), handed);
 	report_holders(reply, tell, context);
+	if (off)
+		report_hold_off(reply, tell, context);
 	return true;
 }
 

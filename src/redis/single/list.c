@@ -307,6 +307,17 @@ static struct lock_counters read_counters(const struct reply *list)
 	};
 }
 
+static void read_hold_off(struct lock_view *view, const struct reply *reply)
+{
+	const char *reason = reply_text(reply_at(reply, 0));
+
+	if (!reason)
+		return;
+	view->hold_off =
+		strcmp(reason, "settle") == 0 ? LOCK_HOLD_OFF_SETTLE : LOCK_HOLD_OFF_RETURN;
+	view->hold_off_ms = reply_within(reply_at(reply, 1), 0, REPLIES_MS_MOST);
+}
+
 static bool show_reply(struct listing *listing, const struct keys *keys, const char *name,
 	const struct reply *reply)
 {
@@ -330,6 +341,7 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 	view.holders = holders = calloc(reply_count(held) / 2 + 1, sizeof(*holders));
 	view.waiters = waiters = calloc(reply_count(queue) + 1, sizeof(*waiters));
 	good = holders && waiters;
+	read_hold_off(&view, reply_at(reply, 7));
 	if (good) {
 		view.holder_count = read_holders(holders, held, now_us);
 		view.waiter_count = read_waiters(waiters, queue, now_us);

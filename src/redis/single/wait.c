@@ -45,6 +45,19 @@ static void record_expiry(struct wait_state *waiting, int64_t left_ms)
 	waiting->known_until = after_ms(left_ms);
 	if (left_ms * NANOS_PER_MS > waiting->span)
 		waiting->span = left_ms * NANOS_PER_MS;
+	/* A holder renews its lock when a third of the TTL is over. What is left of a claim says
+	 * nothing. */
+	else if (left_ms > CLAIM_MS && left_ms * NANOS_PER_MS * 3 / 2 < waiting->span)
+		waiting->span = left_ms * NANOS_PER_MS * 3 / 2;
+}
+
+/* The time that was known was the last holder's. */
+static void change_holder(struct wait_state *waiting, const char *token)
+{
+	if (strncmp(waiting->holder, token, LOCK_TOKEN_SIZE - 1) != 0)
+		waiting->span = 0;
+	strlcpy(waiting->holder, token, sizeof(waiting->holder));
+	waiting->dropped_at = 0;
 }
 
 void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
@@ -59,10 +72,7 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
 	waiting->foreign = answer->foreign;
 	/* While we are held off, what was known of the holder stays. */
 	if (answer->holder_token[0] != '\0') {
-		if (strcmp(waiting->holder, answer->holder_token) != 0)
-			waiting->span = 0;
-		strlcpy(waiting->holder, answer->holder_token, sizeof(waiting->holder));
-		waiting->dropped_at = 0;
+		change_holder(waiting, answer->holder_token);
 		waiting->seen = answer->fence;
 		record_expiry(waiting, answer->free_in_ms);
 	}
@@ -149,19 +159,14 @@ static bool looks_for_room(struct single *single)
 static enum io_result look(struct single *single, struct deadline deadline, struct failure *failure)
 {
 	const struct keys *keys = &single->keys;
-	bool near;
-	bool done = true;
+	bool done = append(single, WORDS("GET", keys->lock));
 
 	single->waiting.brief = polls(&single->waiting);
 	single->waiting.for_room = looks_for_room(single);
-	/* The holders concern only waiters that may be next. */
-	near = single->waiting.rank == 0 || single->waiting.for_room;
-	if (near)
-		done = append(single, WORDS("GET", keys->lock));
 	if (!single->waiting.brief)
 		done = done && append(single, WORDS("PTTL", keys->lock)) &&
 		       append(single, WORDS("ZRANK", keys->queue, single->lock.token));
-	return flush(single, done, near ? WAIT_HOLDER : WAIT_EXPIRY, deadline, failure);
+	return flush(single, done, WAIT_HOLDER, deadline, failure);
 }
 
 /* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
@@ -216,6 +221,8 @@ static enum io_result handle_holder(struct single *single, const struct reply *r
 		waiting->moved =
 			!holder || (waiting->rank == 0 && strncmp(holder, waiting->holder,
 								  LOCK_TOKEN_SIZE - 1) != 0);
+	if (holder && !shared && !waiting->moved)
+		change_holder(waiting, holder);
 	waiting->stage = waiting->brief ? WAIT_REST : WAIT_EXPIRY;
 	return IO_OK;
 }

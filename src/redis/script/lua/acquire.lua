@@ -37,9 +37,11 @@ local first = ticket == 0
 -- For how long the server has been up (ms); the moment from which on that is enough (us); 1 if it does
 -- not say. nil: it was not asked.
 local up, settled, unknown
+-- When a holder that the caller knew need not be waited for any longer (us).
+local returned = 0
 
-local granted, contended, waited_us, last_ticket, success, inner =
-  know('granted', 'contended', 'waited_us', 'ticket', 'success', 'inner')
+local granted, contended, waited_us, last_ticket, success, inner, forced =
+  know('granted', 'contended', 'waited_us', 'ticket', 'success', 'inner', 'forced')
 
 local function grant(claimed)
   local fence = next_fence()
@@ -63,18 +65,34 @@ local function grant(claimed)
   return {'granted', now(), fence, gen, handed, unknown}
 end
 
+-- If the server's clock was set back behind its start, it says that it has been up for less than nothing. Then
+-- it has been up since this lock was first asked for after that (us).
+local function first_seen(run)
+  local known, moment = (call('HMGET', META, 'run')[1] or ''):match('^(%w*) (%d+)$')
+  moment = tonumber(moment)
+  if known ~= run or moment > now() then
+    moment = now()
+    call('HSET', META, 'run', run .. ' ' .. int(moment))
+    keep_meta(0)
+  end
+  return moment
+end
+
 -- Whether the server has been up for long enough. It counts whole seconds, from the one in which it
--- started: so it did that before the next one began. If its clock was set back behind that, the figure
--- is below 0.
+-- started: so it did that before the next one began. After release --force no holder can return.
 local function has_settled()
   local info = settle > 0 and call('INFO', 'server') or redis.pcall('INFO', 'server')
-  local seconds = type(info) == 'string' and tonumber(info:match('uptime_in_seconds:(%d+)'))
+  local seconds = type(info) == 'string' and tonumber(info:match('uptime_in_seconds:(%-?%d+)'))
   if not seconds then
     unknown = settle < 0 and 1 or error('INFO does not say for how long the server has been up')
     return true
   end
-  up = seconds * 1000
-  settled = (math.floor(now() / 1000000) - seconds + 1) * 1000000 + math.abs(settle) * 1000
+  local start = (math.floor(now() / 1000000) - seconds + 1) * 1000000
+  if seconds < 0 then
+    start = first_seen(info:match('run_id:(%w+)') or '')
+  end
+  up = math.max(0, math.floor((now() - start) / 1000))
+  settled = forced > start - 1000000 and 0 or start + math.abs(settle) * 1000
   return settled <= now()
 end
 
@@ -91,8 +109,17 @@ if meta.size ~= size then
 end
 purge()
 
+-- The caller's own reasons to wait are known only after keep_off; settled is that of --settle.
+local function own_off()
+  return math.max(returned, settled or 0)
+end
+
+local function may_have()
+  return own_off() <= now() and fits(want, most)
+end
+
 local function at_once()
-  return (not cur or sharing()) and call('ZCARD', QUEUE) == 0 and fits(want, most)
+  return (not cur or sharing()) and call('ZCARD', QUEUE) == 0 and may_have()
 end
 
 -- The usual cases: a claim; no holder and no waiter. Nothing else is asked for.
@@ -136,7 +163,7 @@ local function busy()
     end
   end
   local holder, left = cur or '', 0
-  local pause = math.max(0, math.ceil((meta.off - now()) / 1000))
+  local pause = math.max(0, math.ceil((math.max(held_off(), own_off()) - now()) / 1000))
   if sharing() then
     local share = call('ZRANGE', HOLDERS, 0, 0, 'WITHSCORES')
     holder = share[1] or ''
@@ -178,6 +205,7 @@ local function step_aside()
   if mine or not first then
     call('ZREM', QUEUE, me)
     call('DEL', WHO, WAKE)
+    drop_hold_offs(me)
   end
   if not cur or sharing() then
     hand_on()
@@ -264,23 +292,34 @@ local function already()
   end
 end
 
+-- A waiter holds others off for as long as it waits, and as its reason is there.
+local function hold_off(reason, moment)
+  local member = reason .. ' ' .. waiter
+  if moment <= now() then
+    if meta.off > 0 then
+      call('ZREM', OFF, member)
+    end
+    return
+  end
+  meta.off = 1
+  call('HSET', META, 'off', '1')
+  keep_meta(0)
+  call('ZADD', OFF, int(moment), member)
+  call('PEXPIREAT', OFF, int(math.max(moment, latest(OFF)) / 1000 + MESSAGE))
+end
+
 -- A server that lost its memory, or has not been up for long, grants no client the lock while a holder
 -- may come back.
 local function keep_off()
-  local moment = 0
   if not cur and off > 0 and meta.fence < tonumber(ARGV[10]) then
-    moment = now() + off * 1000
+    returned = now() + off * 1000
   end
   if settle ~= 0 and not (up or unknown) then
     has_settled()
   end
-  if settled and settled > now() then
-    moment = math.max(moment, settled)
-  end
-  if meta.off < moment then
-    meta.off = moment
-    call('HSET', META, 'off', int(moment))
-    keep_meta(0)
+  if lease > 0 then
+    hold_off('return', returned)
+    hold_off('settle', settled or 0)
   end
 end
 
@@ -297,7 +336,7 @@ if size > 0 then
   if cur == me then
     return {'twice'}
   end
-  if fits(want, most) then
+  if may_have() then
     return promise()
   end
   if lease > 0 then
@@ -323,7 +362,7 @@ end
 if not cur or sharing() then
   hand_on(true)
   -- All that were ahead may turn out to be dead.
-  if got or lease == 0 and call('ZCARD', QUEUE) == 0 and fits(want, most) then
+  if got or lease == 0 and call('ZCARD', QUEUE) == 0 and may_have() then
     return grant(got)
   end
 end

@@ -14,6 +14,7 @@ if call('ZREM', QUEUE, waiter) == 1 then
   call('DEL', companion('who:', waiter), companion('wake:', waiter))
 end
 local granted, waited_us = know('granted', 'waited_us')
+drop_hold_offs(waiter)
 -- If the holder were not compared, a late confirmation would count for a lock that another client has
 -- taken since, with a smaller token (docs/model).
 if cur ~= me or meta.fence > fence or meta.fence == fence and meta.token ~= me then

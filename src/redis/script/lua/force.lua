@@ -1,14 +1,17 @@
 -- Breaks the lock of any holder, another Redis client too, and hands it on to the waiters. No former
 -- holder can set it again: at its next renewal, or its release, it learns that the lock is lost.
--- ARGV  4  only the holder with this fence; 0, or left out: all
--- ->    broken | free, now, left (ms; -1: it would not have ended by itself), {the holders' records; '': it
+-- ARGV  4  only the holder with this fence; 0, or left out: all, and all hold-offs
+-- ->    broken | off | free, now, left (ms; -1: it would not have ended by itself), {the holders' records; '': it
 --       is not known}, {handed}
---       free: no client holds it, or none with that fence
+--       off: it was free, and a hold-off has ended. free: no client holds it, or none with that fence
 --+ handing.lua
 purge()
-know()
+local contended = know('contended')
 local only = tonumber(ARGV[4] or 0)
 local result, left, holders = cur and 'broken' or 'free', cur and call('PTTL', K) or 0, {}
+if not cur and only == 0 and held_off() > 0 then
+  result, left = 'off', math.ceil((held_off() - now()) / 1000)
+end
 
 -- A holder that runs counts its loss itself; a detached one cannot.
 local function drop(token)
@@ -61,12 +64,13 @@ for _, token in ipairs(tokens) do
     holders[#holders + 1] = ''
   end
 end
--- If the lock is free, its last holder may still be there, and about to set it again.
-if result == 'broken' or meta.fence > 0 then
+-- If the lock is free, its last holder may still be there, and about to set it again; even a server that has
+-- lost its memory must know better then. So nobody is to be waited for.
+if result ~= 'free' or meta.fence > 0 or only == 0 and contended > 0 then
   next_generation()
   if not cur then
-    meta.off = 0
-    call('HSET', META, 'token', '', 'off', '0', 'inner', '0')
+    end_hold_offs()
+    call('HSET', META, 'token', '', 'inner', '0', 'forced', int(now()))
   end
 end
 if meta.size > 0 then

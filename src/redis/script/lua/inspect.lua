@@ -1,6 +1,7 @@
 -- One lock as `dlock status` shows it; changes nothing.
 -- ->    now, free | exclusive | foreign | shared | permits, left (ms; -1: never by itself), fence,
---       {holder's left (ms), its record, ...}, {the waiters' records, the first first}, {the counters}
+--       {holder's left (ms), its record, ...}, {the waiters' records, the first first}, {the counters},
+--       {the hold-off that reaches furthest: settle | return, its left (ms), the waiter's record; or nothing}
 local kind, left, holders, waiters = 'free', -1, {}, {}
 local counters = {know('granted', 'contended', 'timeouts', 'lost', 'waited_us', 'held_us')}
 
@@ -36,4 +37,18 @@ for from = 1, #queued, 500 do
     end
   end
 end
-return {now(), kind, left, meta.fence, holders, waiters, counters}
+
+-- Changes nothing, not even what is past.
+local function hold_off()
+  local all = meta.off > 0 and call('ZREVRANGEBYSCORE', OFF, '+inf', int(now()), 'WITHSCORES') or {}
+  for i = 1, #all, 2 do
+    local reason, token = all[i]:match('^(%S+) (%S+)$')
+    local who = token and call('GET', companion('who:', token)) or ''
+    if mode_of(who) then
+      return {reason, math.ceil((all[i + 1] - now()) / 1000), who}
+    end
+  end
+  return {}
+end
+
+return {now(), kind, left, meta.fence, holders, waiters, counters, hold_off()}

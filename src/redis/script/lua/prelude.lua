@@ -24,6 +24,9 @@
 --   waits:T  hash    the waiters below this holder, and what they wait for: see circle.lua
 --   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT"
 --   once:ID  string  when there was a success under that ID (us)
+--   off      zset    hold-offs: "REASON WAITER" by the moment (us) before which no client is granted a lock that
+--                    is free. It lives no longer than that waiter's lease. settle: the server came up lately;
+--                    return: it has lost its memory, and the holder that the waiter knew may come back.
 --
 -- Nothing is rolled back when a command fails half-way. So the lock is written last by what takes it,
 -- and first by what gives it back; and it is read first, because a key of another type then stops
@@ -62,7 +65,7 @@ local function ms()
   return math.floor(now() / 1000)
 end
 
--- off: no client is granted a free lock before it (us). token: the owner of the last grant, until it
+-- off: 0: there is no hold-off. token: the owner of the last grant, until it
 -- ends. ended: the tokens that were released last, the last first. So a late request with one of them
 -- does nothing, and a release may be repeated. size: of how many servers this is one, in a quorum; 0:
 -- it is the only one. keep: for how long a success must be remembered, if that is longer than a month
@@ -108,6 +111,8 @@ local function companion(word, token)
   return ARGV[1] .. word .. token .. ARGV[2]
 end
 
+local OFF = companion('off', '')
+
 -- The record of a holder, by what the lock calls it.
 local function who_of(name)
   return companion('who:', (name:gsub(ENDED .. '$', '')))
@@ -122,9 +127,43 @@ local function sharing()
   return cur == WORDS.s or cur == WORDS.p
 end
 
+local function end_hold_offs()
+  if meta.off > 0 then
+    meta.off = 0
+    call('HSET', META, 'off', '0')
+    call('DEL', OFF)
+  end
+end
+
+-- Until when no client is granted a lock that is free (us; 0: it may be at once). If the server's clock is set
+-- back, a hold-off seems to last for longer; but its waiter asks again when it was to end, and then it does.
+local function held_off()
+  if meta.off == 0 then
+    return 0
+  end
+  while true do
+    local last = call('ZREVRANGE', OFF, 0, 0, 'WITHSCORES')
+    if not last[1] or tonumber(last[2]) <= now() then
+      end_hold_offs()
+      return 0
+    end
+    if mode_of(call('GET', companion('who:', last[1]:match('%S+$'))) or '') then
+      return tonumber(last[2])
+    end
+    call('ZREM', OFF, last[1])
+  end
+end
+
+-- A waiter leaves, and its hold-offs with it.
+local function drop_hold_offs(token)
+  if meta.off > 0 then
+    call('ZREM', OFF, 'settle ' .. token, 'return ' .. token)
+  end
+end
+
 -- A word without shares (evicted, or another client's doing) is held until its own expiry.
 local function fits(want, most)
-  if meta.off > now() then
+  if held_off() > 0 then
     return false
   end
   if not cur then

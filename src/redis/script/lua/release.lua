@@ -47,7 +47,7 @@ local function free()
   local last = drop_share(name)
   call('DEL', unpack(rest))
   look = last and last < before and last - ms()
-  if not last and meta.off <= now() then
+  if not last and held_off() == 0 then
     -- A renewal of ours that comes late finds a later generation. Not while others may return.
     meta.fence = next_fence()
     meta.gen = meta.fence
@@ -100,6 +100,7 @@ if not mine then
     count('timeouts')
   end
   call('DEL', WHO, WAKE, companion('waits:', me))
+  drop_hold_offs(me)
   if not repeated and not rank and not inside then
     if fence == 0 or want == 'x' and not cur and meta.fence <= fence
       or want ~= 'x' and (not cur or cur == WORDS[want]) and meta.gen <= gen then
@@ -144,9 +145,8 @@ end
 -- server has forgotten that holder, its lease proves that no other had the lock. Without that proof the
 -- holder may have lost it to another, which the server has forgotten as well, and which may come back.
 -- So may other holders of a share.
-if meta.off > 0 and want == 'x' and (mine or result == 'gone' and now() < proof) then
-  meta.off = 0
-  change('off', '0')
+if want == 'x' and (mine or result == 'gone' and now() < proof) then
+  end_hold_offs()
 end
 -- Before the lock is handed to a waiter, so that this waiter sees it.
 if success and result ~= 'lost' then
@@ -186,8 +186,8 @@ elseif not cur or sharing() then
   hand_on(true, head)
 end
 if #handed == 0 then
-  if not cur and meta.off > now() then
-    look = math.ceil((meta.off - now()) / 1000)
+  if not cur and held_off() > 0 then
+    look = math.ceil((held_off() - now()) / 1000)
   end
   if look then
     tell_head(look)

@@ -99,7 +99,7 @@ if may_return() then
   call('HSET', META, 'fence', int(math.max(meta.fence, fence)), 'gen', int(gen), 'again', int(gen),
     'token', me, 'size', size)
   if want == 'x' then
-    call('HSET', META, 'off', '0')
+    end_hold_offs()
   end
   keep_meta(ttl)
   call('SET', WHO, who, 'PX', ttl)

@@ -1,0 +1,9 @@
+# Mutants (../lib/mutants.bash) of what holds a lock off after a restart.
+
+load ../lib/helper
+load ../lib/mutants
+
+@test "hold-offs that outlive their waiter, a clock set back, force, and the holder that they are for" {
+	all_caught off-outlives-its-waiter off-for-nobody
+	all_caught off-by-an-uptime-below-nothing off-outlives-force off-for-one-that-ended
+}
