@@ -143,6 +143,11 @@ const struct option_row option_rows[] = {
 		.commands = RUN | HOLD, .configurable = true, .completion = COMPLETE_CHOICE,
 		.set = option_set_choice, .choices = on_lost_choices, FIELD(on_lost)},
 
+	{.names = {"notify-ready"},
+		.help = "tell systemd at the grant that the service is ready",
+		.otherwise = "COMMAND does",
+		.commands = RUN, .configurable = true, .set = option_set_flag, FIELD(notify_ready)},
+
 	/* The rest of a script. */
 	{.names = {"pid"}, .argument = "PID",
 		.help = "the process that holds the lock", .otherwise = "the shell that calls dlock",

@@ -54,6 +54,7 @@ struct options {
 	nanos max_run; /* 0: no limit */
 	int stop_signal;
 	enum options_on_lost on_lost;
+	bool notify_ready; /* with NOTIFY_SOCKET: READY=1 at the grant */
 	const char *label; /* --label, else COMMAND's base name; with -c, that of STRING's first
 			    * word if it is plain, else the shell's */
 

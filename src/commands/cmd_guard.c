@@ -105,7 +105,7 @@ static int run_job(struct fence_file *file, const struct program *program,
 {
 	pid_t group = caller_state->terminal ? getpgrp() : 0;
 	bool exec_failed;
-	pid_t pid = program_start(program, caller_state, group, &exec_failed);
+	pid_t pid = program_start(program, caller_state, getpid(), group, &exec_failed);
 	int error = errno, status, terminal_signal;
 	struct failure failure;
 

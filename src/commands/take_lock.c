@@ -13,6 +13,7 @@
 #include "net/server.h"
 #include "process/caller_state.h"
 #include "process/exit_status.h"
+#include "supervise/notify.h"
 #include "supervise/outcome.h"
 #include "supervise/wait_line.h"
 
@@ -48,7 +49,7 @@ void take_lock_prepare(
 		.replicas = options->replicas,
 		.replicas_ms = options->replicas_in / NANOS_PER_MS,
 		.priority = options->priority,
-		.watched = wait_line_is_wanted(),
+		.watched = wait_line_is_wanted() || notify_is_wanted(options->notify_ready),
 		.outer = nesting->tokens,
 		.held = nesting->held,
 	};
@@ -72,6 +73,7 @@ struct front_task take_lock_task(const struct options *options, struct lock *loc
 		.wait = options->wait,
 		.stop_signal = options->stop_signal,
 		.warn_when_lost = options->on_lost == ON_LOST_WARN,
+		.notify_ready = options->notify_ready,
 	};
 }
 

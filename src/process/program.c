@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "base/number.h"
 #include "process/caller_state.h"
 
 /* 0, or why exec would refuse: a directory passes access(2). */
@@ -84,33 +85,111 @@ bool program_find(struct program *program, char **argv, struct failure *failure)
 		"cannot execute '%s': %s", argv[0], strerror(fault));
 }
 
+/* --- The environment -------------------------------------------------------------------------- */
+
+#define PID_VARIABLES 2
+#define VARIABLE_SIZE 40
+
+/* COMMAND's: that of this process, with variables that name COMMAND. */
+struct environment {
+	char **all; /* environ, or a copy that is owned */
+	char texts[PID_VARIABLES][VARIABLE_SIZE];
+	char *numbers[PID_VARIABLES]; /* in texts, where COMMAND's pid goes; NULL: not set */
+};
+
+/* The variable that systemd has set for the process `dlock`, of which it is the number; -1: none.
+ */
+static int find_pid_variable(const char *text, pid_t dlock)
+{
+	static const char *const names[PID_VARIABLES] = {"WATCHDOG_PID=", "LISTEN_PID="};
+	char number[NUMBER_SIZE];
+
+	number_write(number, dlock);
+	for (int i = 0; i < PID_VARIABLES; i++) {
+		size_t length = strlen(names[i]);
+
+		if (strncmp(text, names[i], length) == 0 && strcmp(text + length, number) == 0)
+			return i;
+	}
+	return -1;
+}
+
+/* Without memory it stays as it is: COMMAND runs without watchdog and sockets. */
+static void environment_open(struct environment *environment, pid_t dlock)
+{
+	size_t count = 0;
+	bool any = false;
+
+	*environment = (struct environment){.all = environ};
+	for (; environ[count]; count++)
+		any |= find_pid_variable(environ[count], dlock) >= 0;
+	if (!any)
+		return;
+	environment->all = reallocarray(NULL, count + 1, sizeof(*environment->all));
+	if (!environment->all) {
+		environment->all = environ;
+		return;
+	}
+	for (size_t i = 0; i <= count; i++) {
+		int found = environ[i] ? find_pid_variable(environ[i], dlock) : -1;
+
+		environment->all[i] = environ[i];
+		if (found < 0)
+			continue;
+		strlcpy(environment->texts[found], environ[i], VARIABLE_SIZE);
+		environment->numbers[found] = strchr(environment->texts[found], '=') + 1;
+		environment->all[i] = environment->texts[found];
+	}
+}
+
+static void environment_close(struct environment *environment)
+{
+	if (environment->all != environ)
+		free((void *)environment->all);
+}
+
+/* In COMMAND's process, before exec. Async-signal-safe. */
+static void environment_name_command(struct environment *environment)
+{
+	for (int i = 0; i < PID_VARIABLES; i++)
+		if (environment->numbers[i])
+			number_write(environment->numbers[i], getpid());
+}
+
+/* --- Starting --------------------------------------------------------------------------------- */
+
 /* The child's part; it shares the parent's memory and stack until exec (vfork(2)), so it touches
- * nothing but `fault`. */
+ * nothing but `fault` and the environment that is its own. */
 static void become(const struct program *program, const struct caller_state *caller_state,
-	pid_t group, pid_t parent, volatile int *fault)
+	struct environment *environment, pid_t group, pid_t parent, volatile int *fault)
 {
 	setpgid(0, group); /* EPERM if the caller's group has died out: then ours is as good */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_INTERNAL); /* it died before the line above */
 	caller_state_return(caller_state);
-	execvp(program->path, program->argv); /* by a shell if it has no "#!" */
+	environment_name_command(environment);
+	execvpe(program->path, program->argv, environment->all); /* by a shell if it has no "#!" */
 	*fault = errno;
 	_exit(EXIT_NOT_EXECUTABLE);
 }
 
 pid_t program_start(const struct program *program, const struct caller_state *caller_state,
-	pid_t group, bool *exec_failed)
+	pid_t dlock, pid_t group, bool *exec_failed)
 {
+	struct environment environment;
 	pid_t parent = getpid();
 	volatile int fault = 0;
+
+	environment_open(&environment, dlock);
 	/* vfork, because a copy of the page tables is what costs most here; posix_spawn(3) cannot
 	 * set the death signal. */
 	pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
 
 	if (pid == 0)
-		become(program, caller_state, group, parent, &fault);
+		become(program, caller_state, &environment, group, parent, &fault);
 
+	environment_close(&environment);
 	*exec_failed = pid > 0 && fault != 0;
 	if (!*exec_failed)
 		return pid;

@@ -99,6 +99,7 @@ static _Noreturn void stay(struct keeper_watch *watch, const struct keeper_task 
 	caller_state_close();
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	watch->guardian = GUARDIAN_NONE;
+	watch->notify = NULL;
 	foreign_tree_attach(&below, &watch->tree);
 	watch->tree.empty = false;
 	if (keeper_watch_run(watch, order, &unheard) == KEEPER_WATCH_DIED)
@@ -166,7 +167,7 @@ static bool start(struct keeper_loop *s)
 
 	export_answer(s);
 	s->tree.command = program_start(
-		s->task->run->ward.own, caller_state, group < 0 ? 0 : group, &exec_failed);
+		s->task->run->ward.own, caller_state, s->front, group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {
 		s->lease->command_errno = errno;
 		s->lease->exec_failed = exec_failed;

@@ -22,6 +22,7 @@
 #include "supervise/keeper.h"
 #include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
+#include "supervise/notify.h"
 #include "supervise/outcome.h"
 #include "supervise/release_terms.h"
 #include "supervise/takeover.h"
@@ -44,6 +45,7 @@ struct front {
 	struct keeper_watch watch;
 	struct lease *lease;
 	struct wait_line line;
+	struct notify notify;
 	int cancel_fd;          /* what ends a wait: watch.ending_fd, and perhaps the ward's end */
 	struct failure trouble; /* why no server has answered yet */
 	bool told;              /* it has said so itself */
@@ -216,6 +218,7 @@ static bool pause_for_retry(struct front *f)
 {
 	struct pollfd cancel = {.fd = f->cancel_fd, .events = POLLIN};
 
+	notify_unreached(&f->notify, f->trouble.text);
 	return poll(&cancel, 1, RETRY_LEAST + (int)clock_jitter(RETRY_MORE)) <= 0 ||
 	       handle_cancel(f);
 }
@@ -282,6 +285,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 		.run = task,
 		.answer_until = patience_end(f),
 		.answer_least = step_least(f),
+		.notifies = f->notify.wanted,
 		.nested = task->nesting->tokens[0] != '\0',
 	};
 	if (keeper_watch_start(&f->watch, order)) {
@@ -517,7 +521,9 @@ static void go_through(const struct front_task *task, const struct ward *ward,
 	}
 	f.lease = f.watch.lease;
 	f.lease->terms = task->terms;
-	wait_line_open(&f.line, task->name, f.cancel_fd);
+	notify_open(&f.notify, task->name, task->notify_ready);
+	f.watch.notify = &f.notify;
+	wait_line_open(&f.line, task->name, f.cancel_fd, &f.notify);
 	while (try(&f) && wait_for_turn(&f))
 		continue;
 	if (f.left)
@@ -526,6 +532,7 @@ static void go_through(const struct front_task *task, const struct ward *ward,
 		guardian_end(&f.watch.guardian);
 	if (!f.granted)
 		outcome->waited = clock_now() - task->started;
+	notify_end(&f.notify, outcome);
 }
 
 void front_run(const struct front_task *task, struct outcome *outcome)

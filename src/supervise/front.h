@@ -28,6 +28,7 @@ struct front_task {
 	int stop_signal;
 	bool close_early;    /* -o: release when COMMAND ends, descendants or not */
 	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
+	bool notify_ready;   /* --notify-ready (notify.h) */
 
 	/* For front_acquire, which takes no notice of what is COMMAND's. Tells the caller what was
 	 * granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with

@@ -11,6 +11,7 @@
 #include "supervise/guardian.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_task.h"
+#include "supervise/notify.h"
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
 
@@ -142,6 +143,8 @@ static void obtain(struct keeper_loop *s)
 	if (!lease_decide(s->lease, LEASE_HELD))
 		pause(); /* cancelled: the front kills us and releases the lock itself */
 	guardian_dismiss(s->task->leash);
+	if (s->task->notifies)
+		notify_await(s->lease, s->task->wakeup_fd);
 }
 
 /* There are no descriptors left to watch with: reads the answer, and takes back what it brings. */

@@ -74,6 +74,13 @@ bool keeper_loop_front_is_gone(const struct keeper_loop *s)
 
 /* ---- stopping ---- */
 
+/* The front has something to tell the service manager. */
+static void notify(const struct keeper_loop *s)
+{
+	if (s->task->notifies)
+		wakeup_send(s->task->wakeup_fd);
+}
+
 /* A tree that is being stopped already goes on as it does; only the reason is another. */
 static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 {
@@ -81,6 +88,7 @@ static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 	if (s->stopping.begun)
 		return;
 	set_phase(s, LEASE_STOPPING);
+	notify(s);
 	stopping_begin(&s->stopping, &s->tree, s->task->run->stop_signal, s->lease->terms.grace);
 }
 
@@ -231,11 +239,13 @@ static bool may_be_lost(const struct keeper_loop *s)
 static void lose(struct keeper_loop *s, enum lease_stop why, const char *what, const char *how)
 {
 	s->warned = true;
-	if (s->task->run->warn_when_lost)
-		message_say(
-			MESSAGE_WARNING, "%s; %s goes on (--on-lost warn)", what, ward(s)->name);
-	else
+	if (!s->task->run->warn_when_lost) {
 		keeper_loop_stop(s, why, "%s%s; stopping %s", what, how, ward(s)->name);
+		return;
+	}
+	atomic_store(&s->lease->doubted, true);
+	notify(s);
+	message_say(MESSAGE_WARNING, "%s; %s goes on (--on-lost warn)", what, ward(s)->name);
 }
 
 static void handle_loss(struct keeper_loop *s)

@@ -14,6 +14,7 @@ struct keeper_task {
 	struct lease *lease;
 	nanos answer_until; /* how long the answer may take, */
 	nanos answer_least; /* and from when a keeper that comes late to it notices (deadline.h) */
+	bool notifies;      /* the front tells a service manager of it (notify.h) */
 	bool nested;        /* there is a dlock among our ancestors */
 	int wakeup_fd;      /* an eventfd that wakes the front */
 	int leash;          /* of the front's guardian; -1: it has none */

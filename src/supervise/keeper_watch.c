@@ -13,6 +13,7 @@
 #include "supervise/keeper.h"
 #include "supervise/keeper_task.h"
 #include "supervise/lease.h"
+#include "supervise/notify.h"
 
 #define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
 #define KILL_SLACK    (100 * NANOS_PER_MS) /* within the reserve and the least margin of lease.h */
@@ -385,6 +386,7 @@ enum keeper_watch_end keeper_watch_run(
 		if ((phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
 			phase(watch) == LEASE_ENDED)
 			return KEEPER_WATCH_OVER;
+		notify_look(watch->notify, watch->lease);
 		prepare_to_kill(watch);
 		record_others(watch);
 		if (fds[3].revents)

@@ -42,6 +42,7 @@ struct keeper_watch {
 	bool overrun;        /* the keeper did not act when --max-run was up */
 	bool release_late;   /* the keeper has not released the lock in time */
 	nanos next_round;    /* when to kill it again, if it is not gone by then */
+	struct notify *notify; /* borrowed; NULL: no service manager is told of anything */
 	nanos prepare_at;    /* when to open what killing needs; NANOS_NEVER: done */
 };
 

@@ -86,6 +86,8 @@ struct lease {
 			     keeps the lock; of hold: that it has the lock. The front's; or the
 			     keeper's, if it stops what is left for a first process */
 	atomic_bool command_stopped; /* by a stop signal: Ctrl-Z */
+	atomic_bool doubted;  /* it is lost, or cannot be proved any longer, and COMMAND goes on */
+	atomic_bool notified; /* the service manager knows of the grant; the front's (notify.h) */
 
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */
 	atomic_uint rounds;     /* moves on while the keeper is at work on stopping */

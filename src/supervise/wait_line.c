@@ -23,11 +23,13 @@ bool wait_line_is_wanted(void)
 	return message_shows(MESSAGE_WARNING) && isatty(STDERR_FILENO) == 1;
 }
 
-void wait_line_open(struct wait_line *line, const char *name, int cancel_fd)
+void wait_line_open(
+	struct wait_line *line, const char *name, int cancel_fd, struct notify *notify)
 {
 	*line = (struct wait_line){
 		.name = name,
 		.cancel_fd = cancel_fd,
+		.notify = notify,
 		.timer = -1,
 		.both_fd = -1,
 		.draw_at = NANOS_NEVER,
@@ -114,7 +116,9 @@ static void redraw(struct wait_line *line)
 
 static bool set_timer(const struct wait_line *line)
 {
-	return clock_timer_set(line->timer, number_least(line->draw_at, line->wake_at)) < 0;
+	nanos due = number_least(notify_due(line->notify), line->wake_at);
+
+	return clock_timer_set(line->timer, number_least(line->draw_at, due)) < 0;
 }
 
 int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, nanos wake_at)
@@ -136,7 +140,9 @@ int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, na
 			line->draw_at = line->started + FIRST;
 	}
 	line->wake_at = wake_at;
-	if (line->draw_at != NANOS_NEVER || wake_at != NANOS_NEVER)
+	notify_waiting(line->notify, answer, 0);
+	if (line->draw_at != NANOS_NEVER || wake_at != NANOS_NEVER ||
+		notify_due(line->notify) != NANOS_NEVER)
 		open_both(line);
 	if (line->both_fd < 0)
 		return line->cancel_fd;
@@ -160,6 +166,7 @@ bool wait_line_goes_on(struct wait_line *line)
 			redraw(line);
 		if (now >= line->wake_at)
 			line->wake_at = NANOS_NEVER;
+		notify_waiting(line->notify, line->answer, now - line->answered_at);
 		set_timer(line);
 	}
 	return true;

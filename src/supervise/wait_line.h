@@ -1,7 +1,7 @@
 /*
  * What is seen of a wait. On a terminal it is one line, redrawn in place every second, as long as
  * dlock is in the foreground; with -v it is one line when the wait begins; else nothing. Its timer
- * also wakes the front once.
+ * also wakes the front once, and again and again for what a service manager is told (notify.h).
  */
 #pragma once
 
@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "lock/lock.h"
+#include "supervise/notify.h"
 
 struct wait_line {
 	const char *name;                 /* of the lock; borrowed */
@@ -18,6 +19,7 @@ struct wait_line {
 	int cancel_fd;          /* borrowed */
 	int timer, both_fd;     /* owned; -1: nothing is to be done meanwhile */
 	nanos draw_at, wake_at; /* NANOS_NEVER: not at all, or not any more */
+	struct notify *notify;  /* borrowed */
 	bool drawn;
 };
 
@@ -25,7 +27,8 @@ struct wait_line {
 bool wait_line_is_wanted(void);
 
 /* cancel_fd: becomes readable when the wait is to end. */
-void wait_line_open(struct wait_line *line, const char *name, int cancel_fd);
+void wait_line_open(
+	struct wait_line *line, const char *name, int cancel_fd, struct notify *notify);
 
 /* The lock is busy, as answer says, and its queue is listened to from now on. Returns a descriptor
  * that becomes readable when cancel_fd does, when the line is to be redrawn, or at wake_at

@@ -1,6 +1,7 @@
 # What is in examples/: its syntax, by the tools whose files these are, and its commands, run.
 
 load ../lib/helper
+load ../lib/notify_socket
 load ../lib/postgres
 
 setup_file() {
@@ -217,6 +218,33 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 		try systemd-analyze calendar "$when"
 		assert_equal "$status" 0
 	done <times
+}
+
+@test "leader election: systemctl status tells the leader from the others" {
+	stub send-mail 'exec sleep 60'
+	unit leader.service
+	rm -r units && mkdir units
+	local one
+	for one in a b c; do
+		sed "s#/usr/bin/dlock#$(realpath "$(command -v dlock)")#; s#/usr/local/bin/#$PWD/#
+			s#redis://redis.example.net#$DLOCK_SERVER#; s/%H/$one/" "$EXAMPLES/leader.service" >units/leader-$one.service
+	done
+	shown_of() { systemctl --user status --no-pager "leader-$1"; }
+	says() { [[ $(shown_of "$1") =~ Status:\ \"$2 ]]; }
+	leaders() {
+		systemctl --user start leader-a
+		wait_until says a 'holds mail-leader since '
+		systemctl --user start leader-b
+		wait_until says b 'waiting for mail-leader; held by .*a\) for '
+		systemctl --user start leader-c
+		wait_until says c 'waiting for mail-leader, 1 ahead; held by .*a\) for '
+		systemctl --user stop leader-a
+		wait_until says b 'holds mail-leader since '
+		wait_until says c 'waiting for mail-leader; held by .*b\) for '
+		systemctl --user stop leader-b leader-c
+	}
+	under_systemd leaders
+	assert is_free mail-leader
 }
 
 @test "leader election: one leads, the next takes over when it ends, and when its host dies" {

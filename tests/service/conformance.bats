@@ -8,6 +8,7 @@
 load ../lib/helper
 load ../lib/work
 load ../lib/conformance
+load ../lib/notify_socket
 
 # --- Exclusion ---
 
@@ -126,6 +127,22 @@ load ../lib/conformance
 	END
 	finish a
 	expect 0
+}
+
+@test "wait: a service manager is told of the wait, of the grant, and of the end" {
+	notify_socket
+	holder one x
+	start two env NOTIFY_SOCKET="$NOTIFY_SOCKET" WATCHDOG_USEC=400000 dlock --notify-ready x ./work two
+	wait_until file_has told "^$two_pid WATCHDOG=1\|EXTEND_TIMEOUT_USEC=60000000\|STATUS=waiting for x(, 1 ahead)?; held by .*:$one_pid "
+	local lines
+	lines=$(wc -l <told)
+	wait_until eval '(($(wc -l <told) > lines + 1))' # it asks for time again
+	refute grep -q READY told
+	ends one
+	wait_until file_has told "^$two_pid READY=1\|STATUS=holds x since "
+	ends two
+	expect 0
+	wait_until file_has told "^$two_pid STATUS=released x; COMMAND ended with 0"
 }
 
 @test "wait: a signal ends a waiter, which gives its place back and dies of it" {
