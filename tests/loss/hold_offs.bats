@@ -174,7 +174,7 @@ can_be_had() { dlock -n "$1" true 2>/dev/null; }
 	assert_equal "$status $out" '0 ran'
 }
 
-@test "after a restart without data force ends the hold-off for a holder that may return, and that is stopped" {
+@test "after a restart without data force ends the hold-off for a holder, which is stopped" {
 	begin_holder one x -t 10m
 	enqueue a
 	kill -STOP $one_keeper
@@ -202,7 +202,7 @@ returns_for() {
 
 holds_off() { (($(returns_for "$1") > 0)); }
 
-@test "after a restart without data a waiter waits for the last holder, not for one that ended before" {
+@test "after a restart without data a waiter waits for the last holder, not for an older one" {
 	local last name
 	begin_holder one x -t 1h
 	start last dlock -t $((6 * TEST_PATIENCE)) x witness count "$PWD/last.count"
