@@ -36,6 +36,7 @@ struct file_lock;
 struct obstacle {
 	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL, OBSTACLE_TIME } kind;
 	enum record_byte byte;
+	enum record_waiting waiting;
 	int64_t serial; /* of the owner of that byte */
 };
 
@@ -44,7 +45,7 @@ struct watch {
 	struct file_lock *lock;
 	struct obstacle what;
 	int bell_fd;
-	bool patient; /* it gives the one ahead of us the time to go first */
+	nanos patience; /* for so long those ahead of us may go first; 0: none are */
 	pthread_t thread;
 	atomic_bool over; /* it no longer blocks */
 };
@@ -54,8 +55,10 @@ struct file_wait {
 	int count;
 	nanos look_at;          /* when something in the way is over by itself */
 	int bell_fd, folder_fd; /* owned; -1: none */
-	int64_t claimed_by; /* the ticket of the first, which may take the lock now; 0: none may */
-	nanos claim_until;  /* how long we leave it that */
+	enum lock_mode mode;    /* in which flock is waited for */
+	nanos claim;            /* for how long those ahead of us may take what is free */
+	_Atomic nanos free_at;  /* from when on nothing is in their way, so far as is known */
+	uint64_t fence;         /* the last one when we asked */
 	/* until file_wait_end: */
 	struct watch threads[OBSTACLES];
 	int thread_count;

@@ -15,7 +15,7 @@
 
 #define SLOTS_AT sizeof(struct record_head) /* in the file: the slots, */
 #define TEXTS_AT (132 * RECORD_PAGE)        /* and what belongs to each */
-#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and each owner's two bytes: beyond any file */
+#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and each owner's three bytes: beyond any file */
 #define SPINS    200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE    NANOS_PER_MS
 #define LOOK     (100 * NANOS_PER_MS)         /* what one that only looks has patience for */
@@ -91,6 +91,7 @@ void record_close(struct record *record)
 		close(record->fd);
 	drop_room(record);
 	record->fd = record->own = -1;
+	record->kept = 0;
 }
 
 /* --- Bytes ------------------------------------------------------------------------------------ */
@@ -99,7 +100,7 @@ static struct flock bytes_of(int64_t serial, int first, int count, short type)
 {
 	return (struct flock){.l_type = type,
 		.l_whence = SEEK_SET,
-		.l_start = BYTES_AT + 1 + 2 * serial + first,
+		.l_start = BYTES_AT + 1 + 3 * serial + first,
 		.l_len = count};
 }
 
@@ -118,7 +119,7 @@ static bool grip(struct record *record, bool waits, struct failure *failure)
 {
 	for (int i = 0; i < RECORD_MOST; i++) {
 		struct flock lock = bytes_of(++record->head.serial,
-			waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 2 : 1, F_WRLCK);
+			waits ? BYTE_QUEUE : BYTE_HOLDER, waits ? 3 : 2, F_WRLCK);
 
 		record->serial = record->head.serial;
 		if (fcntl(record->fd, F_OFD_SETLK, &lock) == 0)
@@ -130,21 +131,33 @@ static bool grip(struct record *record, bool waits, struct failure *failure)
 	return failure_set(failure, EXIT_SYSTEM, "cannot lock the lock's record: %m");
 }
 
-void record_drop(const struct record *record, bool both)
+void record_drop(struct record *record, bool all)
 {
-	struct flock lock = bytes_of(record->serial, BYTE_QUEUE, both ? 2 : 1, F_UNLCK);
+	struct flock lock = bytes_of(record->serial, BYTE_QUEUE, all ? 3 : 1, F_UNLCK);
 
 	fcntl(record->fd, F_OFD_SETLK, &lock);
+	if (all)
+		record_drop_kept(record);
 }
 
-bool record_await(int fd, int64_t serial, enum record_byte byte)
+void record_drop_kept(struct record *record)
 {
-	struct flock lock = bytes_of(serial, byte, 1, F_RDLCK);
+	struct flock lock = bytes_of(record->kept, BYTE_END, 1, F_UNLCK);
+
+	if (record->kept != 0)
+		fcntl(record->fd, F_OFD_SETLK, &lock);
+	record->kept = 0;
+}
+
+bool record_await(int fd, int64_t serial, enum record_byte byte, enum record_waiting waiting)
+{
+	struct flock lock = bytes_of(serial, byte, 1, waiting == WAIT_IN_TURN ? F_WRLCK : F_RDLCK);
 
 	if (fcntl(fd, F_OFD_SETLKW, &lock) != 0)
 		return false;
 	lock.l_type = F_UNLCK;
-	fcntl(fd, F_OFD_SETLK, &lock);
+	if (waiting != WAIT_AND_KEEP)
+		fcntl(fd, F_OFD_SETLK, &lock);
 	return true;
 }
 

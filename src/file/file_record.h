@@ -79,6 +79,7 @@ struct record {
 	int fd;                        /* owned */
 	int own;                       /* our slot; -1: none */
 	int64_t serial;                /* and which bytes are ours */
+	int64_t kept;                  /* whose BYTE_END we have, too; 0: nobody's */
 	bool reading;                  /* it is only looked at: at worst without the mutex */
 	const char *path, *file, *key; /* borrowed; of the folder, and of the lock in it */
 	uint64_t boot;
@@ -95,7 +96,16 @@ struct record {
 	};
 };
 
-enum record_byte { BYTE_QUEUE, BYTE_HOLDER };
+/* BYTE_END is not asked for who lives: it is only waited for. */
+enum record_byte { BYTE_QUEUE, BYTE_HOLDER, BYTE_END };
+
+/* Waiters ask for a byte in the order in which they came, and the kernel leaves out those that are
+ * stopped. */
+enum record_waiting {
+	WAIT_WITH_OTHERS, /* all that wait so are woken at once */
+	WAIT_AND_KEEP,    /* and those that wait in turn are not, before this one gives it up */
+	WAIT_IN_TURN,     /* each is woken by the one before it */
+};
 
 /* What names the boot that an owner lives in; ours, if that one does not say. */
 uint64_t record_boot(const struct owner *self);
@@ -125,17 +135,21 @@ void record_read_text(
 	const struct record *record, int slot, struct slot_text *text, struct owner *owner);
 
 /* Finds a free slot for us, record->own, and bytes that no other had, record->serial. Locks the
- * holder's byte, or both if it is to wait. False with failure. */
+ * holder's bytes, or all if it is to wait. False with failure. */
 bool record_claim(struct record *record, bool waits, struct failure *failure);
 
-/* Gives the byte of the queue back, or both, and wakes those that wait for it. */
-void record_drop(const struct record *record, bool both);
+/* Gives the byte of the queue back, or all that is ours, and wakes those that wait for it. */
+void record_drop(struct record *record, bool all);
+
+/* Gives back what WAIT_AND_KEEP has got. */
+void record_drop_kept(struct record *record);
 
 /* Whether the slot's process lives: the byte is locked. Our own: true. */
 bool record_lives(const struct record *record, int slot, enum record_byte byte);
 
-/* Blocks until the byte of that serial is free. False with errno: EINTR. */
-bool record_await(int fd, int64_t serial, enum record_byte byte);
+/* Blocks until the byte of that serial is free. False with errno: EINTR. With WAIT_AND_KEEP the
+ * caller notes that in record->kept. */
+bool record_await(int fd, int64_t serial, enum record_byte byte, enum record_waiting waiting);
 
 /* Until when a slot keeps the lock, as its holder's: NANOS_NEVER: as long as a process lives; 0: it
  * does not. */

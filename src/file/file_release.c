@@ -167,7 +167,7 @@ static void stay_for_inside(struct file_lock *f)
 		record_commit(&f->record, &answer.failure);
 		record_leave(&f->record);
 		if (next >= 0)
-			record_await(1, serial, BYTE_HOLDER);
+			record_await(1, serial, BYTE_HOLDER, WAIT_WITH_OTHERS);
 	}
 	_exit(0);
 }

@@ -113,6 +113,7 @@ static struct lock *file_open(
 	f->server = server;
 	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd =
 		f->wait.folder_fd = -1;
+	f->wait.free_at = NANOS_NEVER;
 	record_begin(&f->record, record_boot(&request->self));
 	folder_key(request->prefix, request->name, f->key);
 	folder_name(f->key, f->file);

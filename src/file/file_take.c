@@ -6,10 +6,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "file/file_lock.h"
 #include "lock/reentrance.h"
 
-#define CLAIM      NANOS_PER_SEC      /* for the first to take what is free */
+#define CLAIM      NANOS_PER_SEC      /* for each of those ahead, to take what is free */
 #define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
 /* What the record says to one that wants the lock. */
@@ -19,6 +20,9 @@ struct survey {
 	int rank;   /* how many are before us */
 	int behind; /* how many are after us */
 	int holder; /* one that is in the way; -1 */
+	/* What is in the way of a lock like this keeps out us, or one of those before us. */
+	enum lock_mode mode;
+	int permits;
 };
 
 static int64_t order_of(const struct slot *waiter)
@@ -51,28 +55,55 @@ static bool listen_for_bell(struct file_lock *f, struct failure *failure)
 	return true;
 }
 
-static void add_obstacle(struct file_lock *f, int kind, int slot, enum record_byte byte)
+static void add_obstacle(struct file_lock *f, const struct obstacle *obstacle)
 {
 	struct file_wait *wait = &f->wait;
 
-	if (kind != OBSTACLE_BYTE && has_obstacle(f, kind))
+	if (obstacle->kind != OBSTACLE_BYTE && has_obstacle(f, obstacle->kind))
 		return;
 	if (wait->count < OBSTACLES)
-		wait->obstacles[wait->count++] = (struct obstacle){.kind = kind,
-			.serial = slot < 0 ? 0 : f->record.slots[slot].serial,
-			.byte = byte};
+		wait->obstacles[wait->count++] = *obstacle;
 }
 
-/* The place of one ahead of us: the waiter's own thread waits for it, unless it does for flock. */
-static void add_ahead(struct file_lock *f, int slot)
+static void add_byte(
+	struct file_lock *f, int slot, enum record_byte byte, enum record_waiting waiting)
+{
+	add_obstacle(f, &(struct obstacle){.kind = OBSTACLE_BYTE,
+				.serial = f->record.slots[slot].serial,
+				.byte = byte,
+				.waiting = waiting});
+}
+
+static void add_bell(struct file_lock *f)
+{
+	add_obstacle(f, &(struct obstacle){.kind = OBSTACLE_BELL});
+}
+
+/* The line of flock(2) is for the first and the second. One that is further back stands there, too,
+ * to hear when flock is free, and hears of a dlock that has it: it is to leave the line. */
+static void add_flock(struct file_lock *f, const struct survey *survey)
+{
+	f->wait.mode = survey->mode;
+	add_obstacle(f, &(struct obstacle){.kind = OBSTACLE_FLOCK});
+	if (survey->rank > 1)
+		add_bell(f);
+}
+
+/* The places of those ahead of us. That of the next one is waited for by the waiter's own thread,
+ * unless that stands in the line of flock. */
+static void add_ahead(struct file_lock *f, const struct survey *survey)
 {
 	struct file_wait *wait = &f->wait;
 	struct obstacle *first = &wait->obstacles[0], *last;
 
-	wait->count -= wait->count == OBSTACLES;
-	add_obstacle(f, OBSTACLE_BYTE, slot, BYTE_QUEUE);
+	if (wait->count > OBSTACLES - 2)
+		wait->count = OBSTACLES - 2;
+	if (survey->rank > 1)
+		/* Once that one has left we may be the second. */
+		add_byte(f, survey->before, BYTE_QUEUE, WAIT_WITH_OTHERS);
+	add_byte(f, survey->ahead, BYTE_QUEUE, WAIT_WITH_OTHERS);
 	last = &wait->obstacles[wait->count - 1];
-	if (first->kind != OBSTACLE_FLOCK) {
+	if (first->kind != OBSTACLE_FLOCK || survey->rank > 1) {
 		const struct obstacle ahead = *last;
 
 		*last = *first;
@@ -83,30 +114,37 @@ static void add_ahead(struct file_lock *f, int slot)
 static void wait_for_nothing(struct file_lock *f)
 {
 	f->wait.count = 0;
-	f->wait.look_at = NANOS_NEVER;
+	f->wait.look_at = f->wait.free_at = NANOS_NEVER;
 }
 
-/* Whether a holder keeps us out. */
-static bool is_in_the_way(struct file_lock *f, int i, int *sharers)
+/* Whether a holder keeps us out, or one that is before us. */
+static bool is_in_the_way(const struct slot *holder, const struct survey *survey, int *sharers)
 {
-	const struct slot *holder = &f->record.slots[i];
-	const struct lock_request *request = &f->request;
-
-	if (holder->broken || request->mode == LOCK_EXCLUSIVE || holder->mode != (int)request->mode)
+	if (holder->broken || survey->mode == LOCK_EXCLUSIVE || holder->mode != (int)survey->mode)
 		return true;
-	return request->mode == LOCK_PERMITS && ++*sharers >= request->permits;
+	return survey->mode == LOCK_PERMITS && ++*sharers >= survey->permits;
 }
 
 /* How it is waited for. Not by flock(2), though it is in the way there: one that is stopped at the
- * moment in which it gets that would keep it. Of holders that all must go one is enough. */
-static void wait_for_holder(struct file_lock *f, int i, nanos until)
+ * moment in which it gets that would keep it. Of holders that all must go one is enough. Those that
+ * are further back hear of it in turn, and only if the first does not, or has had the lock. */
+static void wait_for_holder(struct file_lock *f, int i, nanos until, const struct survey *survey)
 {
+	struct file_wait *wait = &f->wait;
+	nanos later = survey->rank > 1 ? wait->claim + LOOK_AFTER : LOOK_AFTER;
+
 	if (until != NANOS_NEVER) {
-		add_obstacle(f, OBSTACLE_BELL, -1, 0);
-		if (until + LOOK_AFTER < f->wait.look_at)
-			f->wait.look_at = until + LOOK_AFTER;
-	} else if (f->request.mode == LOCK_PERMITS || !has_obstacle(f, OBSTACLE_BYTE)) {
-		add_obstacle(f, OBSTACLE_BYTE, i, BYTE_HOLDER);
+		add_bell(f);
+		wait->look_at = number_least(wait->look_at, until + later);
+		wait->free_at = number_least(wait->free_at, until);
+	} else if (survey->mode != LOCK_PERMITS && has_obstacle(f, OBSTACLE_BYTE)) {
+		return;
+	} else if (survey->rank > 1) {
+		add_byte(f, i, BYTE_END, WAIT_IN_TURN);
+	} else if (survey->rank == 0 && wait->count == 0) {
+		add_byte(f, i, BYTE_END, WAIT_AND_KEEP);
+	} else {
+		add_byte(f, i, BYTE_HOLDER, WAIT_WITH_OTHERS);
 	}
 }
 
@@ -124,11 +162,11 @@ static void survey_holders(struct file_lock *f, struct survey *survey)
 			record->slots[i].state = SLOT_FREE;
 		if (until == 0 || record_is_inside(record, i))
 			continue;
-		if (is_in_the_way(f, i, &sharers))
+		if (is_in_the_way(&record->slots[i], survey, &sharers))
 			survey->holder = i;
 		/* Of permits any may come free first. */
-		if (survey->holder == i || f->request.mode == LOCK_PERMITS)
-			wait_for_holder(f, i, until);
+		if (survey->holder == i || survey->mode == LOCK_PERMITS)
+			wait_for_holder(f, i, until, survey);
 	}
 	if (survey->holder < 0)
 		wait_for_nothing(f);
@@ -139,36 +177,65 @@ static bool is_later(const struct record *record, int one, int other)
 	return other < 0 || order_of(&record->slots[one]) > order_of(&record->slots[other]);
 }
 
-/* Those that have died are passed over, and their slots free. */
+/* One that waits before us must not be overtaken: what keeps it out keeps us out. All waiters would
+ * be asked whether they live, were it not for those that want nothing else. */
+static void survey_wish(const struct record *record, int i, struct survey *survey)
+{
+	const struct slot *waiter = &record->slots[i];
+	bool other = waiter->mode != (int)survey->mode;
+
+	if (survey->mode == LOCK_EXCLUSIVE || (!other && waiter->permits >= survey->permits) ||
+		!record_lives(record, i, BYTE_QUEUE))
+		return;
+	if (other)
+		survey->mode = LOCK_EXCLUSIVE;
+	survey->permits = waiter->permits;
+}
+
+static void survey_waiter(const struct record *record, int i, int64_t order, struct survey *survey)
+{
+	const struct slot *slot = &record->slots[i];
+
+	if (slot->state != SLOT_WAITING || i == record->own ||
+		(slot->passed && record_lives(record, i, BYTE_QUEUE)))
+		return;
+	if (order_of(slot) > order) {
+		survey->behind++;
+		return;
+	}
+	survey->rank++;
+	survey_wish(record, i, survey);
+	if (is_later(record, i, survey->ahead)) {
+		survey->before = survey->ahead;
+		survey->ahead = i;
+	} else if (is_later(record, i, survey->before)) {
+		survey->before = i;
+	}
+}
+
+/* The slot of a waiter that has died is free. */
+static bool was_dead(struct record *record, int i)
+{
+	if (i < 0 || record_lives(record, i, BYTE_QUEUE))
+		return false;
+	record->slots[i].state = SLOT_FREE;
+	return true;
+}
+
+/* Those that have died are passed over. */
 static void survey_waiters(struct file_lock *f, int64_t order, struct survey *survey)
 {
 	struct record *record = &f->record;
 
-	for (;;) {
-		survey->ahead = survey->before = -1;
-		survey->rank = survey->behind = 0;
-		for (int i = 0; i < record->head.count; i++) {
-			const struct slot *slot = &record->slots[i];
-
-			if (slot->state != SLOT_WAITING || i == record->own ||
-				(slot->passed && record_lives(record, i, BYTE_QUEUE)))
-				continue;
-			if (order_of(slot) > order) {
-				survey->behind++;
-				continue;
-			}
-			survey->rank++;
-			if (is_later(record, i, survey->ahead)) {
-				survey->before = survey->ahead;
-				survey->ahead = i;
-			} else if (is_later(record, i, survey->before)) {
-				survey->before = i;
-			}
-		}
-		if (survey->ahead < 0 || record_lives(record, survey->ahead, BYTE_QUEUE))
-			return;
-		record->slots[survey->ahead].state = SLOT_FREE;
-	}
+	do {
+		*survey = (struct survey){.ahead = -1,
+			.before = -1,
+			.mode = f->request.mode,
+			.permits = f->request.permits};
+		for (int i = 0; i < record->head.count; i++)
+			survey_waiter(record, i, order, survey);
+	} while (was_dead(record, survey->ahead) || was_dead(record, survey->before));
+	f->wait.claim = survey->rank * CLAIM;
 }
 
 /* --- The answers ------------------------------------------------------------------------------ */
@@ -232,6 +299,7 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 	const struct lock_request *request = &f->request;
 	bool waited = record->own >= 0;
 	struct slot *own = begin_holding(f, answer);
+	struct failure unheard;
 
 	if (!own)
 		return;
@@ -259,6 +327,8 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 		 * for the end of an exclusive lock, and need not be woken before. */
 		record_drop(record, false);
 	}
+	if (is_anybody_in_line(record))
+		folder_ring(&f->folder, f->file, FOLDER_BELL, &unheard);
 }
 
 static bool answer_already(struct file_lock *f, struct lock_answer *answer)
@@ -396,52 +466,65 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 		folder_ring(&f->folder, f->file, FOLDER_BELL, &unheard);
 }
 
-static bool try_flock(struct file_lock *f)
+static bool try_flock(struct file_lock *f, enum lock_mode mode)
 {
-	int mode = f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH;
+	int how = mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH;
 
-	f->flocked = f->flocked || flock(f->fd, mode | LOCK_NB) == 0;
+	f->flocked = flock(f->fd, how | LOCK_NB) == 0;
 	return f->flocked;
 }
 
-/* The first may have been stopped (Ctrl-Z). If the second gets the flock, it gives that up again,
- * and the first a while to take it; then it goes ahead. The first is at its place again once it
- * asks. */
-static bool is_passed_over(struct file_lock *f, int ahead)
+/* From when on nothing was in the way of those ahead, if nothing is now: nobody was granted the
+ * lock since. A fencing token is no less than the clock at its grant. */
+static nanos free_since(struct file_lock *f)
+{
+	uint64_t fence = f->record.head.fence;
+	nanos now = clock_now(), since = f->wait.free_at;
+	bool ungranted =
+		since < now &&
+		(fence == f->wait.fence ||
+			fence < (uint64_t)(clock_wall_us() - (now - since) / NANOS_PER_US));
+
+	f->wait.fence = fence;
+	return ungranted ? since : now;
+}
+
+static void pass_over(struct record *record, int64_t order)
+{
+	for (int i = 0; i < record->head.count; i++) {
+		struct slot *slot = &record->slots[i];
+
+		if (slot->state == SLOT_WAITING && i != record->own && order_of(slot) <= order)
+			slot->passed = true;
+	}
+}
+
+/* Those ahead may have been stopped (Ctrl-Z). Each has a while to take what it could have; then we
+ * go ahead. Whether flock keeps one of them out shows if we get what would be enough for all; that
+ * is given up again. One that was passed over is at its place again once it asks. */
+static bool may_pass(struct file_lock *f, const struct survey *survey, int64_t order, nanos since)
 {
 	struct file_wait *wait = &f->wait;
-	struct slot *first = &f->record.slots[ahead];
-	bool again = wait->claimed_by == first->ticket;
 
-	if (again && clock_now() >= wait->claim_until) {
-		wait->claimed_by = 0;
-		first->passed = try_flock(f);
-		return first->passed;
+	if (!try_flock(f, survey->mode)) {
+		add_flock(f, survey);
+		return false;
 	}
-	if (!again && f->flocked) {
-		wait->claimed_by = first->ticket;
-		wait->claim_until = clock_now() + CLAIM;
+	if (clock_now() >= since + wait->claim) {
+		pass_over(&f->record, order);
+		return true;
 	}
-	if (wait->claimed_by == first->ticket)
-		wait->look_at = wait->claim_until;
-	else
-		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
+	wait->free_at = since;
+	wait->look_at = since + wait->claim;
 	return false;
 }
 
 /* Whether another one is to have it first: then that one's place is waited for. */
-static bool is_behind(struct file_lock *f, const struct survey *survey)
+static bool is_behind(struct file_lock *f, const struct survey *survey, int64_t order, nanos since)
 {
-	if (survey->ahead < 0)
+	if (survey->ahead < 0 || (f->wait.count == 0 && may_pass(f, survey, order, since)))
 		return false;
-	if (survey->rank > 1) {
-		wait_for_nothing(f);
-		/* Once that one has left we may be the second. */
-		add_obstacle(f, OBSTACLE_BYTE, survey->before, BYTE_QUEUE);
-	} else if (f->wait.count == 0 && is_passed_over(f, survey->ahead)) {
-		return false;
-	}
-	add_ahead(f, survey->ahead);
+	add_ahead(f, survey);
 	return true;
 }
 
@@ -452,6 +535,7 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 	int64_t now = clock_wall_us(),
 		ticket = now > record->head.ticket ? now : record->head.ticket + 1;
 	int64_t order = record_order(ticket, request->priority);
+	nanos since = free_since(f);
 	struct survey survey;
 
 	if (answer_already(f, answer) || answer_within(f, answer))
@@ -463,12 +547,12 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 	wait_for_nothing(f);
 	survey_waiters(f, request->queues ? order : INT64_MAX, &survey);
 	survey_holders(f, &survey);
-	if (!is_behind(f, &survey) && f->wait.count == 0) {
-		if (try_flock(f)) {
+	if (!is_behind(f, &survey, order, since) && f->wait.count == 0) {
+		if (try_flock(f, request->mode)) {
 			grant(f, answer);
 			return;
 		}
-		add_obstacle(f, OBSTACLE_FLOCK, -1, 0);
+		add_flock(f, &survey);
 	}
 	answer_busy(f, &survey, ticket, answer);
 }

@@ -14,7 +14,7 @@
 #define NUDGE_US   50                   /* until the next, as one may come before that call */
 #define LOOK_EVERY NANOS_PER_SEC        /* if a user looks on, or not all in the way is watched */
 #define POLL_EVERY (100 * NANOS_PER_MS) /* no thread is to be had */
-#define LEAVE_IT   50                   /* ms for the one ahead of us, to go first */
+#define LEAVE_IT   (50 * NANOS_PER_MS)  /* for the one ahead of us, to go first */
 
 bool file_is_removed(const struct file_lock *f)
 {
@@ -88,9 +88,9 @@ static bool block(struct watch *w)
 
 	switch (w->what.kind) {
 	case OBSTACLE_FLOCK:
-		return flock(f->fd, f->request.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) == 0;
+		return flock(f->fd, f->wait.mode == LOCK_EXCLUSIVE ? LOCK_EX : LOCK_SH) == 0;
 	case OBSTACLE_BYTE:
-		return record_await(f->record.fd, w->what.serial, w->what.byte);
+		return record_await(f->record.fd, w->what.serial, w->what.byte, w->what.waiting);
 	case OBSTACLE_BELL:
 		return poll(&bell, 1, -1) > 0;
 	default:
@@ -113,11 +113,26 @@ static bool block_until(struct watch *w, const atomic_bool *end)
 	return false;
 }
 
+/* What is in the way is so no longer: since when, or since when another thread has known it. That
+ * one of those ahead has left its place says nothing about the lock. */
+static nanos note_free(const struct watch *w)
+{
+	struct file_wait *wait = &w->lock->wait;
+	nanos now = clock_now(), before = atomic_load(&wait->free_at);
+
+	if (w->what.kind == OBSTACLE_BYTE && w->what.byte == BYTE_QUEUE)
+		return now;
+	while (now < before && !atomic_compare_exchange_weak(&wait->free_at, &before, now))
+		continue;
+	return now < before ? now : before;
+}
+
 static void *watch(void *argument)
 {
 	struct watch *w = argument;
 	struct file_wait *wait = &w->lock->wait;
 	struct pollfd stop = {.fd = wait->wakeup_fd, .events = POLLIN};
+	nanos since = 0;
 	bool is_free;
 	sigset_t nudge;
 
@@ -125,9 +140,14 @@ static void *watch(void *argument)
 	sigaddset(&nudge, NUDGE);
 	pthread_sigmask(SIG_UNBLOCK, &nudge, NULL);
 	is_free = block_until(w, &wait->stop);
+	/* It is for those ahead. */
+	if (is_free && w->what.kind == OBSTACLE_FLOCK)
+		flock(w->lock->fd, LOCK_UN);
+	if (is_free && w->patience > 0)
+		since = note_free(w);
 	atomic_store(&w->over, true);
-	if (is_free && w->patient)
-		poll(&stop, 1, LEAVE_IT);
+	if (is_free && w->patience > 0)
+		poll(&stop, 1, clock_poll_ms(since + w->patience));
 	atomic_store(&wait->over, true);
 	while (!atomic_load(&wait->stop)) {
 		pthread_kill(wait->waiter, NUDGE);
@@ -139,7 +159,20 @@ static void *watch(void *argument)
 /* --- The threads ------------------------------------------------------------------------------ */
 
 /* If the waiter's own thread waits for the place of the one ahead, that one is to go first, and its
- * going ends our wait too. To look before it has gone would be in its way. */
+ * going ends our wait too. To look before it has gone would be in its way. One that is further back
+ * looks when all those have had their time. */
+static nanos patience_for(const struct file_wait *wait, const struct obstacle *what)
+{
+	const struct obstacle *first = &wait->obstacles[0];
+
+	if (what->kind == OBSTACLE_TIME || first->kind != OBSTACLE_BYTE ||
+		first->byte != BYTE_QUEUE)
+		return 0;
+	if (what->kind == OBSTACLE_FLOCK || what->waiting == WAIT_IN_TURN)
+		return wait->claim;
+	return LEAVE_IT;
+}
+
 static bool start(struct file_lock *f, const struct obstacle *what)
 {
 	struct file_wait *wait = &f->wait;
@@ -148,8 +181,7 @@ static bool start(struct file_lock *f, const struct obstacle *what)
 	bool good;
 
 	*w = (struct watch){.lock = f, .what = *what, .bell_fd = wait->bell_fd};
-	w->patient = what->kind != OBSTACLE_TIME && wait->obstacles[0].kind == OBSTACLE_BYTE &&
-		     wait->obstacles[0].byte == BYTE_QUEUE;
+	w->patience = patience_for(wait, what);
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK);
 	good = pthread_create(&w->thread, &attributes, watch, w) == 0;
@@ -235,6 +267,8 @@ static enum lock_result wait_for_first(struct file_lock *f)
 	file_wait_end(wait);
 #endif
 	f->flocked = f->flocked || (is_free && first.what.kind == OBSTACLE_FLOCK);
+	if (is_free && first.what.waiting == WAIT_AND_KEEP)
+		f->record.kept = first.what.serial;
 	return is_free ? LOCK_GRANTED : (enum lock_result)atomic_load(&wait->result);
 }
 
@@ -245,6 +279,7 @@ enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct f
 
 	(void)failure;
 	file_wait_end(wait);
+	record_drop_kept(&f->record);
 	if (f->request.watched || wait->count == OBSTACLES)
 		look_within(wait, LOOK_EVERY);
 	wait->deadline = deadline;

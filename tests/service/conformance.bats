@@ -249,7 +249,23 @@ sleep_on() {
 	service_reap
 }
 
+@test "dead-waiter: one, two and five in a row, killed or stopped, cost a second each at most" {
+	local counts='1 2 5'
+	[[ $service != @(postgres|quorum) ]] || counts=1
+	"$PYTHON" "$BATS_TEST_DIRNAME/../programs/order.py" lame $(($(cell dead-waiter) + 500)) $counts
+	service_reap
+	wait_until -t 30 nothing_is_left
+}
+
 # --- Modes ---
+
+@test "order: of a holder, a first and a second in every mode none overtakes" {
+	[[ $(cell order) == yes ]] || return 0
+	local modes=x
+	! has shared || modes+=' s'
+	[[ $service == @(etcd|zookeeper) ]] || ! has permits || modes+=' 1 3 9'
+	"$PYTHON" "$BATS_TEST_DIRNAME/../programs/order.py" modes $modes
+}
 
 @test "shared: many at a time, no writer beside them; no reader overtakes a writer that waits" {
 	has shared || { refuses shared; return; }

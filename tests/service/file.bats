@@ -589,7 +589,7 @@ made_no_call() {
 }
 
 @test "waiters that are killed hold nobody up: the first, one in the middle, of permits too" {
-	local mode
+	local mode killed least=9999
 	for mode in '' '--permits 1' '-s'; do
 		rm -f log
 		begin_holder one x
@@ -597,13 +597,17 @@ made_no_call() {
 		wait_for_waiters 1
 		start three dlock $mode x ./work three
 		wait_for_waiters 2
-		start four dlock x ./work four
+		start four dlock x sh -c './work four; date +%s%3N'
 		wait_for_waiters 3
 		kill -KILL "$two_pid" "$three_pid"
 		let_go one
+		killed=$(now_ms)
 		finish four
+		((out - killed >= least)) || least=$((out - killed))
 		assert_log four
 	done
+	# Each would have a second, if it were only stopped.
+	assert_between $least 0 $((900 * TEST_PATIENCE)) 'ms to the next, the least of three'
 }
 
 @test "the first is stopped: the second goes ahead soon, and the first is back at its place" {

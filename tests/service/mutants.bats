@@ -12,6 +12,10 @@ load ../lib/mutants
 	all_caught file-wakes-all file-stays-in-line file-leaves-the-line file-order-by-clock file-overfull set-watches-one
 }
 
+@test "locks in files: what waits is passed over only if it could have been granted, all hear of it" {
+	all_caught file-reader-overtakes file-permits-overtake file-third-is-deaf file-all-hear-of-the-end
+}
+
 @test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
