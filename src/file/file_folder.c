@@ -11,9 +11,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/account.h"
 #include "base/failure.h"
 #include "net/server.h"
 
+#define OF_A_USER  ".local/state/dlock"
 #define PREFIX     "lock:" /* the option's preset: `flock DIR/NAME` is to be all that is needed */
 #define NAME_WHOLE 200     /* bytes of a file's name that is not cut */
 #define NAME_KEPT  160     /* of one that is; then '~' and the digest */
@@ -45,24 +47,54 @@ bool folder_read_url(struct server_reading *reading)
 	return done;
 }
 
+/* The user's home. The environment may have another one (sudo, a job of CI), or none. */
+static const char *find_home(struct account *account)
+{
+	const char *home = account->home;
+
+	if (!account_find(geteuid(), account))
+		home = getenv("HOME");
+	return home && *home == '/' ? home : NULL;
+}
+
 static bool find_path(struct folder *folder, const struct server *server, struct failure *failure)
 {
-	const char *own = getenv("XDG_RUNTIME_DIR");
+	struct account account;
+	const char *home;
 	int length;
 
-	if (server->path)
+	if (server->path) {
 		length = snprintf(folder->path, sizeof(folder->path), "%s", server->path);
-	else if (geteuid() == 0)
+	} else if (geteuid() == 0) {
 		length = snprintf(folder->path, sizeof(folder->path), "/run/dlock");
-	else if (own && *own == '/')
-		length = snprintf(folder->path, sizeof(folder->path), "%s/dlock", own);
-	else
-		return failure_set(failure, EXIT_CONFIG,
-			"file: is $XDG_RUNTIME_DIR/dlock, and XDG_RUNTIME_DIR is not set: name a "
-			"folder (file:///DIR)");
+	} else {
+		home = find_home(&account);
+		if (!home)
+			return failure_set(failure, EXIT_CONFIG,
+				"file: is " OF_A_USER
+				" in the user's home, and user %u has none "
+				"(/etc/passwd, HOME): name a folder (file:///DIR)",
+				(unsigned)geteuid());
+		length = snprintf(folder->path, sizeof(folder->path), "%s/" OF_A_USER, home);
+	}
 	if ((size_t)length < sizeof(folder->path))
 		return true;
 	return failure_set(failure, EXIT_CONFIG, "the path of the lock folder is too long");
+}
+
+/* For its user alone; if it is the user's own, those around it in the home as well. False with
+ * errno.
+ */
+static bool make_folder(char *path, bool own)
+{
+	char *around = own ? path + strlen(path) - strlen(OF_A_USER) : NULL;
+
+	while (around && (around = strchr(around, '/')) != NULL) {
+		*around = '\0';
+		mkdir(path, S_IRWXU);
+		*around++ = '/';
+	}
+	return mkdir(path, S_IRWXU) == 0 || errno == EEXIST;
 }
 
 /* Two hosts would not see each other's locks, or see them late. */
@@ -103,7 +135,7 @@ bool folder_open(
 		return false;
 	folder->fd = open(folder->path, flags);
 	if (folder->fd < 0 && errno == ENOENT && make &&
-		(mkdir(folder->path, S_IRWXU) == 0 || errno == EEXIST))
+		make_folder(folder->path, !server->path && geteuid() != 0))
 		folder->fd = open(folder->path, flags);
 	folder->missing = folder->fd < 0 && errno == ENOENT;
 	if (folder->fd < 0)
@@ -117,7 +149,7 @@ bool folder_open(
 	folder->fd = -1;
 	return failure_set(failure, EXIT_CONFIG,
 		"the lock folder %s is on a file system that other hosts may share: two hosts "
-		"would not see each other's locks",
+		"would not see each other's locks; name another (file:///DIR)",
 		folder->path);
 }
 

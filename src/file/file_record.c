@@ -252,6 +252,28 @@ static bool read_head(struct record *record, size_t got, struct failure *failure
 	return true;
 }
 
+/* Of children, but a process becomes a child before it becomes dlock. There is no such file if the
+ * kernel has no time namespaces. */
+static void find_clock(struct record *record)
+{
+	FILE *file = record->clock_known ? NULL : fopen("/proc/self/timens_offsets", "re");
+	long long seconds, rest;
+	char line[80];
+
+	record->clock_known = true;
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "boottime %lld %lld", &seconds, &rest) == 2)
+			record->clock_offset = seconds * NANOS_PER_SEC + rest;
+	if (file)
+		fclose(file);
+}
+
+nanos record_moment(struct record *record, nanos moment)
+{
+	find_clock(record);
+	return moment - record->clock_offset;
+}
+
 static bool read_slots(struct record *record, struct failure *failure)
 {
 	size_t count = (size_t)record->head.count,
@@ -273,6 +295,8 @@ static bool read_slots(struct record *record, struct failure *failure)
 		if (slot->boot != record->boot || slot->mode < LOCK_EXCLUSIVE ||
 			slot->mode > LOCK_PERMITS)
 			*slot = (struct slot){0};
+		if (slot->until != 0 || slot->least != 0)
+			find_clock(record);
 	}
 	return true;
 }
@@ -409,6 +433,7 @@ nanos record_holds_until(const struct record *record, int slot)
 		return 0;
 	if (!s->detached && record_lives(record, slot, BYTE_HOLDER))
 		return NANOS_NEVER;
+	until += record->clock_offset;
 	return until > clock_now() ? until : 0;
 }
 

@@ -46,7 +46,7 @@ struct slot {
 	int64_t ticket;  /* a waiter's place: when it came (us), unlike any other's */
 	int64_t since;   /* a holder's grant (us) */
 	int64_t ttl_ms;  /* of a detached holder */
-	nanos until;     /* when a detached holder expires */
+	nanos until;     /* when a detached holder expires; by the host's clock, as the next */
 	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
 	uint8_t detached, broken, hold;
 	uint8_t passed;  /* a waiter that did not take its turn: others go ahead until it asks */
@@ -84,6 +84,8 @@ struct record {
 	const char *path, *file, *key; /* borrowed; of the folder, and of the lock in it */
 	uint64_t boot;
 	sigset_t mask;
+	bool clock_known;
+	nanos clock_offset; /* of our time namespace's clock */
 	struct slot *slots; /* owned; head.count of them, valid inside the mutex; of one that is
 			     * only looked at until it is closed */
 	size_t room;
@@ -151,8 +153,11 @@ bool record_lives(const struct record *record, int slot, enum record_byte byte);
  * caller notes that in record->kept. */
 bool record_await(int fd, int64_t serial, enum record_byte byte, enum record_waiting waiting);
 
-/* Until when a slot keeps the lock, as its holder's: NANOS_NEVER: as long as a process lives; 0: it
- * does not. */
+/* A moment by the host's clock: processes of several time namespaces use the record. */
+nanos record_moment(struct record *record, nanos moment);
+
+/* Until when a slot keeps the lock, as its holder's, by our clock: NANOS_NEVER: as long as a
+ * process lives; 0: it does not. */
 nanos record_holds_until(const struct record *record, int slot);
 
 /* A waiter's place: what comes first is less (us). */

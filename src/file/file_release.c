@@ -13,7 +13,7 @@
 /* --- Renewing --------------------------------------------------------------------------------- */
 
 /* The slot that our token is for; -1 with failure: there is none, and why. */
-static int find_detached(const struct file_lock *f, struct failure *failure)
+static int find_detached(struct file_lock *f, struct failure *failure)
 {
 	const struct record *record = &f->record;
 	const char *reason = "not held with this token: it is wrong, or has expired";
@@ -32,7 +32,7 @@ static int find_detached(const struct file_lock *f, struct failure *failure)
 			return i;
 		/* What was broken, or has expired, another may have cleared away since. */
 		if (slot->detached && slot->state != SLOT_HOLDING) {
-			if (!slot->broken && slot->until > clock_now())
+			if (!slot->broken && slot->until > record_moment(&f->record, clock_now()))
 				reason = "the lock was released with this token before";
 		} else if (record_holds_until(record, i) != 0)
 			reason = "the token is that of a holder that still runs and gives the lock "
@@ -60,7 +60,7 @@ static void renew_detached(struct file_lock *f, struct lock_answer *answer)
 	}
 	if (ttl_ms == 0)
 		ttl_ms = slot->ttl_ms;
-	slot->until = clock_now() + ttl_ms * NANOS_PER_MS;
+	slot->until = record_moment(&f->record, clock_now() + ttl_ms * NANOS_PER_MS);
 	if (slot->until < slot->least)
 		slot->until = slot->least;
 	answer->fence = slot->fence;
@@ -137,6 +137,14 @@ static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_an
 	return last;
 }
 
+/* Whether --at-least goes on. */
+static bool is_kept(struct file_lock *f)
+{
+	nanos least = file_own(f)->least;
+
+	return least != 0 && least > record_moment(&f->record, clock_now());
+}
+
 /* Keeps the flock for those that hold the lock inside ours, until the last of them has ended: a
  * process of its own, since ours is to return. Dlocks go by the record, with or without it. */
 static void stay_for_inside(struct file_lock *f)
@@ -162,7 +170,7 @@ static void stay_for_inside(struct file_lock *f)
 			break;
 		next = list_inside(f, fence, &answer);
 		serial = next < 0 ? 0 : f->record.slots[next].serial;
-		if (next < 0 && file_own(f)->least <= clock_now()) /* else --at-least goes on */
+		if (next < 0 && !is_kept(f)) /* else --at-least goes on */
 			file_own(f)->state = SLOT_FREE;
 		record_commit(&f->record, &answer.failure);
 		record_leave(&f->record);
@@ -187,11 +195,15 @@ static bool end_own(
 {
 	struct record_head *head = &f->record.head;
 	struct slot *own = file_own(f);
-	nanos least = lock_is_by_token(&f->request) ? own->least
-		      : terms && terms->keep_ms > 0 ? clock_now() + terms->keep_ms * NANOS_PER_MS
-						    : 0;
+	nanos least = own->least;
 	bool whole = own->state == SLOT_HOLDING && own->around == 0;
 	int64_t now = clock_wall_us();
+
+	if (!lock_is_by_token(&f->request))
+		least = terms && terms->keep_ms > 0
+				? record_moment(
+					  &f->record, clock_now() + terms->keep_ms * NANOS_PER_MS)
+				: 0;
 
 	answer->result = LOCK_RELEASED;
 	if (own->state == SLOT_WAITING)
@@ -205,9 +217,8 @@ static bool end_own(
 	if (whole)
 		list_inside(f, own->fence, answer);
 	own->least = own->until = own->around == 0 && !own->broken ? least : 0;
-	own->state = (answer->inside_count > 0 && !own->broken) || own->least > clock_now()
-			     ? SLOT_OVER
-			     : SLOT_FREE;
+	own->state =
+		(answer->inside_count > 0 && !own->broken) || is_kept(f) ? SLOT_OVER : SLOT_FREE;
 	return answer->inside_count > 0 && !own->broken;
 }
 

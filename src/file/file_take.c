@@ -279,7 +279,8 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 		.permits = request->permits,
 		.since = now,
 		.least = request->at_least_ms > 0
-				 ? clock_now() + request->at_least_ms * NANOS_PER_MS
+				 ? record_moment(record,
+					   clock_now() + request->at_least_ms * NANOS_PER_MS)
 				 : 0,
 		.hold = request->hold};
 	return file_own(f);
@@ -313,7 +314,7 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 		own->ttl_ms = answer->ttl_ms = request->ttl_ms > request->at_least_ms
 						       ? request->ttl_ms
 						       : request->at_least_ms;
-		own->until = clock_now() + own->ttl_ms * NANOS_PER_MS;
+		own->until = record_moment(record, clock_now() + own->ttl_ms * NANOS_PER_MS);
 		own->ttl_ms = request->ttl_ms;
 	}
 	answer->result = LOCK_GRANTED;

@@ -1,12 +1,12 @@
 #include "lock/owner.h"
 
 #include <bsd/string.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/account.h"
 #include "base/number.h"
 #include "base/utf8.h"
 #include "process/process.h"
@@ -28,21 +28,15 @@ static void set(char *to, size_t size, const char *from, size_t length)
 	to[end] = '\0';
 }
 
-/* The name that /etc/passwd has for a user, else the number: getpwuid(3) would load the modules of
- * nsswitch.conf, which takes a millisecond, and may ask a directory server. */
+/* The name that /etc/passwd has for a user, else the number. */
 static void read_user(uid_t uid, char *text, size_t size)
 {
-	FILE *file = fopen("/etc/passwd", "re");
-	const struct passwd *entry = NULL;
+	struct account account;
 
-	while (file && (entry = fgetpwent(file)) != NULL && entry->pw_uid != uid)
-		continue;
-	if (entry)
-		strlcpy(text, entry->pw_name, size);
+	if (account_find(uid, &account))
+		strlcpy(text, account.name, size);
 	else
 		snprintf(text, size, "%u", (unsigned)uid);
-	if (file)
-		fclose(file);
 }
 
 static void find_user(char *text, size_t size)

@@ -6,6 +6,7 @@
 #   sysctl     to change the kernel's settings in /proc/sys
 #   network    network namespaces and bridges
 #   pids       PID namespaces, with a /proc of their own (in_pids)
+#   time       time namespaces
 #   cgroup     to mount cgroup2, and to make a cgroup
 #   users      to become other users (as_user), and set-user-ID programs that work
 #   trace      strace of what is not its child
@@ -35,6 +36,7 @@ may_fuse() { : <>/dev/fuse; }
 may_sysctl() { [[ -w /proc/sys/fs/protected_regular ]]; }
 may_network() { unshare "${AS_ROOT[@]}" --net ip link add bridge-test type bridge; }
 may_pids() { in_pids true; }
+may_time() { unshare "${AS_ROOT[@]}" --time --boottime 1 --fork true; }
 may_cgroup() {
 	local folder=$BATS_TEST_TMPDIR/cgroup
 	mkdir "$folder" && mount -t cgroup2 none "$folder" || return

@@ -75,22 +75,39 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 	let_go one
 }
 
-@test "file: alone is the user's own folder; without one, and what is no folder: 78" {
+@test "file: alone is one folder for one user, in the home, whatever the environment says" {
+	needs mount
+	needs_root 'become another user'
 	open_folder
-	local dlock=$OPEN/dlock
-	mkdir "$OPEN/own"
-	if [[ $(id -u) == 0 ]]; then
-		chown 65534 "$OPEN/own"
-		XDG_RUNTIME_DIR=$OPEN/own try as_nobody "$dlock" -S file: x true
-		expect 0
-		try as_nobody "$dlock" -S file: x true
-		expect_failure 78 'XDG_RUNTIME_DIR is not set'
-	else
-		XDG_RUNTIME_DIR=$OPEN/own try dlock -S file: x true
-		expect 0
-	fi
-	assert test -f "$OPEN/own/dlock/x"
+	mkdir "$OPEN/home" "$OPEN/other"
+	chown 65534 "$OPEN/home" "$OPEN/other"
+	printf '%s\n' 'root:x:0:0::/root:/bin/sh' "self:x:65534:65534::$OPEN/home:/bin/sh" >listed
+	echo 'root:x:0:0::/root:/bin/sh' >unlisted
+	# As cron and a job after the last logout have it, and as sudo and CI may.
+	cat >own <<-END
+		mount --bind \$1 /etc/passwd || exit 99
+		as='setpriv --reuid 65534 --regid 65534 --clear-groups env -i'
+		\$as XDG_RUNTIME_DIR=$OPEN/other \$2 $OPEN/dlock -S file: acquire -t 60s x >token || exit
+		\$as \$2 $OPEN/dlock -nS file: x echo free
+		\$as \$3 $OPEN/dlock -nS file: x echo free
+	END
+	try in_mounts sh own listed HOME=$OPEN/other HOME=/root
+	assert_equal "$status$out" 1
+	assert test -f "$OPEN/home/.local/state/dlock/x"
+	assert_equal "$(stat -c %a "$OPEN"/home/.local{,/state{,/dlock}} | sort -u)" 700
+	try in_mounts sh own unlisted HOME=$OPEN/other HOME=$OPEN/other/
+	assert_equal "$status$out" 1
+	assert test -f "$OPEN/other/.local/state/dlock/x"
+	try in_mounts sh own unlisted HOME= HOME=
+	expect_failure 78 'in the user.s home, and user 65534 has none'
+	chmod 500 "$OPEN/home"
+	rm -r "$OPEN/home/.local"
+	try in_mounts sh own listed HOME=$OPEN/other HOME=$OPEN/other
+	expect_failure 78 "no lock folder $OPEN/home/.local/state/dlock: "
 	rm -r "$OPEN"
+}
+
+@test "a server file: that is no folder: 78, or no path: 64" {
 	try dlock -S file:///etc/passwd x true
 	expect_failure 78 'no lock folder /etc/passwd: Not a directory'
 	try dlock -S "file://$PWD/no/where" x true
@@ -600,8 +617,8 @@ made_no_call() {
 		start four dlock x sh -c './work four; date +%s%3N'
 		wait_for_waiters 3
 		kill -KILL "$two_pid" "$three_pid"
-		let_go one
 		killed=$(now_ms)
+		let_go one
 		finish four
 		((out - killed >= least)) || least=$((out - killed))
 		assert_log four
@@ -783,6 +800,25 @@ made_no_call() {
 	finish one
 	expect 0
 	assert_log two one
+}
+
+@test "a lock that no process holds ends by the host's clock, in every time namespace" {
+	needs time
+	local later=(unshare "${AS_ROOT[@]}" --time --boottime 1000000 --fork) token name
+	token=$(dlock acquire -t 60s x | cut -d' ' -f1)
+	"${later[@]}" dlock acquire -t 60s y >token
+	"${later[@]}" dlock --at-least 60s z true
+	for name in x y z; do
+		try "${later[@]}" dlock -n $name true
+		expect_failure 1 'held by'
+		try dlock -n $name true
+		expect_failure 1 'held by'
+		assert_between "$("${later[@]}" dlock status --json $name | jq '.[0].holders[0].ttl_ms')" 30000 60000 ttl_ms
+		assert_between "$(dlock status --json $name | jq '.[0].holders[0].ttl_ms')" 30000 60000 ttl_ms
+	done
+	try "${later[@]}" dlock renew -t 90s x "$token"
+	expect 0
+	assert_between "$(dlock status --json x | jq '.[0].holders[0].ttl_ms')" 60001 90000 ttl_ms
 }
 
 @test "release --force of one of several locks: COMMAND is stopped" {

@@ -12,8 +12,9 @@ load ../lib/mutants
 	all_caught file-wakes-all file-stays-in-line file-leaves-the-line file-order-by-clock file-overfull set-watches-one
 }
 
-@test "locks in files: what waits is passed over only if it could have been granted, all hear of it" {
+@test "locks in files: what is passed over, which of them hear of the end; a home, a clock" {
 	all_caught file-reader-overtakes file-permits-overtake file-third-is-deaf file-all-hear-of-the-end
+	all_caught file-home-of-environment file-clock-of-the-namespace
 }
 
 @test "a service: an ability goes with a refusal, a refusal goes, the fencing token repeats" {
