@@ -435,8 +435,8 @@ now_ms() {
 
 now_us() { us=${EPOCHREALTIME/[.,]/}; } # into us, without a process
 
-# wait_until [-t SECONDS] CONDITION...: within 15 s. It looks every 20 ms, and rests for as long as a look takes: what
-# is dear, or late on a busy machine, takes half of a processor at most.
+# wait_until [-t SECONDS] CONDITION...: within 15 s. It looks every 20 ms, or rests for three times as long as a look
+# takes: one that is dear, or that a busy machine delays, takes a quarter of a processor at most.
 wait_until() {
 	local us seconds=15
 	if [[ $1 == -t ]]; then
@@ -453,7 +453,8 @@ wait_until() {
 			keys_left >&2
 			return 1
 		fi
-		rest=$((us - looked < 20000 ? 20000 : us - looked > 500000 ? 500000 : us - looked))
+		rest=$((3 * (us - looked)))
+		rest=$((rest < 20000 ? 20000 : rest > 500000 ? 500000 : rest))
 		printf -v rest 0.%06d $rest
 		sleep "$rest"
 		now_us
