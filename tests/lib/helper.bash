@@ -436,7 +436,7 @@ now_ms() {
 now_us() { us=${EPOCHREALTIME/[.,]/}; } # into us, without a process
 
 # wait_until [-t SECONDS] CONDITION...: within 15 s. It looks every 20 ms, or rests for three times as long as a look
-# takes: one that is dear, or that a busy machine delays, takes a quarter of a processor at most.
+# takes, but 0.3 s at most: what is dear, or what a busy machine delays, takes little of a processor.
 wait_until() {
 	local us seconds=15
 	if [[ $1 == -t ]]; then
@@ -454,7 +454,7 @@ wait_until() {
 			return 1
 		fi
 		rest=$((3 * (us - looked)))
-		rest=$((rest < 20000 ? 20000 : rest > 500000 ? 500000 : rest))
+		rest=$((rest < 20000 ? 20000 : rest > 300000 ? 300000 : rest))
 		printf -v rest 0.%06d $rest
 		sleep "$rest"
 		now_us
