@@ -49,9 +49,23 @@ load ../lib/mutants
 @test "every mutant is in one of these tests" {
 	local one
 	for one in "$BATS_TEST_DIRNAME"/../mutants/*; do
-		grep -qE "^	all_caught .*\b$(basename "$one")( |\$)" "$BATS_TEST_DIRNAME"/../*/mutants*.bats || {
+		grep -qE "^	(all_caught .*\b|stands )$(basename "$one")( |\$)" "$BATS_TEST_DIRNAME"/../*/mutants*.bats || {
 			echo "$(basename "$one") is in none"
 			return 1
 		}
 	done
+}
+
+@test "every mutant names one test, by the beginning of its title" {
+	"$PYTHON" - "$BATS_TEST_DIRNAME/.." >"$BATS_TEST_TMPDIR/wrong" <<-'END'
+		import glob, os, re, sys
+		os.chdir(sys.argv[1])
+		titles = lambda file: re.findall(r"^@test ([\"'])(.*)\1 \{", open(file).read(), re.M)
+		for mutant in glob.glob("mutants/*"):
+		    file, name = re.search(r"^test (\S+) (.*)$", open(mutant).read(), re.M).groups()
+		    found = [title for _, title in titles(file) if re.match(re.sub("[()]", ".", name), title)]
+		    if len(found) != 1:
+		        print(f"{mutant}: {len(found)} tests in {file} begin with {name}")
+	END
+	assert_equal "$(<"$BATS_TEST_TMPDIR/wrong")" ''
 }
