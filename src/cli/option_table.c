@@ -47,7 +47,7 @@ const struct option_row option_rows[] = {
 
 	/* Whether to run at all. */
 	{.names = {"cooldown"}, .argument = "DURATION",
-		.help = "skip when COMMAND last succeeded less than that ago",
+		.help = "skip if the last success began less than that before we asked",
 		.commands = RUN, .configurable = true,
 		.set = option_set_duration, .most = YEAR, FIELD(cooldown)},
 	{.names = {"once"}, .argument = "ID",

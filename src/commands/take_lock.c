@@ -1,6 +1,7 @@
 #include "commands/take_lock.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
@@ -91,6 +92,17 @@ static void say_holder(const struct lock_answer *answer, const char *what)
 	message_say(MESSAGE_WARNING, "%s: %s", what, holder_describe(answer, 0, text));
 }
 
+static void say_success(const struct lock_run *done)
+{
+	char ended[DURATION_TEXT], began[DURATION_TEXT], more[DURATION_TEXT + 96] = "";
+
+	if (done->ended_us != 0)
+		snprintf(more, sizeof(more), " (begun %s ago, on %s)",
+			duration_format(done->began_ms * NANOS_PER_MS, began), done->owner.host);
+	message_say(MESSAGE_INFO, "not run: it succeeded %s ago%s",
+		duration_format(done->ago_ms * NANOS_PER_MS, ended), more);
+}
+
 static void say_grant(const struct outcome *outcome, bool ended)
 {
 	char waited[DURATION_TEXT], held[DURATION_TEXT];
@@ -115,8 +127,7 @@ static void say_end(const struct outcome *outcome, const struct options *options
 		say_holder(&outcome->answer, text);
 		break;
 	case OUTCOME_ALREADY:
-		message_say(MESSAGE_INFO, "not run: it succeeded %s ago",
-			duration_format(outcome->answer.done_ms * NANOS_PER_MS, waited));
+		say_success(&outcome->answer.done);
 		break;
 	case OUTCOME_SKIPPED:
 		message_say(MESSAGE_WARNING, "not run (--if-unreachable skip): %s",

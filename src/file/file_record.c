@@ -14,6 +14,7 @@
 #include "base/failure.h"
 
 #define SLOTS_AT sizeof(struct record_head) /* in the file: the slots, */
+#define RUNS_AT  (131 * RECORD_PAGE)        /* the last run, and the last success */
 #define TEXTS_AT (132 * RECORD_PAGE)        /* and what belongs to each */
 #define BYTES_AT (INT64_C(1) << 40) /* the mutex, and each owner's three bytes: beyond any file */
 #define SPINS    200                /* before a pause: the mutex is held for microseconds */
@@ -26,7 +27,18 @@
 _Static_assert(sizeof(struct slot) == 128, "a slot crosses a page");
 _Static_assert(sizeof(struct slot_text) == 2048, "a text crosses a page");
 _Static_assert(SLOTS_AT + RECORD_FEW * sizeof(struct slot) == RECORD_PAGE, "a page is not full");
-_Static_assert(SLOTS_AT + RECORD_MOST * sizeof(struct slot) <= TEXTS_AT, "slots reach into texts");
+_Static_assert(SLOTS_AT + RECORD_MOST * sizeof(struct slot) <= RUNS_AT, "slots reach into runs");
+
+/* In the file. Two lie in one page. */
+struct run {
+	uint64_t check;
+	int64_t began, ended; /* us */
+	int64_t exit;
+	char owner[OWNER_TEXT]; /* of owner_write */
+	char rest[392];
+};
+
+_Static_assert(sizeof(struct run) == 1024, "a run crosses a page");
 
 /* Of so many bytes, a multiple of 8; of zeros it is 0. Any one byte that changes, changes it. */
 static uint64_t digest(const void *bytes, size_t length)
@@ -420,6 +432,40 @@ bool record_claim(struct record *record, bool waits, struct failure *failure)
 	record->head.count = count;
 	record->own = slot;
 	return true;
+}
+
+/* --- Runs ------------------------------------------------------------------------------------- */
+
+bool record_write_run(struct record *record, int exit, const struct owner *owner, bool success,
+	struct failure *failure)
+{
+	struct run runs[2] = {{.began = record->slots[record->own].since,
+		.ended = clock_wall_us(),
+		.exit = exit}};
+
+	owner_write(owner, runs[0].owner);
+	runs[0].check = check_of(&runs[0], sizeof(runs[0]));
+	runs[1] = runs[0];
+	if (success)
+		record->head.success = runs[0].began;
+	return put(record, runs, (success ? 2 : 1) * sizeof(runs[0]), RUNS_AT, failure);
+}
+
+void record_read_run(const struct record *record, bool success, struct lock_run *run)
+{
+	const off_t at = RUNS_AT + (success ? (off_t)sizeof(struct run) : 0);
+	struct run found;
+
+	*run = (struct lock_run){0};
+	if (pread(record->fd, &found, sizeof(found), at) != (ssize_t)sizeof(found) ||
+		found.ended == 0 || found.check != check_of(&found, sizeof(found)))
+		return;
+	found.owner[OWNER_TEXT - 1] = '\0';
+	run->began_us = found.began;
+	run->ended_us = found.ended;
+	run->exit = (int)found.exit;
+	run_date(run, clock_wall_us());
+	owner_read(&run->owner, found.owner);
 }
 
 /* --- Owners ----------------------------------------------------------------------------------- */

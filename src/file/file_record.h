@@ -51,7 +51,8 @@ struct slot {
 	uint8_t detached, broken, hold;
 	uint8_t passed;  /* a waiter that did not take its turn: others go ahead until it asks */
 	uint8_t in_line; /* a waiter that may wait in flock(2) */
-	uint8_t rest[27];
+	uint8_t asks;    /* a success on record would do for this waiter */
+	uint8_t rest[26];
 	int64_t serial; /* which bytes are its owner's; no other has the same */
 };
 
@@ -62,7 +63,7 @@ struct record_head {
 	int32_t unused;
 	uint64_t fence;
 	int64_t ticket, serial; /* the last that were given out */
-	int64_t success;        /* when COMMAND last ended well (us) */
+	int64_t success;        /* when the last COMMAND that ended well began (us) */
 	int64_t granted, contended, timeouts, lost, waited_us, held_us;
 	char key[KEY_SIZE]; /* the lock's; a file's name may be cut */
 	char rest[279];
@@ -131,6 +132,14 @@ void record_leave(struct record *record);
 bool record_commit(struct record *record, struct failure *failure);
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
 	const char *held, struct failure *failure);
+
+/* Puts on record what ran last under our own slot; a success is kept beside it. Inside the mutex, before
+ * record_commit. False with failure. */
+bool record_write_run(struct record *record, int exit, const struct owner *owner, bool success,
+	struct failure *failure);
+
+/* What is on record of it; zeros: nothing. */
+void record_read_run(const struct record *record, bool success, struct lock_run *run);
 
 /* What cannot be read is empty. owner: NULL: it is not asked for. */
 void record_read_text(

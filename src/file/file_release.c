@@ -180,13 +180,30 @@ static void stay_for_inside(struct file_lock *f)
 	_exit(0);
 }
 
-static void note_success(struct file_lock *f, struct lock_answer *answer)
+/* Waiters for which a success on record will do end without the lock, though it stays, or goes to others.
+ */
+static bool tell_asking(struct file_lock *f, struct failure *failure)
+{
+	for (int i = 0; i < f->record.head.count; i++)
+		if (f->record.slots[i].state == SLOT_WAITING && f->record.slots[i].asks)
+			return ring_bell(f, failure);
+	return true;
+}
+
+static void note_run(
+	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
 {
 	const struct lock_request *request = &f->request;
+	struct failure *failure = &answer->failure;
 
-	f->record.head.success = clock_wall_us();
-	answer->flawed = request->once && record_once(&f->folder, f->file, request->once,
-						  request->once_for_ms, &answer->failure) < 0;
+	if (terms->ran && !record_write_run(&f->record, terms->exit, &request->self,
+				  terms->success, failure))
+		answer->flawed = true;
+	if (!terms->success)
+		return;
+	answer->flawed |= request->once && record_once(&f->folder, f->file, request->once,
+						   request->once_for_ms, failure) < 0;
+	answer->flawed |= !tell_asking(f, failure);
 }
 
 /* What is ours ends, or stays for a while. True: it stays with those inside. */
@@ -210,8 +227,8 @@ static bool end_own(
 		head->timeouts++;
 	else if (own->broken)
 		record_loss(f, answer);
-	else if (terms && terms->success)
-		note_success(f, answer);
+	else if (terms)
+		note_run(f, terms, answer);
 	if (whole && now > own->since)
 		head->held_us += now - own->since;
 	if (whole)

@@ -332,23 +332,37 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 		folder_ring(&f->folder, f->file, FOLDER_BELL, &unheard);
 }
 
+static bool answer_cooldown(struct file_lock *f, int64_t now, struct lock_answer *answer)
+{
+	int64_t window = lock_window_ms(&f->lock, &f->request), began = f->record.head.success;
+	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for.
+	 */
+	int64_t ago = now > began ? now - began : began - now;
+
+	if (began == 0 || ago >= window * 1000)
+		return false;
+	record_read_run(&f->record, true, &answer->done);
+	file_step_aside(f);
+	answer->result = LOCK_ALREADY;
+	return true;
+}
+
 static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 {
 	const struct lock_request *request = &f->request;
-	int64_t now = clock_wall_us(), when = f->record.head.success;
-	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for.
-	 */
-	int64_t ago = now > when ? now - when : when - now;
-
-	if (request->cooldown_ms == 0 || when == 0 || ago >= request->cooldown_ms * 1000)
-		when = request->once ? record_once(&f->folder, f->file, request->once, 0,
+	int64_t when = request->once ? record_once(&f->folder, f->file, request->once, 0,
 					       &answer->failure)
 				     : 0;
+	int64_t now = clock_wall_us();
+
+	if (answer_cooldown(f, now, answer))
+		return true;
 	if (when == 0)
 		return false;
 	file_step_aside(f);
 	answer->result = when < 0 ? LOCK_FAILED : LOCK_ALREADY;
-	answer->done_ms = now > when ? (now - when) / 1000 : 0;
+	answer->done.began_us = when;
+	run_date(&answer->done, now);
 	return true;
 }
 
@@ -416,6 +430,7 @@ static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answe
 		.mode = f->request.mode,
 		.permits = f->request.permits,
 		.priority = f->request.priority,
+		.asks = f->request.cooldown_ms > 0 || f->request.once,
 		.ticket = ticket};
 	record->head.contended++;
 	record->head.ticket = ticket;
@@ -452,6 +467,8 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 		f->record.head.contended++;
 		return;
 	}
+	if (f->request.cooldown_ms > 0 || f->request.once)
+		add_bell(f);
 	if (has_obstacle(f, OBSTACLE_BELL) && !listen_for_bell(f, &answer->failure)) {
 		fail(answer);
 		return;

@@ -77,6 +77,17 @@ void *lock_new(size_t size, const struct lock_service *service, struct failure *
 	return lock;
 }
 
+int64_t lock_window_ms(struct lock *lock, const struct lock_request *request)
+{
+	nanos now = clock_now();
+
+	if (lock->asked_first == 0)
+		lock->asked_first = now;
+	return request->cooldown_ms == 0
+		       ? 0
+		       : request->cooldown_ms + (now - lock->asked_first) / NANOS_PER_MS;
+}
+
 struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {

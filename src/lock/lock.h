@@ -11,6 +11,7 @@
 #include "base/deadline.h"
 #include "base/failure.h"
 #include "lock/owner.h"
+#include "lock/run.h"
 
 struct lock;
 struct server;
@@ -32,7 +33,8 @@ struct lock_request {
 	int64_t ttl_ms;
 	bool ttl_named; /* the command line itself asks for it; else the service may shorten it */
 	int64_t at_least_ms; /* keep it that long from its grant, even if no process renews it */
-	int64_t cooldown_ms; /* a success of less than that ago will do: LOCK_ALREADY; 0: none */
+	int64_t cooldown_ms; /* a success will do (LOCK_ALREADY) that began later than that before
+			      * we first asked for the lock; 0: none */
 	const char *once;    /* so does one on record under this ID; NULL: none */
 	int64_t once_for_ms; /* for how long ours is put on record under it */
 	int64_t settle_ms;   /* take nothing from a server that has been up for less than that, */
@@ -103,7 +105,7 @@ struct lock_answer {
 	 * has (of a shared lock perhaps that of a later sharer) */
 	bool whole;      /* that one is exclusive, whatever we asked for */
 	bool covered;    /* request.hold: the process holds it already; nothing was taken */
-	int64_t done_ms; /* LOCK_ALREADY: how long ago that success was */
+	struct lock_run done; /* LOCK_ALREADY: that success; of one under an ID only when it was */
 
 	/* LOCK_BUSY */
 	const char *name;    /* of several locks the one that is busy; borrowed; NULL: the only one
@@ -137,6 +139,8 @@ struct lock_answer {
 struct release_terms {
 	int64_t keep_ms;   /* > 0: instead let it expire then (--at-least) */
 	bool success;      /* COMMAND ended well: to be put on record, unless the lock was lost */
+	bool ran;          /* a COMMAND ended: so is that, with its exit code */
+	int exit;
 	nanos valid_until; /* the end of the lease; in the past: no proof that it was ours so far */
 };
 

@@ -141,7 +141,7 @@ static enum lock_result give_back(struct lock_set *set, const struct release_ter
 	enum lock_result result = LOCK_RELEASED;
 	size_t count;
 
-	others.success = false;
+	others.success = others.ran = false;
 	count = list_releases(set, release_terms, release_terms ? &others : NULL);
 	if (batch_of(set))
 		batch_of(set)->release(set->parts, count, deadline);

@@ -191,9 +191,15 @@ struct lock {
 	struct lock_circles circles;  /* lock.c's */
 	bool is_ahead;                /* lock.c's: a request was sent by take_ahead */
 	bool is_shared;               /* lock.c's: a keeper has the connection, too (parting) */
+	nanos asked_first;            /* lock.c's: when it was first asked for; 0: not yet */
 	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
 				       * lock_answer reads it */
 };
+
+/* For a service's take: within how long before now (ms) a success must have begun that will do for
+ * request.cooldown_ms; 0: none will. That counts back from the first such call for the lock, so the
+ * service can reckon by its own clock. */
+int64_t lock_window_ms(struct lock *lock, const struct lock_request *request);
 
 /* For a service's open: `size` bytes of zeros that begin with a struct lock of the service. NULL
  * with failure. */

@@ -83,11 +83,13 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	p->ticket = number_at(result, 0, "ticket");
 	p->number = number_at(result, 0, "session");
 	answer->fence = (uint64_t)number_at(result, 0, "fence");
-	answer->held_ms = answer->done_ms = number_at(result, 0, "ms");
+	answer->held_ms = number_at(result, 0, "ms");
 	answer->whole = flag_at(result, 0, "whole");
 	answer->covered = flag_at(result, 0, "covered");
 	strlcpy(answer->holder_token, text_at(result, 0, "holder"), sizeof(answer->holder_token));
-	if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+	if (answer->result == LOCK_ALREADY)
+		run_read(&answer->done, text_at(result, 0, "owner"), (int64_t)answer->fence);
+	else if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
 		p->fence = answer->fence;
 	else if (answer->result == LOCK_BUSY)
 		read_busy(p, result, answer);
@@ -121,7 +123,7 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 			NUMBER(r->ttl_ms > r->at_least_ms ? r->ttl_ms : r->at_least_ms),
 			FLAG(r->detached), NUMBER(p->ticket), NUMBER(p->number), p->owner,
 			p->session.pid, (const char *[]){"x", "s", "p"}[r->mode],
-			NUMBER(r->permits), NUMBER(r->priority), NUMBER(r->cooldown_ms),
+			NUMBER(r->permits), NUMBER(r->priority), NUMBER(lock_window_ms(lock, r)),
 			r->once ? r->once : "", outer, r->held ? r->held : "", FLAG(r->queues),
 			FLAG(r->hold), advisory, r->name),
 		deadline, answer);
@@ -217,7 +219,8 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 		result = ask(p, p->session.ahead_at != 0 ? sql_release : NULL, 3,
 			"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
 			"dlock.advisory_key($9, $10))",
-			ARGUMENTS(p->key, lock->token, FLAG(terms.success), NUMBER(terms.keep_ms),
+			ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
+				NUMBER(terms.keep_ms),
 				NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
 				r->once ? r->once : "", NUMBER(r->once_for_ms),
 				p->session.server->setting, r->name),
@@ -245,7 +248,8 @@ static bool release_send(
 	(void)deadline;
 	return release_terms->keep_ms <= 0 &&
 	       session_send_release(&p->session,
-		       (const char *[]){p->key, lock->token, FLAG(release_terms->success)});
+		       (const char *[]){p->key, lock->token,
+			       NUMBER(release_terms->ran ? release_terms->exit : -1)});
 }
 
 const struct lock_parting postgres_parting = {share, release_send, postgres_release};

@@ -47,6 +47,8 @@ static struct lock *postgres_open(
 	owner_write(&request->self, p->owner);
 	if (request->hold)
 		strlcat(p->owner, "\thold=1", sizeof(p->owner));
+	if (request->cooldown_ms > 0 || request->once)
+		strlcat(p->owner, "\tasks=1", sizeof(p->owner));
 	token_begin(request, p->lock.token);
 	return &p->lock;
 }

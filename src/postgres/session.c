@@ -204,7 +204,7 @@ static bool send_settings(struct session *session, bool is_taking)
 	return send(session, sql_settings, 0, NULL) &&
 	       (!is_taking || (PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
 				      PQsendQueryPrepared(session->connection, RELEASE,
-					      ARGUMENTS("", "", "f"), NULL, NULL, 0) &&
+					      ARGUMENTS("", "", "-1"), NULL, NULL, 0) &&
 				      PQpipelineSync(session->connection)));
 }
 
@@ -268,8 +268,8 @@ PGresult *session_call(struct session *session, const char *statement, int count
 	if (is_connected(session, deadline, answer))
 		result = execute(session, statement, count, arguments, &deadline, answer);
 	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	/* No schema, function, or table: several clients may find that at once (sql/embed.sh). */
-	if (state && strstr("3F000 42883 42P01", state)) {
+	/* No schema, function, table, or column: several clients may find that at once (sql/embed.sh). */
+	if (state && strstr("3F000 42883 42P01 42703", state)) {
 		PQclear(result);
 		result = execute(session, sql_install, 0, NULL, &deadline, answer);
 		if (PQresultStatus(result) == PGRES_COMMAND_OK) {
@@ -308,7 +308,7 @@ bool session_share(struct session *session)
 	/* libpq reads answers only to what it has sent: it sends the same, not to the server. */
 	if (!socket_set_aside(fd, aside))
 		return false;
-	if (session_send_release(session, (const char *[]){"", "", "f"}))
+	if (session_send_release(session, (const char *[]){"", "", "-1"}))
 		session->ahead_at = clock_now();
 	socket_put_back(fd, aside);
 	return session->ahead_at != 0;

@@ -62,11 +62,11 @@ static _Noreturn void leave(struct keeper_loop *s, bool started)
 	nanos limit = clock_now() + LEASE_RELEASE_LIMIT;
 	bool ours;
 
+	s->lease->stop = s->stop;
 	if (started)
 		release_terms = release_terms_make(s->lease, own_status(s));
 	if (!s->lingering)
 		s->lease->held = clock_now() - s->lease->granted_at;
-	s->lease->stop = s->stop;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
 	if (ward->releasing)

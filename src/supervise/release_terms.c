@@ -4,14 +4,37 @@
 #include <stdio.h>
 
 #include "base/message.h"
+#include "process/exit_status.h"
+
+/* What dlock makes of it as an exit code; -1: there is none. */
+static int exit_of_run(const struct lease *lease, int status)
+{
+	if (status >= 0)
+		return exit_status_code(status);
+	switch (lease->stop) {
+	case STOP_LOST:
+	case STOP_UNPROVED:
+		return EXIT_LOST;
+	case STOP_MAX_RUN:
+		return EXIT_MAX_RUN;
+	default: /* what ended well, but was not told so, is neither */
+		status = atomic_load(&lease->command_over)
+				 ? exit_status_code(lease->command_status)
+				 : -1;
+		return status == 0 ? -1 : status;
+	}
+}
 
 struct release_terms release_terms_make(const struct lease *lease, int status)
 {
+	int exit = exit_of_run(lease, status);
 	nanos left = lease->terms.at_least - (clock_now() - lease->granted_at);
 
 	return (struct release_terms){
 		.keep_ms = left > 0 ? (left - 1) / NANOS_PER_MS + 1 : 0,
 		.success = status == 0,
+		.ran = exit >= 0,
+		.exit = exit,
 		.valid_until = atomic_load(&lease->lost) ? 0 : atomic_load(&lease->valid_until),
 	};
 }

@@ -25,7 +25,7 @@ job() {
 ran() { expect 0 ran; }
 skipped() { expect 0 ''; }
 
-# When the last success under NAME was, by the server's clock in us; nothing when it has none.
+# When the last success under NAME began, by the server's clock in us; nothing when it has none.
 success_of() { cli HGET "$(meta_of "$1")" success; }
 
 # skewed MS COMMAND...: on a host whose clock is that much ahead.
@@ -50,7 +50,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	assert_equal "$(cli EXISTS lock:x)" 0
 	try dlock -v --cooldown 1h x echo ran
 	assert_equal "$status $out" '0 '
-	assert_match "$err" '(^|'$'\n'')dlock: x: not run: it succeeded [0-9.]+m?s ago$'
+	assert_match "$err" '(^|'$'\n'')dlock: x: not run: it succeeded [0-9.]+m?s ago \(begun [0-9.]+m?s ago, on [^ ]+\)$'
 	job y --cooldown 1h
 	ran
 }

@@ -82,7 +82,7 @@ static void run_replicated(const struct server *server)
 static void leave_to_keeper(
 	const struct server *server, const struct lock_request *request, struct lock_answer *answer)
 {
-	const struct release_terms terms = {.success = true};
+	const struct release_terms terms = {.success = true, .ran = true};
 	struct lock *lock = use_open(server, request);
 	struct failure failure = {0};
 

@@ -35,11 +35,12 @@ take() {
 # give LOCK TOKEN [NAME=VALUE]...
 give() {
 	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000 \
-		proof=0 outer=''
+		proof=0 outer='' exit=''
 	shift 2
 	[[ $# = 0 ]] || local "$@"
+	((success)) && exit=0
 	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 \
-		"$success" "$cooldown" "$once" "$once_for" "$proof" "$outer"
+		"$success" "$cooldown" "$once" "$once_for" "$proof" "$outer" "$exit" "$since" "label=$token"
 	handed=(${reply[@]:1})
 }
 

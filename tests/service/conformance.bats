@@ -1058,6 +1058,99 @@ partner() {
 	assert_between $(($(date +%s%3N) - $(date -r try.out +%s%3N))) 500 $((15000 * TEST_PATIENCE)) ms
 }
 
+# waits_within LIMIT NAME LOCK [OPTION]...: a waiter that asks within LIMIT ms of the moment before `a` was begun.
+waits_within() {
+	local limit=$1
+	waiter "${@:2}"
+	(($(now_ms) - asked < limit))
+}
+
+@test "cooldown: counts from when the success began to when a run asked, however long it waits" {
+	has cooldown || { refuses cooldown; return; }
+	local span asked
+	asked=$(now_ms)
+	holder a x
+	# A slot that comes due while the first still runs.
+	wait_until eval '(($(now_ms) - asked > 3000))'
+	waiter due x --cooldown 500ms
+	# One of the same slot.
+	waiter same x --cooldown 1h
+	all_end a
+	finish a
+	ends same
+	expect 0
+	assert_equal "$err" ''
+	wait_until has_begun due
+	ends due
+	refute has_begun same
+	# One of the same slot waits beyond the cooldown: it is to be shorter than that, yet not over before it asks.
+	for span in 2 8 32; do
+		asked=$(now_ms)
+		holder a$span y$span
+		waits_within $((span * 900)) b$span y$span --cooldown $span && break
+		all_end a$span b$span
+		finish b$span
+	done
+	wait_until -t 40 eval '(($(now_ms) - asked > span * 1000 + 500))'
+	ends a$span
+	ends b$span
+	expect 0
+	refute has_begun b$span
+	try dlock -v --cooldown 1h y$span echo ran
+	assert_match "$err" "not run: it succeeded [0-9.]+m?s ago \\(begun [0-9.]+m?s ago, on [^ ]+\\)"
+	service_reap
+}
+
+@test "cooldown: a waiter learns of a success though the lock stays, or goes to another" {
+	has cooldown || { refuses cooldown; return; }
+	# It is kept.
+	start a dlock --at-least 1h x ./work a
+	wait_until has_begun a
+	waiter b x --cooldown 1h
+	ends a
+	finish b
+	expect 0
+	assert is_taken x
+	refute has_begun b
+	try dlock release --force x
+	# It goes to one that would run in any case.
+	holder c y
+	waiter other y
+	waiter d y --cooldown 1h
+	ends c
+	finish d
+	expect 0
+	refute has_begun d
+	wait_until has_begun other
+	ends other
+	# A success inside.
+	start e dlock z sh -c './work e; dlock z true; ./work f'
+	wait_until has_begun e
+	waiter g z --cooldown 1h
+	: >e.go
+	finish g
+	expect 0
+	refute has_begun g
+	wait_until has_begun f
+	: >f.go
+	finish e
+	service_reap
+}
+
+@test "once: a waiter learns of a success under its ID though the lock is kept" {
+	has once || { refuses once; return; }
+	start a dlock --at-least 1h --once monday --once-for 50s x ./work a
+	wait_until has_begun a
+	waiter b x --once monday
+	ends a
+	finish b
+	expect 0
+	assert is_taken x
+	refute has_begun b
+	try dlock release --force x
+	service_reap
+}
+
 @test "at-least: the lock is kept for so long from its grant, though COMMAND has ended" {
 	has at-least || { refuses at-least; return; }
 	: >a.go

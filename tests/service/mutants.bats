@@ -26,6 +26,10 @@ load ../lib/mutants
 	all_caught pg-force-fence-unread force-at-once
 }
 
+@test "a success on record: counted from its end, or to now; a waiter is not told" {
+	all_caught cooldown-from-the-end cooldown-forgets-the-wait success-untold file-success-untold
+}
+
 @test "several locks, one after the other: what the guardian takes back; --at-least, and inside" {
 	all_caught file-inside-ends-least etcd-inside-ends-least zookeeper-inside-ends-least
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked

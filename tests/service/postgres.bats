@@ -450,7 +450,8 @@ refused_without_password() {
 	try dlock --cooldown 50d cooled true
 	holder a held -t 60
 	holder b read -t 60 -s
-	query "UPDATE dlock.lock SET fence = fence - 3000000000000, success = success - 3000000000000, ticket = 0,
+	query "UPDATE dlock.lock SET fence = fence - 3000000000000, ticket = 0, last_success = concat_ws('|',
+		split_part(last_success, '|', 1)::bigint - 3000000000000, split_part(last_success, '|', 2)::bigint - 3000000000000, 0, ''),
 		expires = CASE WHEN alone = '' THEN expires - 3000000000000 ELSE expires END"
 	try dlock new true
 	expect 0

@@ -180,13 +180,14 @@ BEGIN
   DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me RETURNING o.expires > now INTO free;
 
   SELECT max(at) INTO done FROM (
-    SELECT l.success WHERE abs(now - l.success) < cooldown_ms * 1000
+    SELECT now WHERE abs(now - split_part(l.last_success, '|', 1)::bigint) < cooldown_ms * 1000
     UNION ALL
     SELECT at FROM dlock.once o WHERE o.name = key AND o.id = once_id AND o.expires > now) AS successes(at);
   IF done > 0 THEN
     PERFORM dlock.hand_on(key, '');
     result := 'already';
-    ms := (now - done) / 1000;
+    owner := CASE WHEN done = now THEN l.last_success ELSE done::text END;
+    fence := now;
     RETURN;
   END IF;
 
@@ -292,9 +293,9 @@ BEGIN
 END $$;
 
 -- Gives back whatever the token has: the lock, or a place in the queue; then hands on. keep_ms > 0: lets the
--- lock expire then. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
+-- lock expire then. code: COMMAND's exit code; below 0: there is none. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
 -- denied.
-CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, success_ boolean, keep_ms bigint, granted_fence bigint,
+CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, code int, keep_ms bigint, granted_fence bigint,
   by_token boolean, once_id text, once_ms bigint, advisory bigint,
   OUT result text, OUT inside text, OUT is_around boolean)
 LANGUAGE plpgsql AS $$
@@ -303,6 +304,7 @@ DECLARE
   l dlock.lock := dlock.enter(key);
   h dlock.holder;
   now bigint := dlock.now_us();
+  run text;
 BEGIN
   SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.token = me
     AND (o.detached AND o.expires > now OR NOT by_token);
@@ -328,7 +330,7 @@ BEGIN
   IF advisory IS NOT NULL AND h.name IS NOT NULL THEN
     PERFORM CASE WHEN h.mode = 'x' THEN pg_advisory_unlock(advisory) ELSE pg_advisory_unlock_shared(advisory) END;
   END IF;
-  IF success_ AND result = 'released' AND once_id <> '' THEN
+  IF code = 0 AND result = 'released' AND once_id <> '' THEN
     DELETE FROM dlock.once o WHERE (o.name, o.id) IN
       (SELECT e.name, e.id FROM dlock.once e WHERE e.expires < now FOR UPDATE SKIP LOCKED);
     INSERT INTO dlock.once VALUES (key, once_id, now, now + once_ms * 1000)
@@ -337,9 +339,15 @@ BEGIN
   IF dlock.hand_on(key, '') AND once_id = '' THEN -- the claim brings it to the disk
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;
+  IF code = 0 AND result = 'released' THEN -- waiters that want no more than a success on record
+    PERFORM pg_notify('dlock_' || w.session::text, '1') FROM dlock.waiter w
+      WHERE w.name = key AND w.session > 0 AND w.owner LIKE E'%\tasks=1%';
+  END IF;
+  run := concat_ws('|', h.since, now, code, h.owner);
   UPDATE dlock.lock u SET ended = (me || u.ended)[1:20],
     held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN greatest(0, now - h.since) ELSE 0 END,
-    success = CASE WHEN success_ AND result = 'released' THEN now ELSE u.success END,
+    last_run = CASE WHEN code >= 0 AND result = 'released' THEN run ELSE u.last_run END,
+    last_success = CASE WHEN code = 0 AND result = 'released' THEN run ELSE u.last_success END,
     alone = CASE WHEN NOT EXISTS (SELECT FROM dlock.holder o WHERE o.name = key)
       AND NOT EXISTS (SELECT FROM dlock.waiter w WHERE w.name = key) THEN '' END WHERE u.name = key;
   IF l.granted = 1 THEN
@@ -353,7 +361,7 @@ CREATE OR REPLACE FUNCTION dlock.forget() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   page bigint := floor(random() * pg_relation_size('dlock.lock') / current_setting('block_size')::int);
   old text[] := ARRAY(SELECT name FROM dlock.lock l WHERE ctid >= format('(%s,0)', page)::tid
-    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, ticket, success, expires) + keep_us < dlock.now_us() AND NOT EXISTS
+    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, ticket, split_part(last_success, '|', 2)::bigint, expires) + keep_us < dlock.now_us() AND NOT EXISTS
     (SELECT FROM dlock.holder h WHERE h.name = l.name AND h.expires + l.keep_us > dlock.now_us()) FOR UPDATE SKIP LOCKED);
 BEGIN
   DELETE FROM dlock.holder WHERE name = ANY (old);
@@ -370,7 +378,7 @@ DECLARE
 BEGIN
   PERFORM dlock.acquire_1(key, 'a', '', 0, false, 'x', 0, 0, 0, 0, '', '', '', false, own, false, NULL, key);
   INSERT INTO dlock.waiter VALUES (key, 'b', 'x', 0, '', 1, 0, 0, '{}', -1), (key, 'c', 'x', 0, '', 2, 0, 0, '{}', -1);
-  PERFORM dlock.release_1(key, 'a', true, 0, 1, false, '', 0, NULL);
+  PERFORM dlock.release_1(key, 'a', 0, 0, 1, false, '', 0, NULL);
   PERFORM dlock.acquire_1(key, 'b', '', 0, false, 'x', 0, 1, 0, 0, '', '', '', false, own, false, NULL, key);
   RAISE EXCEPTION 'taken back';
 EXCEPTION WHEN raise_exception THEN

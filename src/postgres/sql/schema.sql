@@ -9,12 +9,15 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
   ticket bigint NOT NULL DEFAULT 0,
   alone text,                          -- '': it has no holder and no waiter; a token: only this holder; null: see there
   owner text, since bigint, expires bigint, ttl_ms bigint, detached boolean,  -- as in dlock.holder
-  success bigint,                      -- when COMMAND last ended well
+  last_run text, last_success text,    -- BEGAN|ENDED|EXIT|OWNER: the last COMMAND, and the last that ended well
   ended text[] NOT NULL DEFAULT '{}',  -- owner tokens that were released last
   keep_us bigint NOT NULL DEFAULT 2592000000000,  -- how long it is remembered: a month, or the longest cooldown
   granted bigint NOT NULL DEFAULT 0, contended bigint NOT NULL DEFAULT 0, timeouts bigint NOT NULL DEFAULT 0,
   lost bigint NOT NULL DEFAULT 0, waited_us bigint NOT NULL DEFAULT 0, held_us bigint NOT NULL DEFAULT 0
 );
+
+-- One that an older dlock has made.
+ALTER TABLE dlock.lock ADD COLUMN IF NOT EXISTS last_run text, ADD COLUMN IF NOT EXISTS last_success text;
 
 -- What keeps it from others, until it expires. One that has expired may come back as long as its row is
 -- there: a grant to another takes it away.

@@ -62,7 +62,7 @@ struct vote {
 	nanos replied_at; /* to the request to acquire */
 	uint64_t fence;   /* GRANTED: a token that is above its counter and not below its clock */
 	int64_t since_us;
-	int64_t done_ms;              /* ALREADY */
+	struct lock_run done;         /* ALREADY */
 	char holder[LOCK_TOKEN_SIZE]; /* BUSY, WITHIN */
 	bool covered;                 /* WITHIN: see struct lock_answer */
 	bool claimed; /* that one's grant is complete, or it is no dlock; else it only tries */

@@ -361,7 +361,7 @@ static void report_refusal(struct quorum *quorum, struct lock_answer *answer)
 		answer->failure = *refusal;
 	} else if (already) {
 		answer->result = LOCK_ALREADY;
-		answer->done_ms = already->done_ms;
+		answer->done = already->done;
 	} else if (quorum_count(quorum, VOTE_WITHIN) >= quorum->majority) {
 		report_within(quorum, answer);
 	} else {

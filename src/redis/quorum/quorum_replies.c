@@ -97,7 +97,7 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 	case LOCK_ALREADY:
 		vote->kind = VOTE_ALREADY;
 		vote->touched = false;
-		vote->done_ms = answer->done_ms;
+		vote->done = answer->done;
 		break;
 	case LOCK_FAILED:
 		refuse(vote, &answer->failure);

@@ -20,7 +20,7 @@ static void write_acquire(struct quorum *quorum, const struct vote *vote, struct
 	call_add_number(call, 0);
 	call_add_number(call, 0);
 	call_add(call, quorum->text);
-	call_add_number(call, request->cooldown_ms);
+	call_add_number(call, lock_window_ms(&quorum->lock, request));
 	call_add(call, quorum->once);
 	call_add(call, request->outer ? request->outer : "");
 	call_add_number(call, single_settle(request));
@@ -86,6 +86,15 @@ static void add_release(struct quorum *quorum, struct call *call,
 	call_add_number(call, 0);
 }
 
+/* A server that did not see the grant has the moment from us, as a span. */
+static void add_run(struct quorum *quorum, const struct vote *vote, struct call *call)
+{
+	const struct release_terms *terms = &quorum->release_terms;
+
+	if (terms->ran)
+		call_add_run(call, terms->exit, vote->since_us, quorum->granted_at, quorum->text);
+}
+
 static void write_release(struct quorum *quorum, const struct vote *vote, struct call *call)
 {
 	const char *outer = quorum->request.outer;
@@ -103,6 +112,7 @@ static void write_release(struct quorum *quorum, const struct vote *vote, struct
 	add_release(quorum, call, &terms, quorum->fence,
 		quorum->fence && !inside ? vote->since_us : 0, quorum->lost && !inside);
 	call_add(call, inside ? quorum->around.token : outer ? outer : "");
+	add_run(quorum, vote, call);
 }
 
 static void write_leave(struct quorum *quorum, const struct vote *vote, struct call *call)

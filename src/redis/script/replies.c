@@ -115,12 +115,11 @@ void around_learn(struct around *around, const struct lock_answer *answer, const
 static void read_already(
 	const struct reply *reply, struct lock_answer *answer, struct handed *handed)
 {
+	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
+	const char *text = reply_text(reply_at(reply, 2));
+
 	answer->result = LOCK_ALREADY;
-	answer->done_ms = (reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST) -
-				  reply_within(reply_at(reply, 2), 0, REPLIES_US_MOST)) /
-			  1000;
-	if (answer->done_ms < 0)
-		answer->done_ms = 0;
+	run_read(&answer->done, text ? text : "", now_us);
 	replies_read_handed(reply_at(reply, 3), handed);
 }
 

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 struct connection;
 struct keys;
 
@@ -52,6 +54,11 @@ void call_begin_large(
 	struct call *call, const struct script *script, const char **words, size_t *lengths);
 void call_add(struct call *call, const char *text);
 void call_add_number(struct call *call, int64_t number);
+
+/* What release.lua takes of a run, last: it began then by the server's clock, or, if that is 0, then by
+ * ours; the owner's TEXT. */
+void call_add_run(
+	struct call *call, int exit, int64_t began_us, nanos granted_at, const char *text);
 
 /* Behind it the server is to wait until so many replicas have what it wrote, or so long: WAIT. */
 void call_wait(struct call *call, int replicas, int64_t ms);

@@ -47,6 +47,9 @@ void single_begin_release(
 	call_add_number(call, request->once_for_ms);
 	call_add_number(call, inside ? 0 : proof_ends(single, release_terms));
 	call_add(call, inside ? around : request->outer ? request->outer : "");
+	if (release_terms->ran)
+		call_add_run(call, release_terms->exit, single->since_us, single->granted_at,
+			single->text);
 }
 
 bool single_read_release(

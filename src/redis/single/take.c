@@ -42,7 +42,7 @@ void single_add_wish(struct single *single, struct call *call, const struct sing
 	call_add_number(call, wait_hold_off(single));
 	call_add_number(call, (int64_t)single->waiting.seen);
 	call_add(call, single->text);
-	call_add_number(call, asking->request.cooldown_ms);
+	call_add_number(call, lock_window_ms(&single->lock, &asking->request));
 	call_add(call, asking->once);
 	call_add(call, request->outer ? request->outer : "");
 }

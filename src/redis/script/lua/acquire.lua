@@ -7,7 +7,7 @@
 --       9   how long a holder that it knew may still come back (ms); 0: knew none
 --       10  the fence it saw then: a counter below that means that the server lost its memory
 --       11  TEXT for the record who:TOKEN
---       12  a success that is less than that ago will do (ms); 0: do not ask
+--       12  a success will do that began less than that ago (ms); 0: do not ask
 --       13  so does one on record under this ID; '': do not ask
 --       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
 --       15  take nothing from a server that has been up for less than that (ms); may be left out. Below 0:
@@ -19,7 +19,7 @@
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, its record, {handed} [, if the only reason is that the server has not
 --             been up for long enough: for how long it still gives no lock, and has been up (ms)]
---       already, now, when that success was (us), {handed}
+--       already, now, that success (a run: see the prelude; or when it was, us), {handed}
 --       within, now, token, fence, generation, mode, record, ended, same: one of these holds it already,
 --             in a mode that covers this one: the caller is a holder inside it from now on, for its TTL.
 --             mode, record: that holder's; ended (1): it has released the lock, others inside keep it;
@@ -157,7 +157,9 @@ end
 
 local function busy()
   if first then
-    call('HSET', META, 'contended', int(contended + 1), 'ticket', int(math.max(last_ticket, ticket)))
+    local asks = cooldown > 0 or once ~= ''
+    call('HSET', META, 'contended', int(contended + 1), 'ticket', int(math.max(last_ticket, ticket)),
+      unpack(lease > 0 and asks and {'asks', '1'} or {}))
     if meta.fence == 0 then
       keep_meta(0)
     end
@@ -282,13 +284,15 @@ end
 -- The same for a success. One that lies ahead is of a clock that was set back since: it must not count
 -- for longer than asked for either.
 local function already()
-  local when = math.abs(now() - success) < cooldown * 1000 and success
-  if not when and once ~= '' then
-    when = tonumber(call('GET', companion('once:', once)))
+  local run
+  if math.abs(now() - success) < cooldown * 1000 then
+    run = call('HMGET', META, 'last_success')[1] or int(success)
+  elseif once ~= '' then
+    run = call('GET', companion('once:', once))
   end
-  if when then
+  if run then
     step_aside()
-    return {'already', now(), when, handed}
+    return {'already', now(), run, handed}
   end
 end
 

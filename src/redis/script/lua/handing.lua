@@ -25,6 +25,22 @@ local function tell_head(after)
   end
 end
 
+-- Has all waiters ask again that a success on record would do for.
+local function tell_asking()
+  local asks, queued = false, call('ZRANGE', QUEUE, 0, -1)
+  for _, token in ipairs(queued) do
+    local who = companion('who:', token)
+    if ((call('GET', who) or '') .. '\t'):find('\tasks=1\t', 1, true) then
+      asks = true
+      tell(token, 'done')
+      call('PEXPIRE', who, LEASE)
+    end
+  end
+  if not asks then
+    call('HSET', META, 'asks', '0')
+  end
+end
+
 -- On a quorum no server can hand the lock on alone. It wakes the first waiter that lives, which then
 -- tries, and the next one a while later, in case the first is dead. A herd of them would only split the
 -- votes.

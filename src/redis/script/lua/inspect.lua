@@ -1,7 +1,8 @@
 -- One lock as `dlock status` shows it; changes nothing.
 -- ->    now, free | exclusive | foreign | shared | permits, left (ms; -1: never by itself), fence,
 --       {holder's left (ms), its record, ...}, {the waiters' records, the first first}, {the counters},
---       {the hold-off that reaches furthest: settle | return, its left (ms), the waiter's record; or nothing}
+--       {the hold-off that reaches furthest: settle | return, its left (ms), the waiter's record; or nothing},
+--       {the last run, the last success; '': none}
 local kind, left, holders, waiters = 'free', -1, {}, {}
 local counters = {know('granted', 'contended', 'timeouts', 'lost', 'waited_us', 'held_us')}
 
@@ -51,4 +52,6 @@ local function hold_off()
   return {}
 end
 
-return {now(), kind, left, meta.fence, holders, waiters, counters, hold_off()}
+local runs = call('HMGET', META, 'last_run', 'last_success')
+return {now(), kind, left, meta.fence, holders, waiters, counters, hold_off(),
+  {runs[1] or '', runs[2] or ''}}

@@ -22,7 +22,8 @@
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
 --   waits:T  hash    the waiters below this holder, and what they wait for: see circle.lua
---   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT"
+--   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT",
+--                    "done" (ask again: a success is on record)
 --   once:ID  string  when there was a success under that ID (us)
 --   off      zset    hold-offs: "REASON WAITER" by the moment (us) before which no client is granted a lock that
 --                    is free. It lives no longer than that waiter's lease. settle: the server came up lately;
@@ -70,8 +71,10 @@ end
 -- does nothing, and a release may be repeated. size: of how many servers this is one, in a quorum; 0:
 -- it is the only one. keep: for how long a success must be remembered, if that is longer than a month
 -- (ms). What only one script needs it names, and gets as numbers: ticket, the last that was given out;
--- again, the generation that was set again; success, when COMMAND last ended well (us); inner, 1: there
--- may be a holder inside a holder; and the counters.
+-- again, the generation that was set again; inner, 1: there may be a holder inside a holder; asks, 1:
+-- a success may be what a waiter waits for; success, when the last COMMAND that ended well began (us);
+-- and the counters. last_run, last_success: that COMMAND, and the last of all, as BEGAN|ENDED|EXIT|TEXT
+-- (us, us, its exit code).
 local meta
 local function know(...)
   local values = call('HMGET', META, 'token', 'ended', 'fence', 'gen', 'off', 'size', 'keep', ...)

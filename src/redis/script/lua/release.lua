@@ -13,6 +13,9 @@
 --      14  until when the caller's lease lasts in any case, renewals included (us); may be left out
 --      15  if the caller may be a holder inside another: the token of that one, and 4, 6 and 7 are that
 --          one's; or the tokens of all that it may be inside, as long as it knows of no grant
+--      16  the exit code of COMMAND; '': none has run; may be left out
+--      17  when it began (us); below 0: that long ago
+--      18  TEXT of what has run it
 -- ->    released | gone | lost, {handed}; and if the lock stays: {the pids of the holders inside}, 1 if it
 --       stays with the holder around the caller
 --       gone: it was not there, and no client that the server remembers has come since the grant, or no
@@ -22,9 +25,10 @@ local left, fence, gen = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
 local success, cooldown, once = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
 local proof, outer = tonumber(ARGV[14] or 0), ARGV[15] or ''
+local exit, began = ARGV[16] or '', tonumber(ARGV[17] or 0)
 local result, rank, look, pids = 'released', false, false, {}
 
-local held_us, inner = know('held_us', 'inner')
+local held_us, inner, asks = know('held_us', 'inner', 'asks')
 purge()
 local repeated, known, known_gen = has_ended(), meta.fence, meta.gen
 local mine = is_mine(want)
@@ -149,8 +153,16 @@ if want == 'x' and (mine or result == 'gone' and now() < proof) then
   end_hold_offs()
 end
 -- Before the lock is handed to a waiter, so that this waiter sees it.
+if exit ~= '' and result ~= 'lost' and not repeated then
+  began = int(began > 0 and began or now() + began)
+  local run = began .. '|' .. int(now()) .. '|' .. exit .. '|' .. ARGV[18]
+  change('last_run', run)
+  if success then
+    change('success', began)
+    change('last_success', run)
+  end
+end
 if success and result ~= 'lost' then
-  change('success', int(now()))
   if cooldown > math.max(MONTH, meta.keep) then
     meta.keep = cooldown
     change('keep', int(cooldown))
@@ -184,6 +196,10 @@ if meta.size > 0 then
   end
 elseif not cur or sharing() then
   hand_on(true, head)
+end
+-- They end without the lock, though it stays, or goes to others.
+if success and asks > 0 and result ~= 'lost' then
+  tell_asking()
 end
 if #handed == 0 then
   if not cur and held_off() > 0 then
