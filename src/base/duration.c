@@ -111,11 +111,30 @@ static const char *find_other_name(const char *text, size_t length)
 	static const struct {
 		const char *other, *name;
 	} names[] = {
-		{"milliseconds", "ms"}, {"millisecond", "ms"}, {"millis", "ms"}, {"msecs", "ms"},
-		{"msec", "ms"}, {"seconds", "s"}, {"second", "s"}, {"secs", "s"}, {"sec", "s"},
-		{"minutes", "m"}, {"minute", "m"}, {"mins", "m"}, {"min", "m"}, {"hours", "h"},
-		{"hour", "h"}, {"hrs", "h"}, {"hr", "h"}, {"days", "d"}, {"day", "d"}, {"ms", "ms"},
-		{"s", "s"}, {"m", "m"}, {"h", "h"}, {"d", "d"},
+		{"milliseconds", "ms"},
+		{"millisecond", "ms"},
+		{"millis", "ms"},
+		{"msecs", "ms"},
+		{"msec", "ms"},
+		{"seconds", "s"},
+		{"second", "s"},
+		{"secs", "s"},
+		{"sec", "s"},
+		{"minutes", "m"},
+		{"minute", "m"},
+		{"mins", "m"},
+		{"min", "m"},
+		{"hours", "h"},
+		{"hour", "h"},
+		{"hrs", "h"},
+		{"hr", "h"},
+		{"days", "d"},
+		{"day", "d"},
+		{"ms", "ms"},
+		{"s", "s"},
+		{"m", "m"},
+		{"h", "h"},
+		{"d", "d"},
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -167,5 +186,38 @@ const char *duration_format(nanos span, char buf[static DURATION_TEXT])
 	if (unit < UNIT_SECONDS && span >= units[unit + 1].span)
 		snprintf(buf + length, DURATION_TEXT - (size_t)length, "%" PRId64 "%s",
 			span / units[unit + 1].span, units[unit + 1].name);
+	return buf;
+}
+
+/* ".25" of a unit; nothing if there is none. */
+static void write_fraction(nanos rest, nanos unit, char *at)
+{
+	if (rest == 0)
+		return;
+	*at++ = '.';
+	for (; rest > 0; rest %= unit) {
+		rest *= 10;
+		*at++ = (char)('0' + rest / unit);
+	}
+	*at = '\0';
+}
+
+const char *duration_format_given(nanos span, char buf[static DURATION_TEXT])
+{
+	size_t last = span > 0 && span < NANOS_PER_SEC ? UNIT_SECONDS + 1 : UNIT_SECONDS;
+	char fraction[12] = "";
+	size_t length = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i <= last; i++) {
+		nanos whole = span / units[i].span;
+
+		span %= units[i].span;
+		if (i == last)
+			write_fraction(span, units[i].span, fraction);
+		if (whole > 0 || (i == last && (fraction[0] != '\0' || length == 0)))
+			length += (size_t)snprintf(buf + length, DURATION_TEXT - length,
+				"%" PRId64 "%s%s", whole, fraction, units[i].name);
+	}
 	return buf;
 }

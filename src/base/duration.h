@@ -19,3 +19,6 @@ bool duration_guess(const char *text, char buf[static DURATION_TEXT]);
 /* Writes a span for people, two units at most, into buf: "2m13s", "45s", "3d4h", "120ms" below a
  * second. Returns buf. */
 const char *duration_format(nanos span, char buf[static DURATION_TEXT]);
+
+/* The same of one that was given, not measured: all of it, "2.5s", "1h0.001s". Returns buf. */
+const char *duration_format_given(nanos span, char buf[static DURATION_TEXT]);

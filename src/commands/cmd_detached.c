@@ -98,7 +98,7 @@ static void renew(struct lock *lock, const struct options *options, struct deadl
 	lock_renew(lock, deadline, answer);
 	if (answer->result == LOCK_GRANTED)
 		message_say(MESSAGE_INFO, "renewed, for %s",
-			options->ttl_given ? duration_format(options->ttl, span)
+			options->ttl_given ? duration_format_given(options->ttl, span)
 					   : "as long as it was acquired for");
 }
 

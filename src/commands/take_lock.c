@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "cli/options.h"
+#include "commands/last_look.h"
 #include "commands/report.h"
 #include "lock/holder.h"
 #include "lock/lock.h"
@@ -85,11 +86,38 @@ void take_lock_announce(const struct server *server)
 		message_say(MESSAGE_WARNING, "%s", server->remark);
 }
 
-static void say_holder(const struct lock_answer *answer, const char *what)
+/* What was said when the wait began is old by now. Returns text. */
+static const char *describe_now(
+	const struct outcome *outcome, const struct options *options, char text[static HOLDER_TEXT])
 {
-	char text[HOLDER_TEXT];
+	struct lock_answer answer = outcome->answer;
+	nanos age = clock_now() - outcome->answered_at;
+	char span[DURATION_TEXT];
 
-	message_say(MESSAGE_WARNING, "%s: %s", what, holder_describe(answer, 0, text));
+	if (answer.settling_ms > 0)
+		return holder_describe(&answer, age, text);
+	switch (last_look(options, &answer)) {
+	case LAST_LOOK_HELD:
+		return holder_describe(&answer, 0, text);
+	case LAST_LOOK_FREE:
+		return "it has come free just now";
+	default:
+		holder_describe(&answer, 0, text);
+		if (age >= NANOS_PER_SEC)
+			snprintf(text + strlen(text), HOLDER_TEXT - strlen(text), ", as of %s ago",
+				duration_format(age, span));
+		return text;
+	}
+}
+
+static void say_timeout(const struct outcome *outcome, const struct options *options)
+{
+	char waited[DURATION_TEXT], text[HOLDER_TEXT];
+
+	if (message_shows(MESSAGE_WARNING))
+		message_say(MESSAGE_WARNING, "busy after %s: %s",
+			duration_format_given(options->wait, waited),
+			describe_now(outcome, options, text));
 }
 
 static void say_success(const struct lock_run *done)
@@ -115,16 +143,15 @@ static void say_grant(const struct outcome *outcome, bool ended)
 
 static void say_end(const struct outcome *outcome, const struct options *options)
 {
-	char waited[DURATION_TEXT], text[DURATION_TEXT + 16];
+	char text[HOLDER_TEXT];
 
 	switch (outcome->kind) {
 	case OUTCOME_BUSY:
-		say_holder(&outcome->answer, "busy");
+		message_say(
+			MESSAGE_WARNING, "busy: %s", holder_describe(&outcome->answer, 0, text));
 		break;
 	case OUTCOME_TIMEOUT:
-		strcpy(text, "busy after ");
-		strcat(text, duration_format(options->wait, waited));
-		say_holder(&outcome->answer, text);
+		say_timeout(outcome, options);
 		break;
 	case OUTCOME_ALREADY:
 		say_success(&outcome->answer.done);

@@ -18,6 +18,7 @@
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/command_ward.h"
+#include "supervise/contact.h"
 #include "supervise/guardian.h"
 #include "supervise/keeper.h"
 #include "supervise/keeper_task.h"
@@ -52,7 +53,8 @@ struct front {
 	nanos began; /* the first answer is waited for from here: the start, or the end of --settle
 		      * for which -n has waited */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
-	bool granted;  /* outcome.waited ended with that */
+	struct contact contact; /* whether it still does */
+	bool granted;           /* outcome.waited ended with that */
 	nanos look_at; /* for a dlock around this one; 0: never denied so far; NANOS_NEVER: done */
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 	bool left;        /* the server has not said of all of that that it is gone */
@@ -170,10 +172,11 @@ static int take_signal(const struct front *f)
 		       : 0;
 }
 
-/* The wait is over without the lock: it is held by another, or no server has answered at all. */
+/* The wait is over without the lock: it is held by another, or no server has answered, at all or
+ * any longer. */
 static void record_end_of_time(struct front *f)
 {
-	if (f->answered)
+	if (f->answered && f->contact.lost_at == 0)
 		f->outcome->kind = f->task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
 	else
 		outcome_fail(f->outcome, &f->trouble);
@@ -227,6 +230,8 @@ static bool pause_for_retry(struct front *f)
 static bool may_go_on(struct front *f, enum lock_result result, const struct failure *failure)
 {
 	record_trouble(f, result, failure);
+	if (result == LOCK_FAILED && f->answered && may_mend(f, failure))
+		contact_failed(&f->contact, failure);
 	if (result == LOCK_CANCELLED)
 		return handle_cancel(f);
 	if (result == LOCK_ALREADY)
@@ -283,6 +288,7 @@ static bool start_keeper(struct front *f, struct keeper_task *order)
 
 	*order = (struct keeper_task){
 		.run = task,
+		.contact = f->contact,
 		.answer_until = patience_end(f),
 		.answer_least = step_least(f),
 		.notifies = f->notify.wanted,
@@ -310,7 +316,9 @@ static void record_denial(struct front *f)
 	if (answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY ||
 		answer->result == LOCK_UNREPLICATED) {
 		f->answered = true;
+		contact_made(&f->contact);
 		f->outcome->answer = *answer;
+		f->outcome->answered_at = clock_now();
 		handoff_see_to(f->lock);
 	}
 }
@@ -456,6 +464,7 @@ static bool deliver(struct front *f)
 	enum lock_result result = LOCK_TIMEOUT; /* granted so late that it is as good as expired */
 
 	f->answered = true;
+	contact_made(&f->contact);
 	f->outcome->answer = *answer;
 	holder_say_grant(answer);
 	if (clock_now() < limit.until)

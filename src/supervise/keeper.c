@@ -139,6 +139,7 @@ static void obtain(struct keeper_loop *s)
 		failure_set(&answer->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
 		end_denied(s);
 	}
+	contact_made(&(struct contact){s->task->contact.lost_at, s->task->contact.told});
 	holder_say_grant(answer);
 	if (!lease_decide(s->lease, LEASE_HELD))
 		pause(); /* cancelled: the front kills us and releases the lock itself */

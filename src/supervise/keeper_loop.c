@@ -311,7 +311,7 @@ static void handle_overrun(struct keeper_loop *s, nanos now)
 	if (s->stop != STOP_NONE || is_over(s) || now < overrun_at(s))
 		return;
 	keeper_loop_stop(s, STOP_MAX_RUN, "ran for more than %s; stopping COMMAND",
-		duration_format(s->lease->terms.max_run, span));
+		duration_format_given(s->lease->terms.max_run, span));
 }
 
 /* SIGKILL was of no use. As long as the lock can be proved, what lives is waited for, and the lock

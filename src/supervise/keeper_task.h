@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/clock.h"
+#include "supervise/contact.h"
 #include "supervise/front.h"
 
 struct lease;
@@ -12,6 +13,7 @@ struct lease;
 struct keeper_task {
 	const struct front_task *run; /* lock_ask has sent the request */
 	struct lease *lease;
+	struct contact contact;
 	nanos answer_until; /* how long the answer may take, */
 	nanos answer_least; /* and from when a keeper that comes late to it notices (deadline.h) */
 	bool notifies;      /* the front tells a service manager of it (notify.h) */

@@ -35,6 +35,7 @@ struct outcome {
 	int end_signal;         /* dlock must die of this signal itself; 0: none */
 	struct failure failure; /* code EXIT_DONE: none */
 	nanos waited, held;
+	nanos answered_at; /* BUSY, TIMEOUT: when the server said so */
 	int reclaimed;
 	pid_t survivors[LEASE_SURVIVORS];
 	struct lock_answer answer; /* BUSY, TIMEOUT: its holder; ALREADY; else the grant, if any.

@@ -10,6 +10,7 @@
 
 #define FRESH_PART 4 /* of the TTL: a session attached longer ago is attached anew */
 #define AGAIN      (300 * NANOS_PER_MS)
+#define LOOK_LIMIT NANOS_PER_SEC
 
 static int64_t whole_ttl(const struct zookeeper_lock *z)
 {
@@ -375,15 +376,18 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 	queue_free(&queue);
 }
 
-/* If the connection broke in the middle, our node may be there: it is looked for. */
+/* If the connection broke in the middle, our node may be there: it is looked for. If that takes
+ * long, the front is to know. */
 void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+	nanos until = clock_now() + LOOK_LIMIT;
 
 	do
 		attempt(z, deadline, answer);
 	while (answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
-		z->lock.asked && deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline));
+		z->lock.asked && clock_now() < until && deadline_pause(deadline, AGAIN) &&
+		!deadline_is_over(&deadline));
 	if (!z->request.queues && answer->result == LOCK_BUSY)
 		answer->rank = -1;
 }

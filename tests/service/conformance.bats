@@ -104,6 +104,85 @@ load ../lib/notify_socket
 	service_reap
 }
 
+# gives_up OPTION...: one waits for 2.5 s, in which b takes the place of a; says in named whether it named b.
+gives_up() {
+	rm -f ./*.go ./*.pid spans
+	holder a x
+	waiter b x
+	waiter d x # c is not the next, and so hears nothing of b
+	start c dlock "$@"
+	wait_until waits x 3
+	ends a
+	expect 0
+	wait_until has_begun b
+	finish c
+	assert_equal "$status$out" 1
+	assert_match "$err" '^dlock: x: busy after 2.5s: '
+	# If the server does not say in time which holder it is now, the message says of when it is.
+	assert_match "$err" "held by $(hostname):($b_pid \(tester, work\) for [0-9]+m?s(, as of [1-9]s ago)?|$a_pid .*, as of [1-9]s ago)\$"
+	[[ $err != *":$b_pid "* || $err == *" ago" ]] || named=true
+	: >d.go
+	ends b
+	expect 0
+	finish d
+	expect 0
+}
+
+@test "wait: at the end of -w it names the holder of that moment, and -w as it was given" {
+	[[ $(cell order) == yes ]] || return 0 # c may be the next
+	local command named i
+	for command in 'acquire -w 2.5 x' '-w 2.5 x touch ran'; do
+		named=false
+		for i in {1..8}; do
+			$named || gives_up $command
+		done
+		assert $named
+	done
+	refute_file ran
+	service_reap
+}
+
+@test "server: gone while one waits: said once, and once when it is back" {
+	has server || { lacks server; return; }
+	holder a x
+	waiter b x
+	service_kill
+	wait_until file_has b.err 'x: the server is lost, and is tried again and again: .'
+	stays 1500 is_alive "$b_pid"
+	service_again
+	: >b.go
+	wait_until dlock status -q x # to take it might be possible, before its holder sets it again
+	ends a
+	assert_equal "$status" 0
+	finish b
+	assert_equal "$status" 0
+	assert_equal "$(sed 's/\(tried again and again\): .*/\1/' b.err)" 'dlock: x: the server is lost, and is tried again and again
+dlock: x: the server answers again'
+	after a b
+	service_reap
+}
+
+@test "server: gone until the end of -w: 69 and why, not the name of a holder" {
+	has server || { lacks server; return; }
+	holder a x
+	start b dlock -w 5 x touch ran
+	start c dlock acquire -w 5 x
+	wait_until waits x 2
+	service_kill
+	finish b
+	assert_equal "$status" 69
+	refute_match "$err" 'held by|busy'
+	finish c
+	assert_equal "$status$out" 69
+	refute_match "$err" 'held by|busy'
+	refute_file ran
+	service_again
+	wait_until dlock status -q x
+	ends a
+	assert_equal "$status" 0
+	service_reap
+}
+
 @test "wait: a terminal shows how long, and the service is told nothing for that" {
 	needs terminal
 	holder a x

@@ -24,6 +24,11 @@ load ../lib/mutants
 	all_caught ancestors-at-once ancestors-unseen
 }
 
+@test "what a waiter hears: a server that is lost, and is back; the holder at the end of -w" {
+	all_caught contact-lost-unsaid contact-lost-again contact-made-unsaid contact-lost-is-busy
+	all_caught busy-names-the-first busy-undated
+}
+
 @test "several locks: unguarded, guarded by old tokens, guarded twice" {
 	all_caught also-unguarded also-guards-old-tokens also-doubly-guarded
 }

@@ -134,6 +134,24 @@ static const struct {
 	{"1min1min1min1min1min1min1min1min1min1min1min1min1min1min1min1min1min", NULL},
 };
 
+/* As they are written by duration_format_given, too. */
+static const char *const given[] = {
+	"0s",
+	"1s",
+	"2.5s",
+	"300ms",
+	"0.5ms",
+	"1.000001ms",
+	"1m",
+	"1m30s",
+	"1m0.25s",
+	"1h0.001s",
+	"6s",
+	"2d3h4m5.678s",
+	"36500d",
+	"59.999999999s",
+};
+
 int main(void)
 {
 	for (size_t i = 0; i < COUNT(good); i++) {
@@ -153,6 +171,13 @@ int main(void)
 		char text[DURATION_TEXT];
 
 		same(duration_format(shown[i].span, text), shown[i].wanted, shown[i].wanted);
+	}
+	for (size_t i = 0; i < COUNT(given); i++) {
+		char text[DURATION_TEXT];
+		nanos span = -1;
+
+		duration_parse(given[i], &span);
+		same(duration_format_given(span, text), given[i], given[i]);
 	}
 	for (size_t i = 0; i < COUNT(guessed); i++) {
 		char text[DURATION_TEXT];

@@ -169,7 +169,7 @@ static void describe_return(
 	char span[DURATION_TEXT], value[SERVER_INFO_SIZE];
 	bool known = server_info_find(&probe->info, "aof_enabled", value);
 
-	duration_format(probe->request->settle_ms * NANOS_PER_MS, span);
+	duration_format_given(probe->request->settle_ms * NANOS_PER_MS, span);
 	if (known && probe->request->settle_ms > 0)
 		snprintf(text, FOUND_SIZE,
 			"%s; --settle %s lets holders return, but not one that is cut off", losses,
@@ -183,7 +183,7 @@ static void judge_persistence(struct probe *probe)
 	const char *losses = describe_losses(probe);
 	char advice[160], ttl[DURATION_TEXT], found[FOUND_SIZE];
 
-	duration_format(probe->request->ttl_ms * NANOS_PER_MS, ttl);
+	duration_format_given(probe->request->ttl_ms * NANOS_PER_MS, ttl);
 	snprintf(advice, sizeof(advice),
 		"settle = %s in the configuration (--settle), or appendonly yes and appendfsync "
 		"always",
