@@ -346,6 +346,13 @@ near=
 	cli FLUSHALL >/dev/null
 }
 
+@test "each begins with the comment by which Dragonfly lets it have keys that are not declared" {
+	local text=$builddir/src/redis/script/script_text.c
+	assert_between "$(grep -c '^static const char .*_text\[\]' "$text")" 10 40
+	assert_equal "$(grep -A1 '^static const char .*_text\[\]' "$text" | grep -vE '^(static const char|--$)' | sort -u)" \
+		$'\t"--!df flags=allow-undeclared-keys\\n"'
+}
+
 @test "inside: in shares that ended, each for itself" {
 	near=1
 	take x r1 mode=s

@@ -230,6 +230,28 @@ user() { cli ACL SETUSER "$@" >/dev/null; }
 	assert_between "$took" 4000 20000
 }
 
+@test "it says which server it met, of those that speak Redis" {
+	local key name verdict text
+	check
+	assert_match "$(finding version)" '^ok: Redis [0-9]+\.[0-9]+'
+	while read -r key name verdict; do
+		rm -f rewrite.socket
+		text=$key:1.000000000000000000
+		rewritten answer 'redis_git_sha1:[0-9a-f]{8}' "${text:0:23}" # of one length
+		DLOCK_SERVER=unix://$PWD/rewrite.socket check
+		assert_match "$(finding version)" "^$verdict: ${name/_/ } [0-9.]+"
+		assert_match "$(finding scripts)" '^ok: '
+	done <<-'END'
+		valkey_version Valkey ok
+		dragonfly_version Dragonfly warning
+		kvrocks_version Kvrocks warning
+		redict_version Redict warning
+		garnet_version Garnet warning
+		mvcc_depth KeyDB warning
+		rlec_version Redis_Enterprise warning
+	END
+}
+
 @test "version, a Sentinel, a server that keeps no scripts" {
 	local version
 	version=$(cli INFO server | sed -n 's/^redis_version:\([0-9]\.[0-9]\).*/\1/p')

@@ -85,21 +85,51 @@ static bool is(const struct probe *probe, const char *key, const char *wanted)
 	return found && strcmp(found, wanted) == 0;
 }
 
+/* Servers that speak Redis, by a line of INFO that only they have. */
+static const struct kin {
+	const char *key, *name;
+	const char *advice; /* NULL: dlock is at home there */
+} kin[] = {
+	{"valkey_version", "Valkey", NULL},
+	{"dragonfly_version", "Dragonfly", "dlock is not tested with it: try it before you rely on it"},
+	{"kvrocks_version", "Kvrocks", "dlock is not tested with it: try it before you rely on it"},
+	{"redict_version", "Redict", "dlock is not tested with it: try it before you rely on it"},
+	{"garnet_version", "Garnet", "Redis or Valkey: its scripts may not do what dlock needs"},
+	{"mvcc_depth", "KeyDB", "no active replicas: two of them would each give the lock"},
+	{"rlec_version", "Redis Enterprise",
+		"no Active-Active database: two of its places would each give the lock"},
+};
+
+static bool judge_kin(struct probe *probe)
+{
+	char version[SERVER_INFO_SIZE];
+
+	for (size_t i = 0; i < sizeof(kin) / sizeof(kin[0]); i++) {
+		if (!server_info_find(&probe->info, kin[i].key, version))
+			continue;
+		if (strcmp(kin[i].key, "mvcc_depth") == 0)
+			server_info_find(&probe->info, "redis_version", version);
+		probe_report(probe, "version", kin[i].advice ? LOCK_DOUBTFUL : LOCK_FIT,
+			EXIT_UNREACHABLE, kin[i].advice, "%s %s", kin[i].name, version);
+		return true;
+	}
+	return false;
+}
+
 static void judge_version(struct probe *probe)
 {
-	char redis[SERVER_INFO_SIZE], valkey[SERVER_INFO_SIZE];
+	char redis[SERVER_INFO_SIZE];
 	bool old;
 
+	if (judge_kin(probe))
+		return;
 	if (!server_info_find(&probe->info, "redis_version", redis)) {
 		DOUBT("version", NULL, "not known");
 		return;
 	}
 	old = strtol(redis, NULL, 10) < OLDEST;
-	if (server_info_find(&probe->info, "valkey_version", valkey))
-		FIT("version", "Valkey %s", valkey);
-	else
-		probe_report(probe, "version", old ? LOCK_UNFIT : LOCK_FIT, EXIT_UNREACHABLE,
-			old ? "Redis 5 or later, or Valkey" : NULL, "Redis %s", redis);
+	probe_report(probe, "version", old ? LOCK_UNFIT : LOCK_FIT, EXIT_UNREACHABLE,
+		old ? "Redis 5 or later, or Valkey" : NULL, "Redis %s", redis);
 }
 
 /* False: nothing can be written here, so the rest need not be tried. */

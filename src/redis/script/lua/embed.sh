@@ -3,7 +3,8 @@
 #
 # Each script becomes "const struct script script_NAME" (redis/script/script.h): the prelude and the
 # script as they are sent, without comments and indentation, and their SHA-1, by which the server
-# knows them. Nothing is computed at run time.
+# knows them. Nothing is computed at run time. Each begins with a comment for Dragonfly, which else refuses keys
+# that are not declared.
 #
 # One that says "Stands before OTHER.lua and ANOTHER.lua" becomes script_NAME_OTHER and
 # script_NAME_ANOTHER: the prelude, itself, and the other.
@@ -15,6 +16,7 @@ set -eu
 
 # A comment has a line of its own: "--" inside a string stays.
 strip() {
+	echo '--!df flags=allow-undeclared-keys'
 	awk -v folder="$(dirname "$1")" '
 		function put(line, file) {
 			if (!sub(/^--[+] /, "", line)) {
