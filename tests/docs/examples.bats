@@ -277,6 +277,127 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 	wait_until all_gone $two_pid $three_pid
 }
 
+# ---- One at a time, in other ways ---------------------------------------------------------------
+
+@test "deploy-latest: one deploys, one waits, the others end at once; the one that waited looks anew" {
+	stub git 'echo pull >>done'
+	stub deploy 'echo "begun $1" >>done; until test -e go; do sleep 0.05; done; echo "ended $1" >>done'
+	start one "$EXAMPLES/deploy-latest" production
+	wait_until file_has done 'begun production'
+	start two "$EXAMPLES/deploy-latest" production
+	wait_until queued deploy:production
+	local i
+	for i in 1 2; do
+		try "$EXAMPLES/deploy-latest" production
+		expect 0
+	done
+	: >go
+	finish one
+	assert_equal "$status" 0
+	finish two
+	assert_equal "$status" 0
+	assert_equal "$(paste -sd' ' done)" "pull begun production ended production pull begun production ended production"
+	wait_until is_free deploy:production
+	assert is_free deploy-next:production
+	DLOCK_SERVER=unix:///nowhere try "$EXAMPLES/deploy-latest" production
+	assert_equal "$status" 1
+}
+
+@test "reboot-in-turn: two hosts at a time; the next when one is back" {
+	stub reboot
+	local host
+	for host in a b c; do
+		mkdir $host
+	done
+	STATE_DIRECTORY=a try "$EXAMPLES/reboot-in-turn"
+	expect 0 'reboot '
+	STATE_DIRECTORY=b try "$EXAMPLES/reboot-in-turn"
+	expect 0 'reboot '
+	start third env STATE_DIRECTORY=c "$EXAMPLES/reboot-in-turn"
+	wait_until queued reboot
+	assert_equal "$(<third.out)" ''
+	STATE_DIRECTORY=a try "$EXAMPLES/reboot-in-turn" back
+	expect 0
+	refute_file a/reboot-in-turn
+	finish third
+	expect 0 'reboot '
+	for host in b c a; do # a has nothing to give back
+		STATE_DIRECTORY=$host try "$EXAMPLES/reboot-in-turn" back
+		expect 0
+	done
+	assert is_free reboot
+}
+
+@test "cronjob.yaml: of two clusters one runs it" {
+	stub report 'sleep 1'
+	assert_equal "$(yaml 'it["kind"], it["apiVersion"], it["spec"]["schedule"].count(" ")' cronjob.yaml)" \
+		"('CronJob', 'batch/v1', 4)"
+	local pod='it["spec"]["jobTemplate"]["spec"]["template"]["spec"]'
+	assert_equal "$(yaml "$pod[\"containers\"][0][\"env\"][0][\"value\"]" cronjob.yaml)" redis://redis.example.net
+	yaml "'exec ' + ' '.join($pod['containers'][0]['command'] + $pod['containers'][0]['args'])" cronjob.yaml >job
+	start one sh job
+	start two sh job
+	finish one
+	expect 0 "$out"
+	local first=$out
+	finish two
+	expect 0 "$out"
+	assert_equal "$first$out" 'report --all'
+}
+
+@test "edit-alone: two names of a file are one lock, another file is another" {
+	export XDG_RUNTIME_DIR=$PWD EDIT_SERVER=file:///$PWD/locks
+	mkdir docs
+	: >docs/page
+	ln -s docs/page link
+	start one "$EXAMPLES/edit-alone" docs/page sh -c ': >one; until test -e go; do sleep 0.05; done'
+	wait_until test -e one
+	AGENT=second start two "$EXAMPLES/edit-alone" ./link sh -c 'test -e go'
+	wait_until eval '[[ $(dlock -S "$EDIT_SERVER" status --json | jq ".[0].waiting") == 1 ]]'
+	try "$EXAMPLES/edit-alone" docs/other echo other
+	expect 0 other
+	: >go
+	finish one
+	assert_equal "$status" 0
+	finish two
+	assert_equal "$status" 0
+}
+
+@test "pinged: the one that ran it tells how, and nobody twice" {
+	stub curl 'for url; do :; done; echo "${url##*/}" >>pings'
+	stub backup 'exit "$(cat code)"'
+	echo 3 >code
+	try "$EXAMPLES/pinged" http://127.0.0.1:8080/ping --cooldown 12h backup backup --all
+	assert_equal "$status" 3
+	echo 0 >code
+	try "$EXAMPLES/pinged" http://127.0.0.1:8080/ping --cooldown 12h backup backup --all
+	assert_equal "$status" 0
+	try "$EXAMPLES/pinged" http://127.0.0.1:8080/ping --cooldown 12h backup backup --all
+	assert_equal "$status" 0
+	DLOCK_SERVER=unix:///nowhere try "$EXAMPLES/pinged" http://127.0.0.1:8080/ping backup backup --all
+	assert_equal "$status" 69
+	assert_equal "$(paste -sd' ' pings)" '3 0 fail'
+}
+
+@test "relay: it has the socket, and is the process that systemd started" {
+	cat >stubs/mail-relay <<-'END'
+		#!/usr/bin/python3
+		import os, socket
+		assert os.environ["LISTEN_PID"] == str(os.getpid())
+		open("leads", "w").write(str(os.getpid()) + "\n")
+		socket.socket(fileno=3).accept()[0].sendall(b"relayed\n")
+	END
+	chmod +x stubs/mail-relay
+	local port=$((20000 + RANDOM % 10000))
+	start service systemd-socket-activate -l "127.0.0.1:$port" -E DLOCK_SERVER -E PATH "$EXAMPLES/relay"
+	wait_until bash -c "exec 5<>/dev/tcp/127.0.0.1/$port && head -n 1 <&5 >answer && grep -q . answer" 2>>noise
+	assert_equal "$(<answer)" relayed
+	finish service
+	assert_equal "$status" 0
+	assert_equal "$(<leads)" "$service_pid"
+	wait_until is_free mail-relay
+}
+
 # ---- A rate limiter ------------------------------------------------------------------------------
 
 @test "fetch-all: at most five begin in any second, of two processes together" {
