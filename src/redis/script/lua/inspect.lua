@@ -41,8 +41,11 @@ end
 
 -- Changes nothing, not even what is past.
 local function hold_off()
-  local all = meta.off > 0 and call('ZREVRANGEBYSCORE', OFF, '+inf', int(now()), 'WITHSCORES') or {}
+  local all = meta.off > 0 and call('ZREVRANGE', OFF, 0, -1, 'WITHSCORES') or {}
   for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) < now() then
+      break
+    end
     local reason, token = all[i]:match('^(%S+) (%S+)$')
     local who = token and call('GET', companion('who:', token)) or ''
     if mode_of(who) then
