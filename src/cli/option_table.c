@@ -115,7 +115,7 @@ const struct option_row option_rows[] = {
 		.commands = NAMES, .configurable = true, .set = option_set_flag, FIELD(per_host)},
 	{.names = {"label"}, .argument = "TEXT",
 		.help = "what status shows for this holder", .otherwise = "COMMAND's base name",
-		.commands = TAKES, .configurable = true, .set = option_set_text, FIELD(label)},
+		.commands = TAKES, .configurable = true, .set = option_set_label, FIELD(label)},
 
 	/* COMMAND. */
 	{.letters = "c", .names = {"command"}, .argument = "STRING",

@@ -136,6 +136,11 @@ OPTION_SETTER(option_set_text)
 	return true;
 }
 
+OPTION_SETTER(option_set_label)
+{
+	return option_set_text(row, *text == '\0' ? NULL : text, options, failure);
+}
+
 OPTION_SETTER(option_set_path)
 {
 	if (*text != '/')

@@ -20,6 +20,7 @@ OPTION_SETTER(option_set_duration); /* nanos from row->least to row->most */
 OPTION_SETTER(option_set_number);   /* int from row->least to row->most */
 OPTION_SETTER(option_set_token);    /* int64_t from row->least to row->most */
 OPTION_SETTER(option_set_text);     /* const char * */
+OPTION_SETTER(option_set_label);    /* the same; an empty one is none */
 OPTION_SETTER(option_set_path);     /* const char *, absolute */
 OPTION_SETTER(option_set_also);     /* one more NAME of options->also */
 OPTION_SETTER(option_set_replicas); /* options->replicas, replicas_in: NUMBER[:DURATION] */

@@ -139,6 +139,15 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	done <sources
 }
 
+@test "every file of the packaging for Debian is in what make dist makes" {
+	local file packed
+	cd "$BATS_TEST_DIRNAME/../.."
+	packed=" $(sed -n '/^EXTRA_DIST += build-aux\/try-packages/,/[^\\]$/p' Makefile.am | tr '\t\n\\' '   ') "
+	for file in $(find debian -type f -not -name '*.swp'); do
+		[[ $packed == *" $file "* ]] || fail "$file is not in EXTRA_DIST"
+	done
+}
+
 @test "build-aux/layout.ld names objects that there are; else: make layout" {
 	ar t "$builddir/libdlock.a" | sort >objects
 	sed -n 's/.*libdlock\.a:\([^(]*\)(.*/\1/p' "$BATS_TEST_DIRNAME/../../build-aux/layout.ld" | sort -u >named

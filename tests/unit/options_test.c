@@ -334,6 +334,7 @@ static void test_shell(void)
 		{{"-S", URL, "-c", "'make'", "x"}, "/bin/dash", "'make'", "dash"},
 		{{"-S", URL, "-c", "", "x"}, "/bin/dash", "", "dash"},
 		{{"-S", URL, "--label", "me", "-c", "make", "9"}, "/bin/dash", "make", "me"},
+		{{"-S", URL, "--label", "", "-c", "make", "9"}, "/bin/dash", "make", "make"},
 		{{"-S", URL, "x", "--", "-c", "make"}, "-c", "make", "-c"},
 	};
 
