@@ -75,12 +75,13 @@ refused() { # OPTION COMMAND...
 	expect_failure 64 "^dlock: x: ${1%%=*} cannot be had from $service_word \(.+\)\$"
 }
 
-# ttl SECONDS: so long, or as long as the service has them at least; for -t.
+# ttl SECONDS: so long, or as long as the service has them at least, or at most; for -t.
 ttl() {
-	local least
-	least=$(cell ttl)
-	least=${least%%:*}
-	echo $(($1 * 1000 * TEST_PATIENCE > least ? $1 * 1000 * TEST_PATIENCE : least))ms
+	local least most ms=$(($1 * 1000 * TEST_PATIENCE))
+	IFS=: read -r least _ most <<<"$(cell ttl)"
+	((ms >= least)) || ms=$least
+	[[ -z $most ]] || ((ms <= most)) || ms=$most
+	echo ${ms}ms
 }
 
 in_ms() { echo "${1%ms}"; }

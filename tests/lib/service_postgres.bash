@@ -27,10 +27,10 @@ service_left() {
 service_reap() { :; }
 
 # A lock that nobody has is taken by a statement of its own, but not if users of advisory locks are to be
-# excluded: every second test excludes them.
+# excluded: every second test excludes them, and each in which there is one.
 service_url() {
 	local advisory=
-	[[ $BATS_TEST_DESCRIPTION != foreign:* && $((BATS_TEST_NUMBER % 2)) == 1 ]] || advisory="&dlock_advisory=hashtext"
+	[[ ! $BATS_TEST_DESCRIPTION =~ ^foreign:|another\ client && $((BATS_TEST_NUMBER % 2)) == 1 ]] || advisory="&dlock_advisory=hashtext"
 	echo "postgres://tester@/postgres?host=$database$advisory"
 }
 service_shown() { echo "$DLOCK_SERVER"; }
