@@ -91,8 +91,8 @@ load ../lib/notify_socket
 	try dlock -w 1 x touch ran
 	expect_failure 1 '^dlock: x: busy after 1s: held by'
 	assert_between "$took" 1000 $((3000 * TEST_PATIENCE)) ms
-	try dlock -w 300ms -E 75 x touch ran
-	expect_failure 75 'busy after 300ms'
+	try dlock -w $((300 * TEST_PATIENCE))ms -E 75 x touch ran
+	expect_failure 75 "busy after ($((300 * TEST_PATIENCE))ms|1s)"
 	refute_file ran
 	wait_until waits x 0
 	waiter b x -w 60
@@ -429,7 +429,7 @@ sleep_on() {
 	expect_failure 1 'y is held by'
 	# The end of -n or -w is kept, though three servers on a busy disk may still be writing the release.
 	wait_until -t 5 is_to_be_had x
-	try dlock -w 300ms --also y x touch ran
+	try dlock -w $((300 * TEST_PATIENCE))ms --also y x touch ran
 	expect_failure 1 'y is held by'
 	refute_file ran
 	wait_until -t 5 is_to_be_had x
@@ -1309,7 +1309,7 @@ reports() {
 	holder a x
 	try dlock -n --report report x true
 	reports busy 1
-	try dlock -w 300ms --report report x true
+	try dlock -w $((300 * TEST_PATIENCE))ms --report report x true
 	reports timeout 1
 	assert_between "$(jq .waited_ms report)" 300 $((10000 * TEST_PATIENCE)) 'ms waited'
 	ends a
@@ -1467,7 +1467,7 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 		expect 0 ran
 		return
 	}
-	try dlock -w 300ms --settle 1h x touch ran
+	try dlock -w $((300 * TEST_PATIENCE))ms --settle 1h x touch ran
 	expect_failure 1 'started .* ago'
 	refute_file ran
 	service_kill
