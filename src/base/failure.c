@@ -15,6 +15,7 @@ bool failure_set(struct failure *failure, enum exit_code code, const char *forma
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	failure->code = code;
+	failure->passes = false;
 	memcpy(failure->text, utf8_clean(text), sizeof(text));
 	return false;
 }

@@ -308,7 +308,7 @@ static bool prepare(struct tls *tls, const char *host)
 static struct tls *create(int fd, const struct server *server, const char *host, const char *peer,
 	struct failure *failure)
 {
-	struct failure unmade = {EXIT_SYSTEM, "out of memory"};
+	struct failure unmade = {.code = EXIT_SYSTEM, .text = "out of memory"};
 	struct tls *tls = calloc(1, sizeof(*tls));
 
 	if (tls) {

@@ -9,9 +9,9 @@
 #include "lock/token.h"
 #include "net/server.h"
 
-#define LOOK_AFTER  (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
-#define RANK_AFTER  NANOS_PER_SEC      /* what each that is ahead gets to do so first */
-#define FOREIGN_ASK NANOS_PER_SEC      /* an advisory lock's end is told to nobody */
+#define LOOK_AFTER  (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
+#define RANK_AFTER  (50 * NANOS_PER_MS) /* what each that is ahead gets to do so first */
+#define FOREIGN_ASK NANOS_PER_SEC       /* an advisory lock's end is told to nobody */
 
 /* False: there is no sense in what a function says. */
 static bool read_word(const PGresult *result, struct lock_answer *answer)
@@ -68,8 +68,10 @@ static void read_busy(struct postgres_lock *p, const PGresult *result, struct lo
 	answer->known = *text_at(result, 0, "owner") != '\0';
 	if (answer->known)
 		owner_read(&answer->holder, text_at(result, 0, "owner"));
-	p->look_at = clock_now() + left + LOOK_AFTER +
-		     (answer->rank > 0 ? answer->rank * RANK_AFTER : 0);
+	p->look_at = clock_now() + left + LOOK_AFTER;
+	/* If a claim does not come, those that are ahead may be dead as well. */
+	if (answer->rank > 0 && !flag_at(result, 0, "is_unclaimed"))
+		p->look_at += answer->rank * RANK_AFTER;
 	if (flag_at(result, 0, "is_foreign")) {
 		answer->foreign = "another client with the advisory lock";
 		answer->free_in_ms = -1;
@@ -114,6 +116,7 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 		p->number = 0;
 		p->is_ready = false;
 	}
+	p->session.is_take = true;
 	result = ask(p, is_plain ? sql_take : NULL, 8,
 		"SELECT * FROM dlock.acquire_1($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
 		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
@@ -127,6 +130,7 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 			r->once ? r->once : "", outer, r->held ? r->held : "", FLAG(r->queues),
 			FLAG(r->hold), advisory, r->name),
 		deadline, answer);
+	p->session.is_take = false;
 	lock->asked = lock->asked || p->session.pid[0] != '\0';
 	if (answer && result)
 		read_answer(p, result, answer);

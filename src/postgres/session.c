@@ -7,8 +7,10 @@
 #include "net/server.h"
 #include "net/socket.h"
 
-#define RELEASE "release" /* what sql_release is called in a session */
-#define STATE   "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define RELEASE         "release" /* what sql_release is called in a session */
+#define NOT_READY_PAUSE (100 * NANOS_PER_MS)
+#define PATIENCE_MOST   5000 /* ms, as in sql/settings.sql */
+#define STATE           "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 const char *text_at(const PGresult *result, int row, const char *column)
 {
@@ -61,6 +63,12 @@ static const char *find_state(const char *text)
 	return text ? text : "";
 }
 
+/* It starts, or ends; it has too many clients. */
+static bool is_passing(const char *state)
+{
+	return strncmp(state, "57P03", 5) == 0 || strncmp(state, "53300", 5) == 0;
+}
+
 /* The first line of what the server says. */
 static bool fail_statement(
 	const struct session *session, const PGresult *result, struct failure *failure)
@@ -85,9 +93,11 @@ static bool break_off(struct session *session, struct failure *failure)
 	if (session->pid[0] == '\0') {
 		code = code_of(find_state(text), text);
 		how = code == EXIT_UNREACHABLE ? "cannot reach " : "cannot use ";
+		session->not_ready = is_passing(find_state(text));
 	}
 	failure_set(failure, code, "%s%s: %.*s", how, session->server->text,
 		(int)strcspn(text, "\n"), text);
+	failure->passes = session->not_ready;
 	session_close(session);
 	return false;
 }
@@ -113,7 +123,7 @@ static void hear_nothing(void *context, const char *message)
 	(void)message;
 }
 
-static bool is_connected(
+static bool connect_once(
 	struct session *session, struct deadline deadline, struct lock_answer *answer)
 {
 	/* What comes later goes before what came first. */
@@ -123,9 +133,8 @@ static bool is_connected(
 		"primary", "dlock", session->server->password, session->server->path, "UTF8", NULL};
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
 
-	if (session->connection)
-		return true;
 	session->pid[0] = '\0';
+	session->not_ready = false;
 	session->connection = PQconnectStartParams(names, values, 1);
 	PQsetErrorVerbosity(session->connection, PQERRORS_VERBOSE);
 	PQsetNoticeProcessor(session->connection, hear_nothing, NULL);
@@ -141,6 +150,29 @@ static bool is_connected(
 	PQenterPipelineMode(session->connection);
 	number_write(session->pid, PQbackendPID(session->connection));
 	session->owes = -1;
+	return true;
+}
+
+/* A server that starts, or has no session to spare, may have one in a moment. */
+static bool is_connected(
+	struct session *session, struct deadline deadline, struct lock_answer *answer)
+{
+	struct failure before = {0};
+
+	while (!session->connection && !connect_once(session, deadline, answer)) {
+		/* A try that is cut off says less than the one before. */
+		if (before.passes && answer->result == LOCK_TIMEOUT)
+			answer->failure = before;
+		/* One that is gone after that may come back: it is being restarted. */
+		answer->failure.passes |= before.passes;
+		if (!session->not_ready)
+			return false;
+		before = answer->failure;
+		if (!deadline_pause(deadline, NOT_READY_PAUSE + clock_jitter(NOT_READY_PAUSE)))
+			answer->result = LOCK_CANCELLED;
+		if (answer->result == LOCK_CANCELLED || clock_now() >= deadline.until)
+			return false;
+	}
 	return true;
 }
 
@@ -238,6 +270,19 @@ void session_send_ahead(
 		session->ahead_at = 0;
 }
 
+/* In the transaction of what follows: while the row is locked, or the table, a server goes on
+ * waiting though the client is gone, and would take the lock for nobody. */
+static bool send_patience(struct session *session, const struct deadline *deadline)
+{
+	int64_t ms = (deadline->until - clock_now()) / NANOS_PER_MS + 1;
+
+	const char *argument = NUMBER(number_within(ms, 1, PATIENCE_MOST));
+
+	return PQsendQueryParams(session->connection,
+		"SELECT pg_catalog.set_config('lock_timeout', $1, true)", 1, NULL, &argument, NULL,
+		NULL, 0);
+}
+
 /* One try. Returns its rows, or its error. */
 static PGresult *execute(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
@@ -248,6 +293,7 @@ static PGresult *execute(struct session *session, const char *statement, int cou
 	answer->asked_at = is_sent ? session->ahead_at : clock_now();
 	session->ahead_at = 0;
 	if (!is_sent && !((goes_first || send_settings(session, false)) &&
+				(!session->is_take || send_patience(session, deadline)) &&
 				send(session, statement, count, arguments) &&
 				send_settings(session, true))) {
 		break_off(session, &answer->failure);

@@ -25,6 +25,8 @@ struct session {
 	PGconn *connection;          /* owned; NULL: none */
 	char pid[NUMBER_SIZE]; /* of the server's process; an argument even before it is known */
 	int owes;       /* how many answers are to be read; -1: the settings are to be sent */
+	bool not_ready; /* the server is there, but had no session for us */
+	bool is_take;   /* the statement must take no lock once it is given up */
 	nanos ahead_at; /* when it was sent, what session_call reads; 0: nothing */
 };
 

@@ -54,6 +54,7 @@ struct front {
 		      * for which -n has waited */
 	bool answered; /* a server has answered: from now on a broken connection is mended */
 	struct contact contact; /* whether it still does */
+	bool passes;            /* a server is there, but cannot serve yet */
 	bool granted;           /* outcome.waited ended with that */
 	nanos look_at; /* for a dlock around this one; 0: never denied so far; NANOS_NEVER: done */
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
@@ -100,16 +101,20 @@ static void front_take_over(struct front *f, const struct keeper_task *order)
 
 /* ---- asking and waiting ---- */
 
-static const struct failure no_answer = {EXIT_UNREACHABLE, "no answer from the server"};
+static const struct failure no_answer = {
+	.code = EXIT_UNREACHABLE, .text = "no answer from the server"};
 
-/* How long the server may take: to the end of -w; 5 s if it has never answered. */
+/* How long the server may take: to the end of -w; 5 s if it has never answered, unless all that it
+ * needs is time. */
 static nanos patience_end(const struct front *f)
 {
 	const struct front_task *task = f->task;
 	nanos first = f->began + FIRST_ANSWER;
 	nanos end = task->wait == 0 ? first : clock_after(task->started, task->wait);
 
-	return !f->answered && first < end ? first : end;
+	if (f->answered || first > end || (f->passes && end != NANOS_NEVER))
+		return end;
+	return first;
 }
 
 /* -n waits for nothing else than --settle. */
@@ -186,7 +191,7 @@ static void record_end_of_time(struct front *f)
  * request; one that is refused from the start is not. */
 static bool may_mend(const struct front *f, const struct failure *failure)
 {
-	return failure->code == EXIT_UNREACHABLE && (f->answered || f->outstanding);
+	return failure->code == EXIT_UNREACHABLE && (f->answered || f->outstanding || f->passes);
 }
 
 /* That the last try was cut off by -w says less than what came of the one before. */
@@ -195,6 +200,7 @@ static void record_trouble(struct front *f, enum lock_result result, const struc
 	if (failure->text[0] == '\0' || (result == LOCK_TIMEOUT && f->told))
 		return;
 	f->trouble = *failure;
+	f->passes |= failure->passes;
 	f->told = result != LOCK_TIMEOUT;
 }
 

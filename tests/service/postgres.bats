@@ -838,3 +838,121 @@ crash() {
 	assert nothing_is_left
 	refute_file ran
 }
+
+# COUNT waiters are stopped, then one waits that is not; how long that one needs once the holder has gone.
+behind_stopped() { # COUNT
+	local i stopped=() began
+	rm -f spans ./*.go
+	holder a x -t 10m
+	for ((i = 1; i <= $1; i++)); do
+		start w$i dlock -w 5m x ./work w$i
+		wait_until waits x $i
+		stopped+=($pid)
+	done
+	waiter last x $i
+	wait_until rest $i
+	kill -STOP "${stopped[@]}"
+	began=$(now_ms)
+	ends a
+	wait_until -t 60 has_begun last
+	took=$(($(now_ms) - began))
+	ends last
+	kill -KILL "${stopped[@]}"
+	for ((i = 1; i <= $1; i++)); do
+		finish w$i
+	done
+}
+
+@test "stopped waiters in a row hold the next one up for a second each" {
+	local k
+	for k in 1 2 5; do
+		behind_stopped $k
+		assert_between "$took" 0 $(((k * 1000 + 1500) * TEST_PATIENCE)) "ms behind $k"
+	done
+}
+
+waits_for_table() { # COUNT
+	[[ $(query "SELECT count(*) FROM pg_locks WHERE relation = 'dlock.lock'::regclass AND NOT granted") == "$1" ]]
+}
+
+# The table is locked until ./unlock is there.
+lock_table() {
+	mkfifo statements
+	start locker psql -qAt -f statements
+	exec 7>statements
+	echo 'BEGIN; LOCK dlock.lock; SELECT 1;' >&7
+	wait_until file_has locker.out 1
+}
+unlock_table() {
+	echo 'COMMIT;' >&7
+	exec 7>&-
+	finish locker
+}
+
+@test "the table is locked: a dlock that has given up does not get the lock later" {
+	local way
+	dlock x true # the schema is there
+	for way in '-w 500ms' '-n' '-s -w 500ms' ''; do
+		rm -f statements
+		lock_table
+		# shellcheck disable=SC2086 # words
+		start a dlock $way x touch ran
+		wait_until waits_for_table 1
+		kill -KILL "$a_pid" # it can take nothing back
+		finish a
+		# At the latest then the server gives it up as well.
+		wait_until -t 15 waits_for_table 0
+		unlock_table
+		assert nothing_is_left
+		refute_file ran
+	done
+}
+
+@test "the server starts, or has no session to spare: waited for, within -w, else for 5 s" {
+	dlock x true
+	# One of its sessions is all that a role may have.
+	query "CREATE ROLE guest LOGIN; GRANT USAGE, CREATE ON SCHEMA dlock TO guest; GRANT ALL ON ALL TABLES IN SCHEMA dlock TO guest;
+		GRANT ALL ON ALL SEQUENCES IN SCHEMA dlock TO guest; ALTER ROLE guest CONNECTION LIMIT 1"
+	start filler psql -qAt -U guest -c 'SELECT pg_sleep(3600)'
+	wait_until eval '[[ $(query "SELECT count(*) FROM pg_stat_activity WHERE usename = '\''guest'\''") == 1 ]]'
+	export DLOCK_SERVER=postgres://guest@/postgres?host=$database
+	try dlock -w 500ms x touch ran
+	expect_failure 69 'too many connections'
+	refute_file ran
+	start a dlock -w 1m x touch ran
+	# Far beyond the 5 s without -w.
+	stays 6000 is_alive "$a_pid"
+	kill -KILL "$filler_pid"
+	query "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest' AND query LIKE '%sleep%'"
+	finish filler
+	finish a
+	expect 0
+	assert test -e ran
+	try dlock x true
+	expect 0
+	export DLOCK_SERVER=postgres://tester@/postgres?host=$database
+	query 'DROP OWNED BY guest; DROP ROLE guest'
+}
+
+@test "the server is being restarted: a newcomer waits for it, within -w" {
+	dlock x true
+	start visitor psql -qAt -c 'SELECT pg_sleep(3600)'
+	wait_until eval '[[ $(query "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '\''%sleep(3600)%'\''") == 2 ]]'
+	local server
+	server=$(database_pid)
+	kill -TERM "$server" # no newcomer, and the visitor may go on
+	wait_until eval '! psql -qAtc "SELECT 1" -o /dev/null 2>visit.err && file_has visit.err "shutting down"'
+	try dlock -w 300ms x touch ran
+	expect_failure 69 'shutting down'
+	start a dlock -w 1m x touch ran
+	stays 1000 is_alive "$a_pid"
+	kill -KILL "$visitor_pid"
+	finish visitor
+	kill -INT "$server"
+	wait_until is_gone "$server"
+	stays 500 is_alive "$a_pid"
+	database_start
+	finish a
+	expect 0
+	assert test -e ran
+}

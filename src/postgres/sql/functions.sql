@@ -64,7 +64,9 @@ BEGIN
 END $$;
 
 -- Hands the lock to the waiters that are next, for the time of a claim; false: to none. The dead are passed over.
--- The next one after them looks by itself when the claim must have come: a message says in how many ms.
+-- The next one after them looks by itself when the claim must have come: a message says in how many ms. That one may
+-- be dead, or stopped, as well. So once a second some behind it are told, too: the eight that are next, and of
+-- the others ever fewer. They look after the last claim of that second began; and if it has not come, again.
 CREATE OR REPLACE FUNCTION dlock.hand_on(key text, me text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   w dlock.waiter;
@@ -87,6 +89,15 @@ BEGIN
       dlock.now_us() + 1000000, w.ttl_ms, 0, NULL, 'handed', false);
     handed := true;
   END LOOP;
+  IF handed THEN
+    UPDATE dlock.lock SET told = dlock.now_us() WHERE name = key AND abs(dlock.now_us() - told) > 900000;
+    IF FOUND THEN
+      PERFORM pg_notify('dlock_' || later.session::text, '1005') FROM (SELECT q.session,
+        row_number() OVER (ORDER BY dlock.place_of(q), q.ticket) AS place
+        FROM dlock.waiter q WHERE q.name = key AND q.token <> me AND q.session > 0) AS later
+        WHERE place <= 8 OR (place & (place - 1)) = 0;
+    END IF;
+  END IF;
   RETURN handed;
 END $$;
 
@@ -138,7 +149,7 @@ CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, who text, ttl bigi
   own_session int, for_hold boolean, advisory bigint, bare text,
   OUT result text, OUT fence bigint, OUT ticket bigint, OUT session int, OUT rank int, OUT left_us bigint,
   OUT holder text, OUT owner text, OUT ms bigint, OUT mode text, OUT whole boolean, OUT covered boolean,
-  OUT is_foreign boolean)
+  OUT is_foreign boolean, OUT is_unclaimed boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -258,8 +269,8 @@ BEGIN
       RETURN;
     END IF;
   END IF;
-  SELECT o.token, o.owner, greatest(0, now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now
-    INTO holder, owner, ms, left_us FROM dlock.holder o WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
+  SELECT o.token, o.owner, greatest(0, now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now,
+    o.state = 'handed' INTO holder, owner, ms, left_us, is_unclaimed FROM dlock.holder o WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
   SELECT CASE WHEN queues THEN count(*) ELSE -1 END INTO rank FROM dlock.waiter w
     WHERE w.name = key AND (dlock.place_of(w), w.ticket) < (dlock.place_of(asked), asked.ticket);
 END $$;

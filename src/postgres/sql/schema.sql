@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
   name text PRIMARY KEY,
   fence bigint NOT NULL DEFAULT 0,
   ticket bigint NOT NULL DEFAULT 0,
+  told bigint NOT NULL DEFAULT 0,      -- when waiters were told to see whether the ones ahead of them are dead
   alone text,                          -- '': it has no holder and no waiter; a token: only this holder; null: see there
   owner text, since bigint, expires bigint, ttl_ms bigint, detached boolean,  -- as in dlock.holder
   last_run text, last_success text,    -- BEGAN|ENDED|EXIT|OWNER: the last COMMAND, and the last that ended well

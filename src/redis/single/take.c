@@ -198,11 +198,13 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 	struct reply *reply = NULL;
 	struct call call;
 	enum io_result io;
+	bool passes;
 
 	memset(answer, 0, sizeof(*answer));
 	single->handed.count = 0;
 	begin_acquire(single, &call, limit);
 	io = link_receive(link, &call, &reply, limit, &answer->failure);
+	passes = io == IO_AGAIN;
 	while (io == IO_AGAIN && single_pause(limit, &answer->result)) {
 		struct failure before = answer->failure;
 
@@ -219,6 +221,7 @@ void single_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 		wait_for_replicas(single, limit, answer);
 	} else if (answer->result != LOCK_CANCELLED) {
 		answer->result = single_result(io, deadline);
+		answer->failure.passes = passes && answer->failure.code == EXIT_UNREACHABLE;
 	}
 	if (link->landed)
 		take_back(single, limit);
