@@ -278,7 +278,7 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 
 # ---- One at a time, in other ways ---------------------------------------------------------------
 
-@test "deploy-latest: one deploys, one waits, the others end at once; the one that waited looks anew" {
+@test "deploy-latest: one deploys, one waits and then looks anew, the others end at once" {
 	stub git 'echo pull >>done'
 	stub deploy 'echo "begun $1" >>done; until test -e go; do sleep 0.05; done; echo "ended $1" >>done'
 	start one "$EXAMPLES/deploy-latest" production
