@@ -50,10 +50,10 @@ bool folder_read_url(struct server_reading *reading)
 /* The user's home. The environment may have another one (sudo, a job of CI), or none. */
 static const char *find_home(struct account *account)
 {
-	const char *home = account->home;
+	const char *home = getenv("HOME");
 
-	if (!account_find(geteuid(), account))
-		home = getenv("HOME");
+	if (account_find(geteuid(), account))
+		home = account->home;
 	return home && *home == '/' ? home : NULL;
 }
 

@@ -114,7 +114,8 @@ static void add_ahead(struct file_lock *f, const struct survey *survey)
 static void wait_for_nothing(struct file_lock *f)
 {
 	f->wait.count = 0;
-	f->wait.look_at = f->wait.free_at = NANOS_NEVER;
+	f->wait.look_at = NANOS_NEVER;
+	f->wait.free_at = NANOS_NEVER;
 }
 
 /* Whether a holder keeps us out, or one that is before us. */

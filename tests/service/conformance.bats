@@ -330,7 +330,7 @@ sleep_on() {
 
 @test "dead-waiter: one, two and five in a row, killed or stopped, cost a second each at most" {
 	local counts='1 2 5'
-	[[ $service != @(postgres|quorum) ]] || counts=1
+	[[ $service != postgres ]] || counts=1
 	"$PYTHON" "$BATS_TEST_DIRNAME/../programs/order.py" lame $(($(cell dead-waiter) + 500)) $counts
 	service_reap
 	wait_until -t 30 nothing_is_left
@@ -342,7 +342,7 @@ sleep_on() {
 	[[ $(cell order) == yes ]] || return 0
 	local modes=x
 	! has shared || modes+=' s'
-	[[ $service == @(etcd|zookeeper) ]] || ! has permits || modes+=' 1 3 9'
+	! has permits || modes+=' 1 3 9'
 	"$PYTHON" "$BATS_TEST_DIRNAME/../programs/order.py" modes $modes
 }
 

@@ -11,7 +11,7 @@ load ../lib/mutants
 	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
 	all_caught quorum-of-the-reachable quorum-forgets-stragglers quorum-leaves-the-slow
 	all_caught quorum-hashes-its-last-word quorum-keeper-stays quorum-parts-unheard
-	all_caught quorum-rest-unsent
+	all_caught quorum-rest-unsent quorum-second-only
 }
 
 @test "which server: a replica is believed or refuses for good, no ASKING, endless redirects" {

@@ -42,18 +42,19 @@ local function tell_asking()
 end
 
 -- On a quorum no server can hand the lock on alone. It wakes the first waiter that lives, which then
--- tries, and the next one a while later, in case the first is dead. A herd of them would only split the
--- votes.
+-- tries, and the next ones one after the other later, in case those before them are dead. A herd of them
+-- would only split the votes.
 local function call_next()
   for _ = 1, MOST do
-    local first, second = unpack(call('ZRANGE', QUEUE, 0, 1))
+    local waiting = call('ZRANGE', QUEUE, 0, FEW)
+    local first = waiting[1]
     if not first then
       return
     end
     if call('GET', companion('who:', first)) then
       tell_head(0)
-      if second then
-        tell(second, 'look ' .. CLAIM)
+      for place = 2, #waiting do
+        tell(waiting[place], 'look ' .. (place - 1) * CLAIM)
       end
       return
     end
