@@ -264,6 +264,7 @@ static enum lock_result read_error(
 		return LOCK_GONE;
 	failure_set(failure, exit, "%s: %.200s", gateway_endpoint(gateway, endpoint),
 		text ? text : "an error without a reason");
+	failure->passes = exit == EXIT_UNREACHABLE;
 	if (exit == EXIT_SYSTEM)
 		failure_set(failure, exit, "%s (see etcdctl alarm list)", failure->text);
 	return LOCK_FAILED;
@@ -284,6 +285,7 @@ static enum lock_result fail_status(
 		failure_set(failure, EXIT_PROTOCOL,
 			"%s: not etcd: an answer that is no JSON (HTTP status %ld)", endpoint,
 			status);
+	failure->passes = failure->code == EXIT_UNREACHABLE;
 	return LOCK_FAILED;
 }
 
@@ -428,21 +430,29 @@ static enum lock_result ask_cluster(struct gateway *gateway, const char *path, c
 {
 	size_t count = gateway->server->endpoint_count;
 	enum lock_result result = LOCK_FAILED;
+	struct failure passing = {0};
 
 	for (size_t left = count; left > 0; left--) {
 		struct deadline own = share(deadline, left);
 
 		result = ask_as_user(gateway, path, text, &own, answer, failure);
+		if (result == LOCK_FAILED && failure->passes)
+			passing = *failure;
 		if (left == 1)
 			*deadline = own; /* what time there was to spare is used up */
 		if (result != LOCK_TIMEOUT &&
 			(result != LOCK_FAILED || failure->code != EXIT_UNREACHABLE))
 			return result;
 		gateway->at = (gateway->at + 1) % count;
-		if (deadline_is_over(deadline))
-			return LOCK_TIMEOUT;
+		if (deadline_is_over(deadline)) {
+			result = LOCK_TIMEOUT;
+			break;
+		}
 	}
-	return result;
+	if (!passing.passes)
+		return result;
+	*failure = passing;
+	return LOCK_FAILED;
 }
 
 enum lock_result gateway_call(struct gateway *gateway, const char *path, json_t *body,
@@ -485,6 +495,27 @@ enum lock_result gateway_receive(
 
 	gateway_stop(gateway);
 	return result == LOCK_GRANTED ? read_answer(gateway, answer, failure) : result;
+}
+
+/* --- The leader ------------------------------------------------------------------------------ */
+
+bool gateway_lacks_leader(struct gateway *gateway, struct deadline deadline)
+{
+	struct failure unheard;
+	json_t *answer = NULL;
+	const char *leader;
+	bool lacks;
+
+	for (size_t left = gateway->server->endpoint_count; left > 0 && !answer; left--) {
+		gateway->at = (gateway->at + 1) % gateway->server->endpoint_count;
+		if (gateway_send(gateway, "v3/maintenance/status", "{}"))
+			gateway_receive(
+				gateway, deadline_within(deadline, ONE_LEAST), &answer, &unheard);
+	}
+	leader = json_string_value(json_object_get(answer, "leader"));
+	lacks = json_object_get(answer, "header") && (!leader || strcmp(leader, "0") == 0);
+	json_decref(answer);
+	return lacks;
 }
 
 /* --- Streams --------------------------------------------------------------------------------- */

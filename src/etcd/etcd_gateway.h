@@ -48,6 +48,9 @@ enum lock_result gateway_call(struct gateway *gateway, const char *path, json_t 
 enum lock_result gateway_get(struct gateway *gateway, const char *path, struct deadline deadline,
 	json_t **answer, struct failure *failure);
 
+/* Whether a member says that its cluster has no leader. That one answers nothing else. */
+bool gateway_lacks_leader(struct gateway *gateway, struct deadline deadline);
+
 /* The two halves of a request to the endpoint in use, for an answer that can wait. The text must
  * last from one to the other. */
 bool gateway_send(struct gateway *gateway, const char *path, const char *text);

@@ -4,10 +4,13 @@
 #include <string.h>
 
 #include "etcd/etcd_lock.h"
+#include "net/server.h"
 
 #define FRESH_PART                                                                                 \
 	4 /* of the TTL: a lease that is older gets a successor before it is relied on             \
 	   */
+
+#define FIRST_LIMIT (1500 * NANOS_PER_MS) /* for a first answer; then it is asked for a leader */
 
 /* --- A grant --------------------------------------------------------------------------------- */
 
@@ -231,11 +234,29 @@ const struct contest_ops etcd_contest = {
 	.is_too_early = etcd_heed_vanished,
 };
 
+/* As etcd_read, of a server that has not answered yet. A request that came while it had no leader
+ * may stay without an answer though there is one now: another is made. */
+static enum lock_result read_first(
+	struct etcd_lock *e, struct deadline deadline, struct queue *queue, struct failure *failure)
+{
+	enum lock_result result =
+		etcd_read(e, deadline_within(deadline, FIRST_LIMIT), queue, failure);
+
+	if (result != LOCK_TIMEOUT || deadline_is_over(&deadline))
+		return result;
+	if (!gateway_lacks_leader(&e->gateway, deadline))
+		return etcd_read(e, deadline, queue, failure);
+	failure_set(failure, EXIT_UNREACHABLE, "%s has no leader", e->server->text);
+	failure->passes = true;
+	return LOCK_FAILED;
+}
+
 static void look(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
 	struct queue queue;
 
-	answer->result = etcd_read(e, deadline, &queue, &answer->failure);
+	answer->result = e->revision == 0 ? read_first(e, deadline, &queue, &answer->failure)
+					  : etcd_read(e, deadline, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		contest_decide(&e->contest, &queue.all, deadline, answer);
 	queue_free(&queue);

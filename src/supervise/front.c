@@ -125,10 +125,11 @@ static bool waits_to_settle(const struct front *f)
 	return f->task->wait == 0 && answer->result == LOCK_BUSY && answer->settling_ms > 0;
 }
 
+/* With -n that is at once, unless a server that has not answered yet needs nothing but time. */
 static bool is_late(const struct front *f)
 {
 	if (f->task->wait == 0)
-		return !waits_to_settle(f);
+		return !waits_to_settle(f) && (f->answered || !f->passes);
 	return clock_now() >= clock_after(f->task->started, f->task->wait);
 }
 

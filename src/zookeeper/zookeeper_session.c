@@ -43,6 +43,8 @@ static enum lock_result fail(struct session *session, int rc, struct failure *fa
 	const char *name = session->server->text;
 	enum exit_code code = EXIT_UNREACHABLE;
 	const char *text = NULL;
+	/* As one does that has no leader yet. */
+	bool closes = session->state == ZOO_ASSOCIATING_STATE && rc == ZCONNECTIONLOSS;
 
 	if (rc == ZSESSIONEXPIRED || state == ZOO_EXPIRED_SESSION_STATE) {
 		session_leave(session);
@@ -58,13 +60,14 @@ static enum lock_result fail(struct session *session, int rc, struct failure *fa
 		}
 	if (text)
 		failure_set(failure, code, "%s: %s", name, text);
-	else if (session->state == ZOO_ASSOCIATING_STATE && rc == ZCONNECTIONLOSS)
+	else if (closes)
 		failure_set(failure, code,
-			"cannot use %s: it closes the connection at once; has this host too many "
-			"(maxClientCnxns), or is it no ZooKeeper?",
+			"cannot use %s: it closes the connection at once; has it no leader, this "
+			"host too many connections (maxClientCnxns), or is it no ZooKeeper?",
 			name);
 	else
 		failure_set(failure, code, "cannot reach %s: %s", name, zerror(rc));
+	failure->passes = closes && !text;
 	session_leave(session);
 	return LOCK_FAILED;
 }
@@ -216,6 +219,7 @@ enum lock_result session_attach(
 {
 	size_t count = session->server->endpoint_count;
 	enum lock_result result = LOCK_FAILED;
+	struct failure passing = {0};
 
 	session_leave(session);
 	for (size_t left = count; left > 0; left--) {
@@ -225,6 +229,8 @@ enum lock_result session_attach(
 		if (result != LOCK_TIMEOUT &&
 			(result != LOCK_FAILED || failure->code != EXIT_UNREACHABLE))
 			return result;
+		if (result == LOCK_FAILED && failure->passes)
+			passing = *failure;
 		session->at = (session->at + 1) % count;
 		if (count > 1) {
 			resolve_abandon(session->lookup);
@@ -233,7 +239,10 @@ enum lock_result session_attach(
 		if (deadline_is_over(&deadline))
 			return LOCK_TIMEOUT;
 	}
-	if (result == LOCK_TIMEOUT) { /* not the caller's */
+	if (passing.passes) {
+		*failure = passing;
+		result = LOCK_FAILED;
+	} else if (result == LOCK_TIMEOUT) { /* not the caller's */
 		failure_set(failure, EXIT_UNREACHABLE, "cannot reach %s: no answer",
 			session->server->text);
 		result = LOCK_FAILED;

@@ -634,6 +634,26 @@ leads() { # sets leader
 	DLOCK_SERVER=$(etcd_url one)
 }
 
+@test "no leader: waited for within -w; 69 says so when that is over" {
+	own_cluster a b c
+	DLOCK_SERVER=$(etcd_url a)
+	leaderless() {
+		[[ $(curl -s -m 5 -d '{}' "http://127.0.0.1:$(etcd_port a)/v3/maintenance/status") == *'no leader'* ]]
+	}
+	kill -STOP "$(etcd_pid b)" "$(etcd_pid c)"
+	wait_until leaderless
+	try dlock -w 3 x touch ran
+	expect_failure 69 'has no leader'
+	refute_file ran
+	start w dlock -w 90 x echo had
+	stays 7000 is_alive "$w_pid"
+	kill -CONT "$(etcd_pid b)" "$(etcd_pid c)"
+	wait_until -t 60 is_gone "$w_pid"
+	finish w
+	expect 0 had
+	DLOCK_SERVER=$(etcd_url one)
+}
+
 # --- Servers of other kinds ---
 
 @test "its space is used up: 71, and a holder is stopped in time" {

@@ -424,6 +424,26 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	refute file_has trace 'EBADF|EINVAL|dup3'
 }
 
+@test "three servers without a leader: waited for within -w; 69 says so when that is over" {
+	extra='a b c'
+	zookeeper_prepare a b c
+	zookeeper_start a
+	DLOCK_SERVER=$(zookeeper_url a)
+	wait_until -t 60 eval '[[ $(zookeeper_ask a srvr) == *"not currently serving"* ]]'
+	try dlock -w 1 x touch ran
+	expect_failure 69 'has it no leader'
+	assert_between "$took" 1000 1000000 'ms'
+	refute_file ran
+	start w dlock -w 90 x echo had
+	stays 6000 is_alive "$w_pid"
+	zookeeper_start b
+	zookeeper_start c
+	wait_until -t 60 is_gone "$w_pid"
+	finish w
+	expect 0 had
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
 @test "maxClientCnxns is reached: 69, and the message says what it may be" {
 	zookeeper_options=maxClientCnxns=2
 	own_servers few
