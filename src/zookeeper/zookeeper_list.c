@@ -167,6 +167,12 @@ bool zookeeper_check(const struct server *server, const struct lock_request *req
 		finding.found = failure->text;
 	}
 	take(&finding, context);
+	/* The limit itself it tells nobody. */
+	if (result == LOCK_GRANTED)
+		take(&(struct lock_finding){.server = server->text,
+			     .subject = "connections",
+			     .found = "maxClientCnxns must be twice the dlocks of an address"},
+			context);
 	session_end(&session);
 	session_close(&session);
 	if (result == LOCK_GRANTED)

@@ -16,6 +16,7 @@
 
 #define TTL_USUAL    4000 /* ms: of a session that is to last no longer than needed */
 #define QUIET_TENTHS 5    /* of its TTL; at two thirds the library takes the server for dead */
+#define PART_LIMIT   (300 * NANOS_PER_MS)
 /* For a server to take a session that is there. One that is starting may never answer, and the
  * library would wait for two thirds of the TTL. */
 #define AGAIN_LIMIT (3 * NANOS_PER_SEC)
@@ -214,6 +215,22 @@ static struct deadline share(const struct session *session, struct deadline dead
 	return deadline;
 }
 
+/* A server counts the connections of an address, and would count the next one beside this one. So
+ * this one ends first, and the server has closed it. */
+static void part(const struct session *session, struct deadline deadline)
+{
+	struct deadline limit = deadline_within(deadline, PART_LIMIT);
+	char unread[512];
+
+	if (!session->handle || zoo_state(session->handle) != ZOO_CONNECTED_STATE ||
+		shutdown(session->fd, SHUT_WR) != 0)
+		return;
+	limit.least = 0;
+	while (deadline_wait(&limit, session->fd, POLLIN) == DEADLINE_READY &&
+		recv(session->fd, unread, sizeof(unread), 0) > 0)
+		continue;
+}
+
 enum lock_result session_attach(
 	struct session *session, int64_t ttl_ms, struct deadline deadline, struct failure *failure)
 {
@@ -221,6 +238,7 @@ enum lock_result session_attach(
 	enum lock_result result = LOCK_FAILED;
 	struct failure passing = {0};
 
+	part(session, deadline);
 	session_leave(session);
 	for (size_t left = count; left > 0; left--) {
 		struct deadline own = share(session, deadline, left);

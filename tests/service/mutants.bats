@@ -53,4 +53,5 @@ load ../lib/mutants
 	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long
 	all_caught zookeeper-over-unread zookeeper-foreign-undated zookeeper-enters-long zookeeper-waiter-unsuited
 	all_caught zookeeper-renews-early zookeeper-inside-unkept zookeeper-watch-once zookeeper-closes-stale
+	all_caught zookeeper-two-connections
 }

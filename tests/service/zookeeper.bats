@@ -462,6 +462,22 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	DLOCK_SERVER=$(zookeeper_url one)
 }
 
+@test "maxClientCnxns: as many holders as it allows renew, each in the place of its own connection" {
+	zookeeper_options=maxClientCnxns=3
+	own_servers few
+	local one
+	for one in a b c; do
+		holder $one $one -t 4s
+	done
+	stays 12000 is_alive "$a_command"
+	for one in a b c; do
+		ends $one
+		expect 0
+	done
+	assert_match "$(dlock check)" 'maxClientCnxns must be twice the dlocks'
+	DLOCK_SERVER=$(zookeeper_url one)
+}
+
 @test "the TTL is what the servers agree to: told with -v; a longer or shorter -t is 78" {
 	try dlock -v x true
 	assert_match "$err" 'granted with a TTL of 40s'
