@@ -310,6 +310,11 @@ bool operands_take_status(struct options *options, struct failure *failure)
 	if (options->interval > 0 && !options->watch)
 		return failure_set(
 			failure, EXIT_USAGE, "--interval says how often --watch looks: give both");
+	if (options->succeeded_within > 0 &&
+		(options->json || options->openmetrics || options->watch ||
+			options->operand_count != 1 || name_is_glob(options->operands[0])))
+		return failure_set(failure, EXIT_USAGE,
+			"--succeeded-within takes one NAME, and no form of showing it");
 	for (size_t i = 0; i < options->operand_count; i++)
 		if (!name_is_glob(options->operands[i]) &&
 			!check_name(options->operands[i], failure))

@@ -85,6 +85,7 @@ struct options {
 	bool openmetrics;
 	bool watch;
 	nanos interval;  /* between two looks; 0: not given */
+	nanos succeeded_within; /* asks for no more than that; 0: not given */
 	char **operands; /* what follows the command word and is not an option */
 	size_t operand_count;
 

@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 
 #include <stdio.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,7 +15,9 @@
 #include "lock/lock_list.h"
 #include "lock/name.h"
 #include "net/server.h"
+#include "lock/service.h"
 #include "show/openmetrics.h"
+#include "show/runs.h"
 #include "show/status_json.h"
 #include "show/table.h"
 
@@ -24,8 +27,11 @@ static bool take_list(
 	struct lock_list *views, const struct options *options, struct failure *failure)
 {
 	struct deadline deadline = deadline_alone(clock_after(options->started, STATUS_PATIENCE));
-	struct lock_query query = {
-		options->prefix, options->operands, options->operand_count, options->openmetrics};
+	struct lock_query query = {.prefix = options->prefix,
+		.patterns = options->operands,
+		.pattern_count = options->operand_count,
+		.idle_too = options->openmetrics,
+		.named_too = true};
 	struct lock_lister *lister = lock_list_open(options->server, &query, failure);
 	bool done = lister && lock_list_look(lister, lock_list_take, views, deadline, failure);
 
@@ -54,7 +60,7 @@ static void say_dissent(const struct lock_list *views)
 }
 
 /* As wide as the terminal, if it is one. */
-static void show_table(const struct lock_list *views)
+static void show_table(const struct lock_list *views, const struct options *options)
 {
 	struct winsize size;
 	struct table_form form = {.line_start = ""};
@@ -66,6 +72,12 @@ static void show_table(const struct lock_list *views)
 		return;
 	}
 	table_print(views->list, views->count, &form);
+	if (asks_for_one(options) && views->count > 0) {
+		char text[RUNS_TEXT];
+
+		if (*runs_describe(&views->list[0], text))
+			puts(text);
+	}
 }
 
 static bool show(
@@ -76,10 +88,45 @@ static bool show(
 	if (options->openmetrics)
 		openmetrics_print(views->list, views->count);
 	else if (!options->json)
-		show_table(views);
+		show_table(views, options);
 	else if (!status_json_print(views->list, views->count, failure))
 		return false;
 	return output_finish(failure);
+}
+
+/* One line, if it is not so, says what is known. */
+static int judge(const struct lock_list *views, const struct options *options)
+{
+	const struct lock_view *view = views->count > 0 ? &views->list[0] : NULL;
+	char text[RUNS_TEXT] = "";
+
+	if (view && view->last_success.ended_us != 0 &&
+		view->last_success.ago_ms <= options->succeeded_within / NANOS_PER_MS)
+		return EXIT_DONE;
+	if (view)
+		runs_describe(view, text);
+	message_say(MESSAGE_WARNING, "%s: %s", options->operands[0],
+		*text ? text : "no run is on record");
+	return EXIT_BUSY;
+}
+
+/* Shows what was asked for; the exit code. */
+static int answer(const struct lock_list *views, const struct options *options)
+{
+	struct failure failure;
+
+	if (options->succeeded_within > 0)
+		return judge(views, options);
+	if (!show(views, options, &failure))
+		return message_failure(&failure);
+	return asks_for_one(options) && !is_held(views) ? EXIT_BUSY : EXIT_DONE;
+}
+
+/* Whether the service keeps what the options ask for. */
+static bool can_answer(const struct options *options, struct failure *failure)
+{
+	return options->succeeded_within == 0 ||
+	       lock_service_can(options->server, &(struct lock_request){0}, LOCK_CAN_RECORD, failure);
 }
 
 int cmd_status(const struct options *options)
@@ -92,8 +139,8 @@ int cmd_status(const struct options *options)
 	if (options->watch)
 		return status_watch(options);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
-	if (take_list(&views, options, &failure) && show(&views, options, &failure)) {
-		code = asks_for_one(options) && !is_held(&views) ? EXIT_BUSY : EXIT_DONE;
+	if (can_answer(options, &failure) && take_list(&views, options, &failure)) {
+		code = answer(&views, options);
 		say_dissent(&views);
 	} else {
 		code = message_failure(&failure);

@@ -112,12 +112,16 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view->fence = head->fence;
 	view->counters = (struct lock_counters){head->granted, head->contended, head->timeouts,
 		head->lost, head->waited_us, head->held_us};
+	if (record->fd >= 0) {
+		record_read_run(record, false, &view->last_run);
+		record_read_run(record, true, &view->last_success);
+	}
 	view->holders = owners;
 	view->waiters = owners + count;
 	view_slots(record, owners, owners + count, texts, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
 	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
-		(l->query.idle_too && head->magic != 0))
+		(head->magic != 0 && lock_query_shows_idle(&l->query, view->name)))
 		l->show(view, l->context);
 	free(owners);
 	free(texts);

@@ -34,7 +34,7 @@ static const char *name_ability(const struct lock_request *request, unsigned abi
 	size_t i = 0;
 
 	if (ability == LOCK_CAN_RECORD && !request->once)
-		return "--cooldown";
+		return request->cooldown_ms > 0 ? "--cooldown" : "--succeeded-within";
 	while (names[i].ability != 0 && names[i].ability != ability)
 		i++;
 	return names[i].name;

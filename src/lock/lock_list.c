@@ -92,6 +92,14 @@ bool lock_query_wants(const struct lock_query *query, const char *name)
 	return query->pattern_count == 0;
 }
 
+bool lock_query_shows_idle(const struct lock_query *query, const char *name)
+{
+	for (size_t i = 0; query->named_too && i < query->pattern_count; i++)
+		if (!name_is_glob(query->patterns[i]) && strcmp(query->patterns[i], name) == 0)
+			return true;
+	return query->idle_too;
+}
+
 struct lock_lister {
 	const struct lock_list_ops *ops;
 	void *state; /* owned, the service's */

@@ -51,6 +51,7 @@ struct lock_view {
 	const struct lock_view_owner *holders, *waiters;
 	size_t holder_count, waiter_count;
 	struct lock_counters counters;
+	struct lock_run last_run, last_success; /* of which the service keeps a record */
 	enum lock_hold_off hold_off;
 	int64_t hold_off_ms; /* for so much longer, as long as its waiter lives */
 	const char *dissent; /* of a quorum: which servers say otherwise, and what; NULL: none */
@@ -70,8 +71,12 @@ struct lock_query {
 	const char *prefix;
 	char *const *patterns; /* NAMEs, or globs (with * ? [); none: all */
 	size_t pattern_count;
-	bool idle_too; /* those as well that are not held and have no waiters */
+	bool idle_too;  /* those as well that are not held and have no waiters; */
+	bool named_too; /* of these what is known of a NAME that is among the patterns as it is */
 };
+
+/* Whether a lock of that NAME is shown though it is free and has no waiters. Pure. */
+bool lock_query_shows_idle(const struct lock_query *query, const char *name);
 
 /* Whether NAME is among those that are asked for. Pure. */
 bool lock_query_wants(const struct lock_query *query, const char *name);

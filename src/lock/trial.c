@@ -87,7 +87,8 @@ static void ignore(const struct lock_view *view, void *context)
 static bool look(struct trial *trial)
 {
 	char *names[] = {(char *)trial->request.name};
-	struct lock_query query = {trial->request.prefix, names, 1, false};
+	struct lock_query query = {
+		.prefix = trial->request.prefix, .patterns = names, .pattern_count = 1};
 	struct failure *failure = &trial->answer.failure;
 	struct lock_lister *lister;
 	bool good;

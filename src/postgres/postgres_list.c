@@ -14,7 +14,7 @@
  * without an owner. All of one moment. */
 static const char statement[] =
 	"SELECT l.name, o.kind, o.mode, o.owner, o.priority, o.ms, o.ttl_ms, o.since, o.detached, "
-	"l.fence, l.granted, l.contended, l.timeouts, l.lost, l.waited_us, l.held_us, "
+	"l.fence, l.last_run, l.last_success, dlock.now_us() AS now, l.granted, l.contended, l.timeouts, l.lost, l.waited_us, l.held_us, "
 	"dlock.has_advisory(advisory, NULL) AS is_foreign FROM dlock.lock l "
 	"CROSS JOIN dlock.advisory_key($1, substr(l.name, length($2) + 1)) AS advisory "
 	"LEFT JOIN LATERAL dlock.owners(l.name) o ON true WHERE starts_with(l.name, $2) "
@@ -50,6 +50,9 @@ static int show_lock(const struct listing *l, const PGresult *result, int row,
 			number_at(result, row, "timeouts"), number_at(result, row, "lost"),
 			number_at(result, row, "waited_us"), number_at(result, row, "held_us")}};
 
+	run_read(&view.last_run, text_at(result, row, "last_run"), number_at(result, row, "now"));
+	run_read(&view.last_success, text_at(result, row, "last_success"),
+		number_at(result, row, "now"));
 	for (; row < PQntuples(result) && strcmp(text_at(result, row, "name"), view.key) == 0;
 		row++) {
 		char kind = *text_at(result, row, "kind"); /* '\0': nobody */
@@ -66,7 +69,7 @@ static int show_lock(const struct listing *l, const PGresult *result, int row,
 	}
 	if (lock_query_wants(&l->look.query, view.name) &&
 		(view.foreign || view.holder_count + view.waiter_count > 0 ||
-			l->look.query.idle_too))
+			lock_query_shows_idle(&l->look.query, view.name)))
 		show(&view, context);
 	return row;
 }

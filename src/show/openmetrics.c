@@ -23,6 +23,24 @@ static int64_t get_ttl(const struct lock_view *view)
 	return view->ttl_ms;
 }
 
+static int64_t get_success(const struct lock_view *view)
+{
+	return view->last_success.ended_us == 0 ? -1 : view->last_success.ended_us;
+}
+
+static int64_t get_duration(const struct lock_view *view)
+{
+	const struct lock_run *run = &view->last_run;
+
+	return run->ended_us == 0 || run->ended_us < run->began_us ? -1
+								   : run->ended_us - run->began_us;
+}
+
+static int64_t get_exit(const struct lock_view *view)
+{
+	return view->last_run.ended_us == 0 ? -1 : view->last_run.exit;
+}
+
 #define GET_COUNTER(field)                                                                         \
 	static int64_t get_##field(const struct lock_view *view)                                   \
 	{                                                                                          \
@@ -45,6 +63,11 @@ static const struct {
 	{"dlock_waiters", "gauge", "How many wait for the lock.", get_waiters, 0},
 	{"dlock_ttl_seconds", "gauge", "What is left of the lease of a lock that is held.", get_ttl,
 		3},
+	{"dlock_last_success_timestamp_seconds", "gauge", "When COMMAND last succeeded.",
+		get_success, 6},
+	{"dlock_last_run_duration_seconds", "gauge", "How long the last COMMAND took.",
+		get_duration, 6},
+	{"dlock_last_run_exit_code", "gauge", "The last COMMAND's exit code.", get_exit, 0},
 	{"dlock_acquisitions", "counter", "Grants.", get_acquisitions, 0},
 	{"dlock_contentions", "counter", "Requests that found the lock taken.", get_contentions, 0},
 	{"dlock_timeouts", "counter", "Waits that were given up.", get_timeouts, 0},

@@ -16,7 +16,12 @@ const char *status_json_mode(const struct lock_view *view, enum lock_mode mode)
 		[LOCK_SHARED] = "shared",
 		[LOCK_PERMITS] = "permits"};
 
-	return view != NULL && view->foreign ? "foreign" : words[mode];
+	if (view != NULL && view->foreign)
+		return "foreign";
+	return view != NULL && view->holder_count + view->waiter_count == 0 &&
+			       view->hold_off == LOCK_HOLD_OFF_NONE
+		       ? "free"
+		       : words[mode];
 }
 
 json_t *status_json_text(const char *text)
@@ -93,17 +98,27 @@ static json_t *hold_off_object(const struct lock_view *view)
 		(json_int_t)view->hold_off_ms);
 }
 
+static json_t *run_object(const struct lock_run *run)
+{
+	if (run->ended_us == 0)
+		return json_null();
+	return json_pack("{s:o, s:o, s:i, s:o, s:o}", "began", moment(run->began_us), "ended",
+		moment(run->ended_us), "exit", run->exit, "host", status_json_text(run->owner.host),
+		"label", status_json_text(run->owner.label));
+}
+
 static json_t *view_object(const struct lock_view *view)
 {
-	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o, s:o*}", "name",
+	return json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o*}", "name",
 		status_json_text(view->name), "key", status_json_text(view->key), "mode",
 		status_json_mode(view, view->mode), "fence",
 		status_json_number((int64_t)view->fence, view->fence != 0), "ttl_ms",
 		status_json_number(view->ttl_ms, view->ttl_ms >= 0), "holders",
 		party_array(view->holders, view->holder_count, holder_object), "waiting",
 		(json_int_t)view->waiter_count, "waiters",
-		party_array(view->waiters, view->waiter_count, waiter_object), "hold_off",
-		hold_off_object(view));
+		party_array(view->waiters, view->waiter_count, waiter_object),
+		"last_success", run_object(&view->last_success), "last_run",
+		run_object(&view->last_run), "hold_off", hold_off_object(view));
 }
 
 bool status_json_print(const struct lock_view *views, size_t count, struct failure *failure)

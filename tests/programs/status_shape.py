@@ -4,13 +4,15 @@ import datetime
 import json
 import sys
 
-LOCK = ["name", "key", "mode", "fence", "ttl_ms", "holders", "waiting", "waiters"]
+LOCK = ["name", "key", "mode", "fence", "ttl_ms", "holders", "waiting", "waiters", "last_success", "last_run"]
+RUN = ["began", "ended", "exit", "host", "label"]
 HOLDER = ["host", "pid", "user", "label", "since", "held_ms", "ttl_ms", "detached"]
 WAITER = ["host", "pid", "user", "label", "priority", "mode", "waited_ms"]
-TEXTS = {"name", "key", "mode", "host", "user", "label", "since"}
+TEXTS = {"name", "key", "mode", "host", "user", "label", "since", "began", "ended"}
 LISTS = {"holders", "waiters"}
 # What is not known, or has no end, may be null.
-OPTIONAL = {"fence", "ttl_ms", "since", "held_ms"}
+RUNS = {"last_success", "last_run"}
+OPTIONAL = RUNS | {"fence", "ttl_ms", "since", "held_ms"}
 
 
 def check(thing, keys):
@@ -20,6 +22,8 @@ def check(thing, keys):
             assert key in OPTIONAL, key
         elif key in TEXTS:
             assert isinstance(value, str), (key, value)
+        elif key in RUNS:
+            check(value, RUN)
         elif key in LISTS:
             assert isinstance(value, list), (key, value)
         elif key == "detached":
@@ -34,7 +38,7 @@ locks = json.loads(text)
 assert isinstance(locks, list)
 for lock in locks:
     check(lock, LOCK)
-    assert lock["mode"] in ("exclusive", "shared", "permits", "foreign"), lock
+    assert lock["mode"] in ("exclusive", "shared", "permits", "foreign", "free"), lock
     assert lock["waiting"] == len(lock["waiters"]), lock
     assert lock["mode"] != "foreign" or lock["holders"] == [], lock
     for holder in lock["holders"]:

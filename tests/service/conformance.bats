@@ -1425,6 +1425,52 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	service_reap
 }
 
+@test "status: what ran last, though the NAME is free; --succeeded-within: whether that is recent" {
+	if ! has cooldown; then
+		try dlock status --succeeded-within 1h x
+		expect_failure 64 '--succeeded-within cannot be had from'
+		holder a x
+		assert_equal "$(dlock status --json x | jq -c '.[0] | [.last_run, .last_success]')" '[null,null]'
+		ends a
+		service_reap
+		return
+	fi
+	try dlock status --succeeded-within 1h x
+	expect_failure 1 'dlock: x: no run is on record'
+	try dlock --label good x true
+	expect 0
+	try dlock status --succeeded-within 1h x
+	expect 0
+	try dlock --label bad x sh -c 'exit 7'
+	expect 7
+	try dlock status --json x
+	assert_equal "$status$err" 1
+	shape status_shape
+	assert_equal "$(jq -c '.[0] | [.mode, .last_run.exit, .last_run.label, .last_success.exit, .last_success.label]' try.out)" \
+		'["free",7,"bad",0,"good"]'
+	assert_equal "$(jq -r '.[0] | .last_run.host, .last_success.host' try.out | sort -u)" "$(hostname)"
+	jq -e '.[0] | .last_success.began <= .last_success.ended and .last_success.ended <= .last_run.began' try.out
+	try dlock status x
+	assert_equal "$status$err" 1
+	assert_match "$out" "x +free +- .*"$'\n'"last success [0-9.]+m?s ago on $(hostname), took [0-9.]+[mu]?s; last run failed \\(7\\) [0-9.]+m?s ago on $(hostname), took [0-9.]+[mu]?s\$"
+	try dlock status --openmetrics
+	shape openmetrics
+	assert grep -qxF 'dlock_last_run_exit_code{name="x"} 7' try.out
+	assert grep -qE '^dlock_last_success_timestamp_seconds\{name="x"\} [0-9]+\.[0-9]{6}$' try.out
+	assert grep -qE '^dlock_last_run_duration_seconds\{name="x"\} [0-9]+\.[0-9]{6}$' try.out
+	wait_until eval '! dlock -q status --succeeded-within 100ms x'
+	try dlock status --succeeded-within 100ms x
+	expect_failure 1 'dlock: x: last success .* last run failed \(7\)'
+	# A run that is stopped has failed, what waits or holds without a COMMAND is none.
+	try dlock --max-run 100ms x sleep 60
+	assert_equal "$status" 124
+	try dlock status --json x
+	assert_equal "$(jq '.[0].last_run.exit' try.out)" 124
+	try dlock status --succeeded-within 1h '*'
+	expect_failure 64 'one NAME'
+	service_reap
+}
+
 @test "names: odd ones are locks of their own, and shown as they are" {
 	local long name names
 	long=$(printf 'n%.0s' {1..511})

@@ -18,7 +18,7 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 	assert_equal "$status$err" 0
 	assert_equal "$(tail -n 1 try.out)" '# EOF'
 	assert_equal "$(sed -n 's/^# TYPE //p' try.out | tr '\n' ,)" \
-		'dlock_held gauge,dlock_waiters gauge,dlock_ttl_seconds gauge,dlock_acquisitions counter,dlock_contentions counter,dlock_timeouts counter,dlock_losses counter,dlock_waited_seconds counter,dlock_held_seconds counter,'
+		'dlock_held gauge,dlock_waiters gauge,dlock_ttl_seconds gauge,dlock_last_success_timestamp_seconds gauge,dlock_last_run_duration_seconds gauge,dlock_last_run_exit_code gauge,dlock_acquisitions counter,dlock_contentions counter,dlock_timeouts counter,dlock_losses counter,dlock_waited_seconds counter,dlock_held_seconds counter,'
 	python <<-'END'
 		import re
 		families, samples = {}, set()
@@ -166,7 +166,7 @@ exposition() { printf '%s\n' "$@" | "$PYTHON" "$BATS_TEST_DIRNAME/../programs/op
 	wait_until -t 5 sh -c 'dlock status --openmetrics | grep -qxF "dlock_waiters{name=\"z\"} 1"'
 	try dlock status --openmetrics
 	$metrics <try.out >told
-	assert_equal "$(cut -d' ' -f1,2 told | tr '\n' ,)" 'dlock_held gauge,dlock_waiters gauge,dlock_ttl_seconds gauge,dlock_acquisitions counter,dlock_contentions counter,dlock_timeouts counter,dlock_losses counter,dlock_waited_seconds counter,dlock_held_seconds counter,'
+	assert_equal "$(cut -d' ' -f1,2 told | tr '\n' ,)" 'dlock_held gauge,dlock_waiters gauge,dlock_ttl_seconds gauge,dlock_last_success_timestamp_seconds gauge,dlock_last_run_duration_seconds gauge,dlock_last_run_exit_code gauge,dlock_acquisitions counter,dlock_contentions counter,dlock_timeouts counter,dlock_losses counter,dlock_waited_seconds counter,dlock_held_seconds counter,'
 	# As many samples as locks: no two names became one. A lock without an expiry has no TTL.
 	assert_equal "$(sed -n 's/dlock_held gauge //p' told)" "$((n + 5))"
 	assert_equal "$(sed -n 's/dlock_ttl_seconds gauge //p' told)" "$((n + 2))"

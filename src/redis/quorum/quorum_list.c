@@ -289,6 +289,13 @@ static void find_hold_off(const struct listing *listing, const struct entry *ent
 	}
 }
 
+/* What the majority of that time had may be known to few by now. */
+static void later(struct lock_run *run, const struct lock_run *other)
+{
+	if (other->ended_us > run->ended_us)
+		*run = *other;
+}
+
 /* Entries of one name. False: no memory. */
 static bool show_lock(const struct listing *listing, const struct entry *entries, size_t count,
 	void (*show)(const struct lock_view *view, void *context), void *context)
@@ -312,6 +319,8 @@ static bool show_lock(const struct listing *listing, const struct entry *entries
 			view.fence = entries[i].view->fence;
 		if (entries[i].view->counters.acquisitions > view.counters.acquisitions)
 			view.counters = entries[i].view->counters;
+		later(&view.last_run, &entries[i].view->last_run);
+		later(&view.last_success, &entries[i].view->last_success);
 	}
 	find_hold_off(listing, entries, count, &view);
 	waiters = gather_waiters(entries, count, &view.waiter_count);
@@ -320,7 +329,8 @@ static bool show_lock(const struct listing *listing, const struct entry *entries
 	view.waiters = waiters;
 	write_dissent(listing, entries, count, &view, dissent);
 	view.dissent = dissent[0] != '\0' ? dissent : NULL;
-	if (is_held(&view) || view.waiter_count > 0 || listing->query->idle_too || holder)
+	if (is_held(&view) || view.waiter_count > 0 || holder ||
+		lock_query_shows_idle(listing->query, view.name))
 		show(&view, context);
 	free(waiters);
 	return true;

@@ -334,10 +334,14 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 		.fence = (uint64_t)reply_within(reply_at(reply, 3), 0, REPLIES_US_MOST),
 		.counters = read_counters(reply_at(reply, 6)),
 	};
+	const char *last_run = reply_text(reply_at(reply_at(reply, 8), 0)),
+		   *last_success = reply_text(reply_at(reply_at(reply, 8), 1));
 	bool good;
 
 	if (!kind)
 		return listing_fail_nonsense(listing);
+	run_read(&view.last_run, last_run ? last_run : "", now_us);
+	run_read(&view.last_success, last_success ? last_success : "", now_us);
 	view.holders = holders = calloc(reply_count(held) / 2 + 1, sizeof(*holders));
 	view.waiters = waiters = calloc(reply_count(queue) + 1, sizeof(*waiters));
 	good = holders && waiters;
@@ -345,7 +349,8 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 	if (good) {
 		view.holder_count = read_holders(holders, held, now_us);
 		view.waiter_count = read_waiters(waiters, queue, now_us);
-		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 || listing->query->idle_too)
+		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 ||
+			(view.fence != 0 && lock_query_shows_idle(listing->query, name)))
 			listing->show(&view, listing->context);
 	}
 	free(holders);
