@@ -72,7 +72,7 @@ const struct option_row option_rows[] = {
 		.commands = TAKES, .configurable = true,
 		.set = option_set_constant, .least = OPTIONS_SHARED, FIELD(sharers)},
 	{.names = {"permits"}, .argument = "NUMBER",
-		.help = "a semaphore: as many may hold the lock at a time",
+		.help = "as many may hold the lock at a time; DLOCK_SLOT tells them apart",
 		.commands = TAKES, .configurable = true,
 		.set = option_set_number, .least = 1, .most = 1000000, FIELD(sharers)},
 	{.names = {"priority"}, .argument = "NUMBER",

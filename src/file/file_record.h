@@ -52,7 +52,9 @@ struct slot {
 	uint8_t passed;  /* a waiter that did not take its turn: others go ahead until it asks */
 	uint8_t in_line; /* a waiter that may wait in flock(2) */
 	uint8_t asks;    /* a success on record would do for this waiter */
-	uint8_t rest[26];
+	uint8_t rest[2];
+	int32_t seat; /* of a holder of permits: DLOCK_SLOT */
+	uint8_t more[20];
 	int64_t serial; /* which bytes are its owner's; no other has the same */
 };
 

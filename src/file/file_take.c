@@ -287,6 +287,23 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 	return file_own(f);
 }
 
+/* Which slot of the permits no other holder has: the lowest. */
+static int find_seat(const struct record *record)
+{
+	int seat = 0;
+
+	for (int i = 0; i < record->head.count; i++) {
+		const struct slot *slot = &record->slots[i];
+
+		if (i == record->own || slot->mode != LOCK_PERMITS || slot->around != 0 ||
+			slot->seat != seat || record_holds_until(record, i) == 0)
+			continue;
+		seat++;
+		i = -1; /* those before may have that one */
+	}
+	return seat;
+}
+
 static bool is_anybody_in_line(const struct record *record)
 {
 	for (int i = 0; i < record->head.count; i++)
@@ -309,6 +326,9 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 		record->head.fence = (uint64_t)own->since - 1;
 	own->fence = ++record->head.fence;
 	record->head.granted++;
+	answer->has_slot = request->mode == LOCK_PERMITS;
+	if (answer->has_slot)
+		answer->slot = own->seat = find_seat(record);
 	answer->ttl_ms = LOCK_NO_TTL;
 	if (request->detached) {
 		own->detached = true;

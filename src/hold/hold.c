@@ -72,6 +72,10 @@ static bool print_exports(const struct hold *hold, const struct lock_answer *ans
 	print_export("DLOCK_NAME", hold->name);
 	print_export("DLOCK_TOKEN", told);
 	print_export("DLOCK_FENCE", fence);
+	if (answer->has_slot) {
+		number_write(fence, answer->slot);
+		print_export("DLOCK_SLOT", fence);
+	}
 	return output_finish(failure);
 }
 

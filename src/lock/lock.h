@@ -99,6 +99,8 @@ struct lock_answer {
 	int64_t ttl_ms;   /* the TTL that was really granted; 0: the one that was asked for;
 			   * LOCK_NO_TTL: none is needed while a process holds it (of a foreign
 			   * holder: LOCK_BUSY too) */
+	bool has_slot;    /* with permits: no other holder has `slot`, 0 to permits - 1; the lowest */
+	int slot;
 	bool unsettled;   /* the server did not say for how long it has been up */
 
 	/* LOCK_WITHIN: as above, but the fence is that of the lock around ours, which holder_token

@@ -492,6 +492,8 @@ static void complete(struct lock_set *set, struct lock_answer *answer)
 	record_token(set);
 	answer->asked_at = set_oldest(set);
 	answer->fence = named->fence;
+	answer->has_slot = named->answer.has_slot;
+	answer->slot = named->answer.slot;
 	answer->result = LOCK_WITHIN;
 	for (size_t i = 0; i < set->count; i++)
 		if (!set->members[i].within)

@@ -80,6 +80,14 @@ static void read_busy(struct postgres_lock *p, const PGresult *result, struct lo
 	answer->look_at = p->look_at;
 }
 
+static void read_grant(struct postgres_lock *p, const PGresult *result, struct lock_answer *answer)
+{
+	p->fence = answer->fence;
+	answer->has_slot = p->request.mode == LOCK_PERMITS && answer->result == LOCK_GRANTED;
+	if (answer->has_slot)
+		answer->slot = (int)number_at(result, 0, "rank");
+}
+
 static void read_answer(struct postgres_lock *p, const PGresult *result, struct lock_answer *answer)
 {
 	p->ticket = number_at(result, 0, "ticket");
@@ -92,7 +100,7 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	if (answer->result == LOCK_ALREADY)
 		run_read(&answer->done, text_at(result, 0, "owner"), (int64_t)answer->fence);
 	else if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
-		p->fence = answer->fence;
+		read_grant(p, result, answer);
 	else if (answer->result == LOCK_BUSY)
 		read_busy(p, result, answer);
 	else if (answer->result == LOCK_LOST)

@@ -129,6 +129,20 @@ static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *o
 
 /* ---- the keeper: environment and start ---- */
 
+/* That of a lock around this one is not this one's. */
+static void export_slot(const struct lock_answer *answer)
+{
+	char slot[NUMBER_SIZE];
+
+	if (answer->result == LOCK_WITHIN)
+		return;
+	number_write(slot, answer->slot);
+	if (answer->has_slot)
+		setenv("DLOCK_SLOT", slot, 1);
+	else
+		unsetenv("DLOCK_SLOT");
+}
+
 static void export_answer(const struct keeper_loop *s)
 {
 	const struct lock_answer *answer = &s->lease->answer;
@@ -141,6 +155,7 @@ static void export_answer(const struct keeper_loop *s)
 	setenv("DLOCK_NAME", s->task->run->name, 1);
 	setenv("DLOCK_TOKEN", token, 1);
 	setenv("DLOCK_FENCE", fence, 1);
+	export_slot(answer);
 	if (fences)
 		setenv("DLOCK_FENCES", fences, 1);
 	else if (answer->result != LOCK_WITHIN)

@@ -451,7 +451,7 @@ check_deployment() { # SCRIPT LABEL
 @test "GitLab CI" {
 	local names
 	names=$(yaml 'sorted(it["stages"] + [k for k in it if k != "stages"])' gitlab-ci.yml)
-	assert_equal "$names" "['build', 'build', 'deploy', 'deploy', 'smoke-test']"
+	assert_equal "$names" "['build', 'build', 'deploy', 'deploy', 'smoke-test', 'test']"
 	yaml '"\n".join(it["deploy"]["script"])' gitlab-ci.yml >job
 	CI_PROJECT_PATH=shop/web CI_JOB_ID=4711 check_deployment job 'shop/web job 4711'
 
@@ -463,6 +463,16 @@ check_deployment() { # SCRIPT LABEL
 	try sh -eu job
 	assert_equal "$status" "$(yaml 'it["smoke-test"]["allow_failure"]["exit_codes"][0]' gitlab-ci.yml)"
 	let_go other
+
+	# Each has a database of its own.
+	stub make 'echo $PGDATABASE'
+	yaml '"\n".join(it["test"]["script"])' gitlab-ci.yml >job
+	begin_holder first test-database --permits 3
+	try sh -eu job
+	expect 0 $'make check\ntest1'
+	let_go first
+	try sh -eu job
+	expect 0 $'make check\ntest0'
 }
 
 @test "GitHub Actions" {

@@ -376,6 +376,49 @@ sleep_on() {
 	expect 0
 }
 
+# slots_overlap: in ./slots, lines "begin|end SLOT" in order, one that begins before it has ended.
+slots_overlap() { awk '{ if ($1 == "begin" && held[$2]++) print "slot " $2 } $1 == "end" { held[$2]-- }' slots; }
+
+@test "permits: DLOCK_SLOT is the lowest that no other holder has, and free when that ends" {
+	has permits || { refuses permits; return; }
+	if ! has cooldown; then # the services without a record have no slots either
+		try env DLOCK_SLOT=7 dlock --permits 3 x sh -c 'echo "${DLOCK_SLOT-none}"'
+		expect 0 none
+		return
+	fi
+	local i token
+	# Fifteen for three: each says when it begins and ends.
+	for i in {1..15}; do
+		start p$i dlock --permits 3 x sh -c 'echo "begin $DLOCK_SLOT" >>slots; sleep 0.05; echo "end $DLOCK_SLOT" >>slots'
+	done
+	for i in {1..15}; do
+		finish p$i
+		expect 0
+	done
+	assert_equal "$(slots_overlap)" ''
+	assert_equal "$(sed -n 's/^begin //p' slots | sort -u | tr '\n' ' ')" '0 1 2 '
+	# One that was killed, one that was detached, one that was broken.
+	holder a y --permits 3
+	holder b y --permits 3
+	assert_equal "$(slot_of a) $(slot_of b)" '0 1'
+	assert_equal "$(dlock --permits 3 y sh -c 'dlock --permits 3 y sh -c "echo \$DLOCK_SLOT"')" 2
+	kill -KILL $a_pid
+	finish a
+	wait_until eval '[[ $(dlock --permits 3 y sh -c "echo \$DLOCK_SLOT") == 0 ]]'
+	try dlock acquire --permits 3 y
+	token=${out% *}
+	assert_equal "$(dlock --permits 3 y sh -c 'echo $DLOCK_SLOT')" 2
+	try dlock release y "$token"
+	assert_equal "$(dlock --permits 3 y sh -c 'echo $DLOCK_SLOT')" 0
+	ends b
+	expect 0
+	try env DLOCK_SLOT=7 dlock y sh -c 'echo "${DLOCK_SLOT-none}"'
+	expect 0 none
+	service_reap
+}
+
+slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=//p'; } # NAME
+
 @test "permits: as many as there are, and no more" {
 	has permits || { refuses permits; return; }
 	local i

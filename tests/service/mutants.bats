@@ -30,6 +30,10 @@ load ../lib/mutants
 	all_caught cooldown-from-the-end cooldown-forgets-the-wait success-untold file-success-untold
 }
 
+@test "slots of permits: another holder's is taken" {
+	all_caught slots-alike file-slots-alike
+}
+
 @test "several locks, one after the other: what the guardian takes back; --at-least, and inside" {
 	all_caught file-inside-ends-least etcd-inside-ends-least zookeeper-inside-ends-least
 	all_caught also-left-when-late pg-guardian-idle zookeeper-guardian-idle pg-also-forked

@@ -101,6 +101,20 @@ BEGIN
   RETURN handed;
 END $$;
 
+-- Gives a holder of permits the lowest slot that no other has; what has expired may return as long as its row is
+-- there. Null: it has another mode.
+CREATE OR REPLACE FUNCTION dlock.take_slot(key text, me text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  taken int[] := ARRAY(SELECT h.slot FROM dlock.holder h WHERE name = key AND token <> me AND h.slot IS NOT NULL);
+  seat int := 0;
+BEGIN
+  WHILE seat = ANY (taken) LOOP
+    seat := seat + 1;
+  END LOOP;
+  UPDATE dlock.holder h SET slot = seat WHERE name = key AND token = me AND mode = 'p' RETURNING h.slot INTO seat;
+  RETURN seat;
+END $$;
+
 -- The advisory lock that dlock_advisory= asks for; NULL: none.
 CREATE OR REPLACE FUNCTION dlock.advisory_key(how text, name text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN how = 'hashtext' THEN hashtext(name)::bigint ELSE how::bigint END
@@ -142,7 +156,7 @@ END $$;
 -- Takes the lock, claims what was handed over, or queues for it. place: its ticket from an earlier answer; 0:
 -- none. outer_tokens: the owner tokens under which it runs, with blanks between them. held: a line for each lock
 -- that it runs under; the first word is the owner token. bare: the name without the prefix. ms: since when it is
--- held, or was done. result: granted, busy, already, within, mode (that of the outer, into which this one does
+-- held, or was done. rank: how many are before it; granted: its slot, with permits. result: granted, busy, already, within, mode (that of the outer, into which this one does
 -- not go), circle (owner: what dlock.circle says), or ended.
 CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, who text, ttl bigint, detach boolean, want text, most int,
   place bigint, points int, cooldown_ms bigint, once_id text, outer_tokens text, held text, queues boolean,
@@ -174,6 +188,7 @@ BEGIN
       UPDATE dlock.lock u SET fence = acquire_1.fence, granted = u.granted + 1,
         waited_us = u.waited_us + greatest(0, now - place) WHERE u.name = key;
       ticket := place;
+      rank := CASE WHEN want = 'p' THEN dlock.take_slot(key, me) END;
       result := 'granted';
       RETURN;
     END IF;
@@ -248,6 +263,7 @@ BEGIN
       waited_us = u.waited_us + CASE WHEN place = 0 THEN 0 ELSE greatest(0, now - place) END
       WHERE u.name = key;
     session := asked.session;
+    rank := CASE WHEN want = 'p' THEN dlock.take_slot(key, me) END;
     result := 'granted';
     RETURN;
   END IF;

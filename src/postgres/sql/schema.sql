@@ -34,8 +34,10 @@ CREATE TABLE IF NOT EXISTS dlock.holder (
   around text,                          -- it is inside the holder with this token, or that has ended
   state text NOT NULL,                  -- handed: a claim; held; kept: by --at-least, without a process
   detached boolean NOT NULL,
+  slot int,                             -- with mode p: one that no other holder has
   PRIMARY KEY (name, token)
 );
+ALTER TABLE dlock.holder ADD COLUMN IF NOT EXISTS slot int;
 
 CREATE TABLE IF NOT EXISTS dlock.waiter (
   name text NOT NULL,

@@ -3,6 +3,7 @@
 
 #include <bsd/string.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +53,9 @@ static void read_grant(const struct link *link, const struct reply *reply,
 	answer->fence = (uint64_t)fence;
 	own_of(answer)->generation = read_fence(reply_at(reply, 3));
 	replies_read_handed(reply_at(reply, 4), handed);
-	answer->unsettled = reply_at(reply, 5) != NULL;
+	answer->unsettled = reply_integer(reply_at(reply, 5)) == 1;
+	answer->has_slot = reply_at(reply, 6) != NULL;
+	answer->slot = (int)reply_within(reply_at(reply, 6), 0, INT_MAX);
 }
 
 static void read_busy(const struct reply *reply, struct lock_answer *answer, struct handed *handed)

@@ -1,6 +1,7 @@
 /* Extending the lock, or setting it again. */
 #include "redis/single/single.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "redis/link/connection.h"
@@ -46,6 +47,9 @@ void single_begin_renewal(
 		return;
 	}
 	owner_record_write(who, single->mode, single->since_us, single->text);
+	if (single->has_slot)
+		snprintf(who + strlen(who), OWNER_RECORD_SIZE - strlen(who), "\tslot=%d",
+			single->slot);
 	call_begin(call, &script_renew, &single->keys, single->lock.token);
 	call_add(call, inside ? around->mode : single->mode);
 	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));

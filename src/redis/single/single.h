@@ -79,6 +79,8 @@ struct single {
 	bool spent;     /* this token was released; the next attempt takes a fresh one */
 	bool loss_told; /* the server has counted it */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
+	bool has_slot;              /* as the answer had it */
+	int slot;
 	struct around around;
 	int64_t since_us;
 	nanos granted_at;

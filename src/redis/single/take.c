@@ -104,6 +104,8 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->answered = true;
 		single->fence = answer->fence;
 		single->generation = replies_own(answer)->generation;
+		single->has_slot = answer->has_slot;
+		single->slot = answer->slot;
 		single->since_us = replies_own(answer)->since_us;
 		single->granted_at = answer->granted_at;
 		break;

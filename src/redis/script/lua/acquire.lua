@@ -15,7 +15,8 @@
 --       16  of how many servers this is one, in a quorum; may be left out: it is the only one
 --       17  on a quorum: the waiter, a token that stays the same through all attempts
 --       18  on a quorum: how long the lock is held for until confirm.lua (ms)
--- ->    granted, now, fence, generation, {handed} [, 1: it does not say for how long it has been up]
+-- ->    granted, now, fence, generation, {handed} [, 1: it does not say for how long it has been up; of
+--             permits also its slot: the lowest that no other holder has]
 --       busy, now, fence, ticket, rank (-1: not queued), left (ms until it may come free; -1: never
 --             by itself), holder, its record, {handed} [, if the only reason is that the server has not
 --             been up for long enough: for how long it still gives no lock, and has been up (ms)]
@@ -56,12 +57,24 @@ local function grant(claimed)
     'waited_us', int(waited_us), 'inner', (want == 'x' or not cur) and '0' or int(inner))
   keep_meta_today(fence, ttl)
   -- Of an exclusive lock meta says it.
-  local own = want == 'x' and '' or '\tfence=' .. int(fence)
+  local own, slot = want == 'x' and '' or '\tfence=' .. int(fence), nil
+  if want == 'p' then
+--+ slots.lua
+    local taken = taken_slots()
+    slot = 0
+    while taken[slot] do
+      slot = slot + 1
+    end
+    own = own .. '\tslot=' .. slot
+  end
   call('SET', WHO, ARGV[4]:upper() .. '|' .. int(now()) .. '|' .. text .. own, 'PX', ttl)
   if claimed then
     call('DEL', WAKE)
   end
   place(me, want, ttl)
+  if slot then
+    return {'granted', now(), fence, gen, handed, unknown or false, slot}
+  end
   return {'granted', now(), fence, gen, handed, unknown}
 end
 

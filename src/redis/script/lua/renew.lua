@@ -26,6 +26,16 @@ local function is_over()
     or sharing() and call('ZSCORE', HOLDERS, me .. ENDED) ~= false
 end
 
+-- Another holder of permits has its slot by now.
+local function has_lost_slot()
+  local slot = want == 'p' and (who .. '\t'):match('\tslot=(%d+)\t')
+  if not slot then
+    return false
+  end
+--+ slots.lua
+  return taken_slots()[tonumber(slot)] ~= nil
+end
+
 local function may_return()
   if is_over() then
     return false
@@ -42,7 +52,7 @@ local function may_return()
     return true
   end
   meta.off = 0 -- it is for whoever returns
-  return fits(want, most) and (meta.fence < fence or again == gen)
+  return fits(want, most) and (meta.fence < fence or again == gen) and not has_lost_slot()
 end
 
 -- As acquire.lua has it.
