@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "cli/loadable.h"
 #include "cli/options.h"
 #include "lock/services.h"
 #include "net/server.h"
@@ -51,6 +52,52 @@ bool other_program_is_needed(const struct options *options)
 	return options->server && options->server->program;
 }
 
+/* Starts it, with its standard output in fd, or its standard error; 0: it did not start. */
+static pid_t start(const char *path, int fd, int as)
+{
+	char *argv[] = {(char *)path, (char *)"--version", NULL};
+	posix_spawn_file_actions_t actions;
+	pid_t pid = 0;
+
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return 0;
+	if (posix_spawn_file_actions_adddup2(&actions, fd, as) != 0 ||
+		posix_spawn(&pid, path, &actions, NULL, argv, environ) != 0)
+		pid = 0;
+	posix_spawn_file_actions_destroy(&actions);
+	return pid;
+}
+
+/* Whether it ends as it should when it is only asked for its version; else its last words, or the
+ * loader's. */
+static bool starts(const char *path, char *words, size_t size)
+{
+	ssize_t length = 0;
+	int ends[2], status = -1;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return true; /* no time to be strict */
+	pid = start(path, ends[1], STDERR_FILENO);
+	close(ends[1]);
+	length = pid > 0 ? read(ends[0], words, size - 1) : 0;
+	close(ends[0]);
+	words[length > 0 ? length : 0] = '\0';
+	words[strcspn(words, "\n")] = '\0';
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* The loader would end with 127, or with 1, as if the lock were busy. */
+static bool check_start(const char *path, const struct options *options, struct failure *failure)
+{
+	char words[256];
+
+	if (loadable_at_sight(path) || starts(path, words, sizeof(words)))
+		return true;
+	return failure_set(failure, EXIT_CONFIG, "cannot use %s: %s does not start: %s",
+		options->server->text, path, words[0] ? words : "its loader is missing");
+}
+
 bool other_program_become(char **argv, const struct options *options, struct failure *failure)
 {
 	char path[PATH_MAX];
@@ -63,6 +110,8 @@ bool other_program_become(char **argv, const struct options *options, struct fai
 			"--config: '%.100s' is no regular file: for this server it has to be read "
 			"twice",
 			options->config);
+	if (!check_start(path, options, failure))
+		return false;
 	setenv(gnutls_waits, ours, 0);
 	execv(path, argv);
 	return failure_set(failure, EXIT_SYSTEM, "cannot execute %s: %s", path, strerror(errno));
@@ -76,22 +125,6 @@ void other_program_arrive(void)
 		unsetenv(gnutls_waits);
 }
 
-/* Starts it, with its standard output in fd; 0: it did not start. */
-static pid_t start(const char *path, int fd)
-{
-	char *argv[] = {(char *)path, (char *)"--version", NULL};
-	posix_spawn_file_actions_t actions;
-	pid_t pid = 0;
-
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return 0;
-	if (posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO) != 0 ||
-		posix_spawn(&pid, path, &actions, NULL, argv, environ) != 0)
-		pid = 0;
-	posix_spawn_file_actions_destroy(&actions);
-	return pid;
-}
-
 bool other_program_library(const char *program, char *text, size_t size)
 {
 	char path[PATH_MAX];
@@ -101,7 +134,7 @@ bool other_program_library(const char *program, char *text, size_t size)
 
 	if (!find(program, path) || pipe2(ends, O_CLOEXEC) != 0)
 		return false;
-	pid = start(path, ends[1]);
+	pid = start(path, ends[1], STDOUT_FILENO);
 	close(ends[1]);
 	length = pid > 0 ? read(ends[0], text, size - 1) : 0;
 	close(ends[0]);

@@ -39,6 +39,29 @@ program_of() {
 	refute_file ran
 }
 
+@test "its loader or a library is missing: 78 and which, as COMMAND's own 127 and 1 are others" {
+	local url own=dlock-etcd beside library loader
+	beside=$(dirname "$(realpath "$BIN/dlock")")/$own
+	[[ -e $beside ]] || left_out "$own"
+	url=etcd://127.0.0.1:1
+	library=$(readelf -d "$beside" | sed -n 's/.*NEEDED.*\[\(libcurl[^]]*\)\]/\1/p')
+	loader=$(readelf -lW "$beside" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
+	LC_ALL=C sed "s|$library|${library/curl/curx}|g" "$beside" >$own
+	chmod +x $own
+	for command in 'x touch ran' 'status' '-n x touch ran'; do
+		try ./lonely -S $url --prefix p: $command
+		expect_failure 78 "cannot use $url: .*/$own does not start: .*${library/curl/curx}"
+	done
+	LC_ALL=C sed "s|$loader|${loader%?}_|" "$beside" >$own
+	try ./lonely -S $url --report report x touch ran
+	expect_failure 78 "cannot use $url: .*/$own does not start: its loader is missing"
+	assert_equal "$(jq -r .outcome report)" config
+	cp "$beside" $own
+	try ./lonely -S $url x touch ran
+	expect_failure 69 ''
+	refute_file ran
+}
+
 @test "dlock itself in the place of a service's program does not become itself for ever" {
 	local url
 	for url in "${urls[@]}"; do
