@@ -38,7 +38,9 @@ static void image_close(const struct image *image)
 /* So many bytes of it; NULL: there are not so many. */
 static const void *part(const struct image *image, size_t offset, size_t size)
 {
-	return offset <= image->size && size <= image->size - offset ? image->at + offset : NULL;
+	return image->at && offset <= image->size && size <= image->size - offset
+		       ? image->at + offset
+		       : NULL;
 }
 
 /* The text there; "": it has no end. */
@@ -89,34 +91,82 @@ static bool is_listed(const struct image *list, const char *library)
 	return list->at && memmem(list->at, list->size, library, strlen(library) + 1);
 }
 
-static bool are_listed(const struct image *image, const struct image *list)
+/* Its dynamic section, so many entries; NULL: there is none. */
+static const ElfW(Dyn) * dynamic(const struct image *image, size_t *count)
 {
-	const ElfW(Phdr) *segment_of = segment(image, PT_DYNAMIC, 0);
-	const ElfW(Dyn) *all =
-		segment_of ? part(image, segment_of->p_offset, segment_of->p_filesz) : NULL;
-	size_t count = all ? segment_of->p_filesz / sizeof(*all) : 0, names = image->size;
+	const ElfW(Phdr) *found = segment(image, PT_DYNAMIC, 0);
+	const ElfW(Dyn) *all = found ? part(image, found->p_offset, found->p_filesz) : NULL;
+
+	*count = all ? found->p_filesz / sizeof(*all) : 0;
+	return all;
+}
+
+/* The names in it, of libraries and versions; a part of the image. */
+static struct image names_of(const struct image *image)
+{
+	size_t count, offset = 0, size = 0;
+	const ElfW(Dyn) *all = dynamic(image, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (all[i].d_tag == DT_STRTAB)
+			offset = find_offset(image, all[i].d_un.d_ptr);
+		if (all[i].d_tag == DT_STRSZ)
+			size = all[i].d_un.d_val;
+	}
+	return (struct image){part(image, offset, size), size};
+}
+
+static bool are_listed(
+	const struct image *image, const struct image *names, const struct image *list)
+{
+	size_t count;
+	const ElfW(Dyn) *all = dynamic(image, &count);
 
 	for (size_t i = 0; i < count; i++)
-		if (all[i].d_tag == DT_STRTAB)
-			names = find_offset(image, all[i].d_un.d_ptr);
-	for (size_t i = 0; i < count; i++)
-		if (all[i].d_tag == DT_NEEDED &&
-			!is_listed(list, text(image, names + all[i].d_un.d_val)))
+		if (all[i].d_tag == DT_NEEDED && !is_listed(list, text(names, all[i].d_un.d_val)))
 			return false;
 	return true;
 }
 
+/* The greatest number that follows such a word; -1: it is nowhere. */
+static long find_number(const struct image *image, const char *word)
+{
+	const char *at = image->at, *end = at ? at + image->size : NULL;
+	size_t length = strlen(word);
+	long most = -1;
+
+	while (at && (at = memmem(at, (size_t)(end - at), word, length))) {
+		long number = 0;
+
+		for (at += length; at < end && *at >= '0' && *at <= '9' && number < 10000; at++)
+			number = number * 10 + (*at - '0');
+		most = number > most ? number : most;
+	}
+	return most;
+}
+
+/* The loader says of which glibc it is; an older one than the program was built with refuses it. */
+static bool is_new_enough(const struct image *names, const char *loader_path)
+{
+	struct image loader = image_open(loader_path);
+	bool good = find_number(names, "GLIBC_2.") <= find_number(&loader, "release version 2.");
+
+	image_close(&loader);
+	return good;
+}
+
 bool loadable_at_sight(const char *path)
 {
-	struct image image = image_open(path), list;
+	struct image image = image_open(path), list, names;
 	const ElfW(Phdr) * loader;
 	bool good = true;
 
 	if (is_program(&image)) {
 		list = image_open("/etc/ld.so.cache");
+		names = names_of(&image);
 		loader = segment(&image, PT_INTERP, 0);
-		good = (!loader || access(text(&image, loader->p_offset), X_OK) == 0) &&
-		       are_listed(&image, &list);
+		good = (!loader || is_new_enough(&names, text(&image, loader->p_offset))) &&
+		       are_listed(&image, &names, &list);
 		image_close(&list);
 	}
 	image_close(&image);

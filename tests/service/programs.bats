@@ -40,7 +40,7 @@ program_of() {
 }
 
 @test "its loader or a library is missing: 78 and which, as COMMAND's own 127 and 1 are others" {
-	local url own=dlock-etcd beside library loader
+	local url own=dlock-etcd beside library loader command
 	beside=$(dirname "$(realpath "$BIN/dlock")")/$own
 	[[ -e $beside ]] || left_out "$own"
 	url=etcd://127.0.0.1:1
@@ -52,6 +52,9 @@ program_of() {
 		try ./lonely -S $url --prefix p: $command
 		expect_failure 78 "cannot use $url: .*/$own does not start: .*${library/curl/curx}"
 	done
+	LC_ALL=C sed 's|GLIBC_2\.34|GLIBC_2.99|g' "$beside" >$own
+	try ./lonely -S $url -n x touch ran
+	expect_failure 78 "$own does not start: .*GLIBC_2.99"
 	LC_ALL=C sed "s|$loader|${loader%?}_|" "$beside" >$own
 	try ./lonely -S $url --report report x touch ran
 	expect_failure 78 "cannot use $url: .*/$own does not start: its loader is missing"
