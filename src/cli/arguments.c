@@ -273,6 +273,8 @@ bool arguments_read(struct arguments *arguments, const struct command *commands,
 			    grammar.letters + (arguments->command->stops ? 0 : 1),
 			    (int)arguments->operand_count, arguments->operands, failure))
 			return false;
+		if (!arguments->done && arguments->command->show != SHOW_NOTHING)
+			return show_by_word(arguments, failure);
 	} else if (word != NULL && is_reserved(word)) {
 		return failure_set(failure, EXIT_USAGE,
 			"'%s' is kept for a command; for a lock NAME like that there is dlock "
@@ -281,8 +283,6 @@ bool arguments_read(struct arguments *arguments, const struct command *commands,
 	} else {
 		arguments->command = &commands[0];
 	}
-	if (!arguments->done && arguments->command->show != SHOW_NOTHING)
-		return show_by_word(arguments, failure);
 	return arguments->done || check(arguments, failure);
 }
 

@@ -59,7 +59,8 @@ static void show_all(const struct command *commands)
 {
 	printf("Usage: dlock [OPTION]... NAME [--] COMMAND [ARG]...\n"
 	       "   or: dlock WORD [OPTION]... [OPERAND]...\n\n"
-	       "Runs COMMAND under the lock NAME, for all hosts that name one server. For example:\n"
+	       "Runs COMMAND under the lock NAME, for all hosts that name one server. For "
+	       "example:\n"
 	       "  dlock -S redis://redis.example.net -n nightly-backup backup --all\n"
 	       "  dlock -S file: -w 10m deploy -c 'git pull && make install'\n\n"
 	       "Commands, each with a --help of its own:\n");
@@ -92,7 +93,8 @@ bool help_show_server(struct failure *failure)
 	       "'server = URL' in %s/dlock.conf. There is no default. URL is one of\n\n",
 		SYSCONFDIR);
 	services_print_forms();
-	printf("\nIn user, password and path a character with a meaning in URLs is written as %%XX.\n"
+	printf("\nIn user, password and path a character with a meaning in URLs is written as "
+	       "%%XX.\n"
 	       "A password may also stand in DLOCK_PASSWORD, or in a password-file of the\n"
 	       "configuration. dlock check says whether the server is fit to hold locks.\n"
 	       "The rest: man dlock, Servers.\n");

@@ -20,7 +20,7 @@
 
 #define EVERY        (10 * NANOS_PER_SEC)
 #define EXTENSION    (60 * NANOS_PER_SEC) /* from each message on: several may be lost */
-#define STATUS_SIZE  1400                 /* a NAME of 512 bytes, a holder, and what stands between */
+#define STATUS_SIZE  1400 /* a NAME of 512 bytes, a holder, and what stands between */
 #define MESSAGE_SIZE (STATUS_SIZE + 128)
 #define AWAIT_MOST   100 /* ms */
 

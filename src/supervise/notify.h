@@ -17,12 +17,12 @@ struct outcome;
 enum notify_told { NOTIFY_NOTHING, NOTIFY_HELD, NOTIFY_LOST, NOTIFY_STOPPING };
 
 struct notify {
-	bool wanted;      /* else nothing is ever sent */
-	bool ready;       /* --notify-ready: READY=1 is dlock's to send */
-	const char *name; /* of the lock; borrowed */
-	nanos due;        /* when the next message of a wait is due; 0: at once */
-	nanos every;      /* how long after the last one that is */
-	int rank;         /* what the last one said */
+	bool wanted;           /* else nothing is ever sent */
+	bool ready;            /* --notify-ready: READY=1 is dlock's to send */
+	const char *name;      /* of the lock; borrowed */
+	nanos due;             /* when the next message of a wait is due; 0: at once */
+	nanos every;           /* how long after the last one that is */
+	int rank;              /* what the last one said */
 	enum notify_told told; /* of the lease, so far */
 };
 

@@ -23,8 +23,7 @@ bool wait_line_is_wanted(void)
 	return message_shows(MESSAGE_WARNING) && isatty(STDERR_FILENO) == 1;
 }
 
-void wait_line_open(
-	struct wait_line *line, const char *name, int cancel_fd, struct notify *notify)
+void wait_line_open(struct wait_line *line, const char *name, int cancel_fd, struct notify *notify)
 {
 	*line = (struct wait_line){
 		.name = name,

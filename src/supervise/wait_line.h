@@ -27,8 +27,7 @@ struct wait_line {
 bool wait_line_is_wanted(void);
 
 /* cancel_fd: becomes readable when the wait is to end. */
-void wait_line_open(
-	struct wait_line *line, const char *name, int cancel_fd, struct notify *notify);
+void wait_line_open(struct wait_line *line, const char *name, int cancel_fd, struct notify *notify);
 
 /* The lock is busy, as answer says, and its queue is listened to from now on. Returns a descriptor
  * that becomes readable when cancel_fd does, when the line is to be redrawn, or at wake_at

@@ -91,7 +91,8 @@ static const struct kin {
 	const char *advice; /* NULL: dlock is at home there */
 } kin[] = {
 	{"valkey_version", "Valkey", NULL},
-	{"dragonfly_version", "Dragonfly", "dlock is not tested with it: try it before you rely on it"},
+	{"dragonfly_version", "Dragonfly",
+		"dlock is not tested with it: try it before you rely on it"},
 	{"kvrocks_version", "Kvrocks", "dlock is not tested with it: try it before you rely on it"},
 	{"redict_version", "Redict", "dlock is not tested with it: try it before you rely on it"},
 	{"garnet_version", "Garnet", "Redis or Valkey: its scripts may not do what dlock needs"},
