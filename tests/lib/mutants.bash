@@ -15,14 +15,15 @@ told() { sed -n "s/^$1 //p" "$BATS_TEST_DIRNAME/../mutants/$2"; }
 # their own.
 run_test() {
 	local name=${3//[()]/.}
-	env -i PATH="${PATH//"$BATS_LIBEXEC:"/}" HOME="$HOME" TEST_PATIENCE="$TEST_PATIENCE" DLOCK="$1" \
+	env -i PATH="${PATH//"$BATS_LIBEXEC:"/}" HOME="$HOME" TEST_PATIENCE="${patience:-$TEST_PATIENCE}" DLOCK="$1" \
 		TEST_BIN="${TEST_BIN:-}" bats --tap --filter "^$name" "$BATS_TEST_DIRNAME/../$2" \
 		</dev/null 3>&- 4>&-
 }
 
-# caught MUTANT: its test fails, and says what it should; if it can run here.
+# caught MUTANT: its test fails, and says what it should; if it can run here. A busy machine's patience (../all) would
+# leave some of what is too late unnoticed.
 caught() {
-	local folder=$BATS_TEST_TMPDIR/$1 missing
+	local folder=$BATS_TEST_TMPDIR/$1 missing patience=${LEAST_PATIENCE:-$TEST_PATIENCE}
 	mkdir "$folder"
 	make -s -C "$MAKE_IN" mutant NAME="$1" DIR="$folder" >"$folder/made" 2>&1 || {
 		cat "$folder/made"

@@ -61,16 +61,22 @@ load ../lib/mutants
 	done
 }
 
-@test "every mutant names one test, by the beginning of its title" {
+@test "every mutant names one test, by the beginning of its title, and lines that are there once" {
 	"$PYTHON" - "$BATS_TEST_DIRNAME/.." >"$BATS_TEST_TMPDIR/wrong" <<-'END'
 		import glob, os, re, sys
 		os.chdir(sys.argv[1])
+		mutating = {}
+		exec(open("mutant").read().removesuffix("main()\n"), mutating)
 		titles = lambda file: re.findall(r"^@test ([\"'])(.*)\1 \{", open(file).read(), re.M)
 		for mutant in glob.glob("mutants/*"):
 		    file, name = re.search(r"^test (\S+) (.*)$", open(mutant).read(), re.M).groups()
 		    found = [title for _, title in titles(file) if re.match(re.sub("[()]", ".", name), title)]
 		    if len(found) != 1:
 		        print(f"{mutant}: {len(found)} tests in {file} begin with {name}")
+		    try:
+		        mutating["changed"]("..", open(mutant).read())
+		    except SystemExit as end:
+		        print(f"{mutant}: {end}")
 	END
 	assert_equal "$(<"$BATS_TEST_TMPDIR/wrong")" ''
 }
