@@ -35,7 +35,10 @@ bool keeper_watch_open(struct keeper_watch *watch, const struct caller_state *ca
 		if (sigismember(&caller_state->ending, sig) == 1)
 			sigdelset(&other, sig);
 	*watch = (struct keeper_watch){
-		.caller_state = caller_state, .keeper_fd = -1, .guardian = GUARDIAN_NONE};
+		.caller_state = caller_state,
+		.keeper_fd = -1,
+		.guardian = GUARDIAN_NONE,
+		.bystander = BYSTANDER_NONE};
 	watch->ending_fd = signalfd(-1, &caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->other_fd = signalfd(-1, &other, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->wakeup_fd = wakeup_open();
@@ -107,9 +110,21 @@ static bool record_terminal_signal(struct keeper_watch *watch, const struct sign
 	return true;
 }
 
+/* Sends the keeper what was held back, but for what COMMAND has as well. */
+static void send_held(struct keeper_watch *watch)
+{
+	uint64_t held = bystander_decide(&watch->bystander);
+
+	for (int sig = 1; held != 0; sig++, held >>= 1)
+		if (held & 1)
+			pidfd_send_signal(watch->keeper_fd, sig, NULL, 0);
+}
+
 static void forward(struct keeper_watch *watch, const struct signalfd_siginfo *info)
 {
-	if (!record_terminal_signal(watch, info))
+	if (record_terminal_signal(watch, info))
+		send_held(watch);
+	else if (!bystander_hold(&watch->bystander, (int)info->ssi_signo))
 		pidfd_send_signal(watch->keeper_fd, (int)info->ssi_signo, NULL, 0);
 }
 
@@ -335,6 +350,8 @@ static void prepare_to_kill(struct keeper_watch *watch)
 		return;
 	watch->prepare_at = NANOS_NEVER;
 	(void)tree_prepare();
+	if (watch->caller_state->terminal)
+		bystander_start(&watch->bystander);
 }
 
 static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
@@ -342,7 +359,7 @@ static nanos next_due(const struct keeper_watch *watch, const struct keeper_task
 	nanos due = number_least(next_look(watch, task), overrun_look(watch));
 
 	due = number_least(answer_look(watch), later(due, watch->next_round));
-	due = number_least(due, watch->prepare_at);
+	due = number_least(due, number_least(watch->prepare_at, watch->bystander.due));
 	return has_to_record(watch) ? number_least(watch->note_at, due) : due;
 }
 
@@ -358,7 +375,7 @@ static bool has_done_its_work(const struct keeper_watch *watch)
 	}
 }
 
-enum keeper_watch_end keeper_watch_run(
+static enum keeper_watch_end run(
 	struct keeper_watch *watch, const struct keeper_task *task, int *signal)
 {
 	while (watch->keeper != 0) {
@@ -388,6 +405,8 @@ enum keeper_watch_end keeper_watch_run(
 			return KEEPER_WATCH_OVER;
 		notify_look(watch->notify, watch->lease);
 		prepare_to_kill(watch);
+		if (clock_now() >= watch->bystander.due)
+			send_held(watch);
 		record_others(watch);
 		if (fds[3].revents)
 			handle_news(watch, continued);
@@ -397,6 +416,16 @@ enum keeper_watch_end keeper_watch_run(
 		step_in(watch, task);
 	}
 	return KEEPER_WATCH_DIED;
+}
+
+/* The bystander must not pass for one of COMMAND's tree. */
+enum keeper_watch_end keeper_watch_run(
+	struct keeper_watch *watch, const struct keeper_task *task, int *signal)
+{
+	enum keeper_watch_end end = run(watch, task, signal);
+
+	bystander_end(&watch->bystander);
+	return end;
 }
 
 /* COMMAND, if it is our child now. Its pid is no other's until we reap it; if the keeper has done

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "process/bystander.h"
 #include "process/process_tree.h"
 #include "process/stopping.h"
 #include "supervise/guardian.h"
@@ -25,6 +26,7 @@ struct keeper_watch {
 			*/
 	struct guardian guardian; /* the front's; reaped here when the keeper has dismissed it */
 	struct stopping stopping;
+	struct bystander bystander; /* on a terminal, while COMMAND shares our group */
 	pid_t keeper; /* 0: none, or reaped */
 	int keeper_fd, wakeup_fd, timer;
 	int ending_fd;       /* signals that end a wait, as data; all are passed on to COMMAND */

@@ -517,6 +517,54 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 	assert is_free x
 }
 
+@test "terminal: a signal to its group that is not the terminal's reaches COMMAND once" {
+	local from
+	for from in group timeout; do
+		FROM=$from python <<-'END'
+			import os, re
+			from terminal import *
+
+			limit = ("timeout", "-s", "USR1", "0.5") if os.environ["FROM"] == "timeout" else ()
+			terminal = Terminal(*limit, "dlock", "x", "witness", "count", "count")
+			def lines():
+			    return open("count").read().splitlines() if os.path.exists("count") else []
+			wait_until(lines, "COMMAND")
+			command = int(lines()[0].split()[1])
+			def status(pid, field):
+			    return re.search(field + r":\s*(\S+)", open(f"/proc/{pid}/status").read())[1]
+			keeper = int(status(command, "PPid"))
+			front = int(status(keeper, "PPid"))
+			# Both as if at the shell's prompt: it takes time to type.
+			time.sleep(0.1 * PATIENCE)
+
+			def sent(names, target):
+			    for name in names:
+			        before = len(lines())
+			        target(getattr(signal, "SIG" + name))
+			        wait_until(lambda: len(lines()) > before, name)
+			        # USR2 to the front alone goes the longer way, behind what else is under way.
+			        os.kill(front, signal.SIGUSR2)
+			        wait_until(lambda: lines()[-1].startswith("USR2 "), "USR2")
+			        seen = [line.split()[0] for line in lines()[before:]]
+			        check(seen == [name, "USR2"], seen, name)
+
+			if limit:
+			    wait_until(lambda: len(lines()) > 1, "the signal of timeout")
+			    os.kill(front, signal.SIGUSR2)
+			    wait_until(lambda: lines()[-1].startswith("USR2 "), "USR2")
+			    seen = [line.split()[0] for line in lines()[1:]]
+			    check(seen.count("USR1") == 1 and seen.count("CONT") <= 1, seen)
+			else:
+			    sent(("TERM", "INT", "HUP", "QUIT", "USR1", "ALRM"), lambda sig: os.killpg(os.getpgid(front), sig))
+			    sent(("TERM", "INT", "HUP", "QUIT", "USR1", "ALRM"), lambda sig: os.kill(front, sig))
+			os.kill(command, signal.SIGRTMIN)
+			terminal.wait()
+		END
+		assert is_free x
+		rm count
+	done
+}
+
 @test "terminal: kill %1 ends the job and the lock" {
 	python <<-'END'
 		from terminal import *

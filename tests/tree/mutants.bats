@@ -29,6 +29,10 @@ load ../lib/mutants
 	stands table-of-64
 }
 
+@test "a signal that a process sent to the whole group" {
+	all_caught group-unheard
+}
+
 @test "inside a holder: an ended one lets others in, is unmarked; unlisted, unproved, unkept" {
 	all_caught ended-is-a-holder ended-unmarked inside-unlisted
 	all_caught inside-unproved renewal-shortens once-passed-over-inside ended-in-a-circle
