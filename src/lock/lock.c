@@ -8,6 +8,9 @@
 #include "lock/services.h"
 #include "net/server.h"
 
+#define RETRY_LEAST 50 /* ms between two tries to release */
+#define RETRY_MORE  200
+
 static unsigned needed(const struct lock_request *request)
 {
 	return (request->mode == LOCK_SHARED ? LOCK_CAN_SHARE : 0) |
@@ -66,6 +69,18 @@ bool lock_is_by_token(const struct lock_request *request)
 	return request->detached && request->token;
 }
 
+int64_t lock_ttl_ms(const struct lock_request *request, nanos granted_at)
+{
+	int64_t left = request->at_least_ms;
+
+	if (granted_at == 0 && !request->detached)
+		return request->ttl_ms;
+	if (granted_at == 0)
+		granted_at = clock_now();
+	left -= (clock_now() - granted_at) / NANOS_PER_MS;
+	return left > request->ttl_ms ? left : request->ttl_ms;
+}
+
 void *lock_new(size_t size, const struct lock_service *service, struct failure *failure)
 {
 	struct lock *lock = calloc(1, size);
@@ -96,6 +111,8 @@ struct lock *lock_open(
 	if (!services_serve(server, failure) || !lock_service_can(server, request, 0, failure))
 		return NULL;
 	lock = server->service->open(server, request, failure);
+	if (lock)
+		lock->is_by_token = lock_is_by_token(request);
 	if (lock && server->service->shows_tokens)
 		lock->circles = (struct lock_circles){
 			.server = server, .name = request->name, .held = request->held};
@@ -234,13 +251,26 @@ void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	lock->service->renew(lock, deadline, answer);
 }
 
+/* A service may give up when its server is not there at once. */
+static bool may_release_again(
+	const struct lock *lock, const struct lock_answer *answer, struct deadline deadline)
+{
+	nanos pause = (RETRY_LEAST + clock_jitter(RETRY_MORE)) * NANOS_PER_MS;
+
+	return answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
+	       !lock->is_by_token && deadline_pause(deadline, pause) &&
+	       clock_now() < deadline.until;
+}
+
 void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
-	memset(answer, 0, sizeof(*answer));
 	lock->circles.due = 0;
 	own_again(lock);
-	lock->service->release(lock, release_terms, deadline, answer);
+	do {
+		memset(answer, 0, sizeof(*answer));
+		lock->service->release(lock, release_terms, deadline, answer);
+	} while (may_release_again(lock, answer, deadline));
 }
 
 bool lock_release_send(
@@ -305,7 +335,8 @@ bool lock_needs_guardian(struct lock *lock)
 
 void lock_assume_asked(struct lock *lock)
 {
-	lock->service->several->assume_asked(lock);
+	if (lock->service->several) /* else it knows whether it was */
+		lock->service->several->assume_asked(lock);
 }
 
 const char *lock_fences(struct lock *lock)

@@ -62,6 +62,11 @@ struct lock_request {
 /* Whether it is about a lock that another process took: renewed or released by its token. Pure. */
 bool lock_is_by_token(const struct lock_request *request);
 
+/* How long the server is to keep the lock from now on, in ms. granted_at 0: it is not known to be
+ * granted, and --at-least does not count yet, as a keeper renews at once if that asks for more. A
+ * detached lock has no keeper. */
+int64_t lock_ttl_ms(const struct lock_request *request, nanos granted_at);
+
 enum lock_result {
 	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
 	LOCK_SET_AGAIN, /* renew: the server had lost it, no other took it, it is ours again */

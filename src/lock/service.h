@@ -189,6 +189,7 @@ struct lock {
 	bool asked;                   /* without overlap the service keeps it right: something may
 				       * be left in the server of a take without an answer */
 	struct lock_circles circles;  /* lock.c's */
+	bool is_by_token;             /* lock.c's: of a detached lock, by its token */
 	bool is_ahead;                /* lock.c's: a request was sent by take_ahead */
 	bool is_shared;               /* lock.c's: a keeper has the connection, too (parting) */
 	nanos asked_first;            /* lock.c's: when it was first asked for; 0: not yet */

@@ -83,6 +83,7 @@ static void read_busy(struct postgres_lock *p, const PGresult *result, struct lo
 static void read_grant(struct postgres_lock *p, const PGresult *result, struct lock_answer *answer)
 {
 	p->fence = answer->fence;
+	p->granted_at = clock_now();
 	answer->has_slot = p->request.mode == LOCK_PERMITS && answer->result == LOCK_GRANTED;
 	if (answer->has_slot)
 		answer->slot = (int)number_at(result, 0, "rank");
@@ -130,9 +131,7 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
 		"WHERE pg_catalog.pg_backend_pid() = $8::int", /* nothing through a pooler */
 		ARGUMENTS(p->key, p->lock.token,
-			/* At --at-least the lock stays so long, even if no process renews it. */
-			NUMBER(r->ttl_ms > r->at_least_ms ? r->ttl_ms : r->at_least_ms),
-			FLAG(r->detached), NUMBER(p->ticket), NUMBER(p->number), p->owner,
+			NUMBER(lock_ttl_ms(r, 0)), FLAG(r->detached), NUMBER(p->ticket), NUMBER(p->number), p->owner,
 			p->session.pid, (const char *[]){"x", "s", "p"}[r->mode],
 			NUMBER(r->permits), NUMBER(r->priority), NUMBER(lock_window_ms(lock, r)),
 			r->once ? r->once : "", outer, r->held ? r->held : "", FLAG(r->queues),
@@ -189,7 +188,7 @@ void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_ans
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	PGresult *result = ask(p, NULL, 0,
 		"SELECT * FROM dlock.renew_1($1, $2, $3, $4, dlock.advisory_key($5, $6))",
-		ARGUMENTS(p->key, lock->token, NUMBER(p->request.ttl_ms),
+		ARGUMENTS(p->key, lock->token, NUMBER(lock_ttl_ms(&p->request, p->granted_at)),
 			FLAG(lock_is_by_token(&p->request)), p->session.server->setting,
 			p->request.name),
 		deadline, answer);

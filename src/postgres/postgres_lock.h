@@ -12,7 +12,8 @@ struct postgres_lock {
 	char owner[OWNER_TEXT + 16];
 	int64_t ticket; /* 0: not asked yet */
 	int64_t number; /* of the session, as the server counts them; 0: none */
-	uint64_t fence; /* of the grant; 0: none */
+	uint64_t fence; /* of the grant; 0: none, */
+	nanos granted_at; /* which was then */
 	bool is_ready;  /* the session has rehearsed what follows a wait */
 	bool is_handed; /* the server has said so */
 	nanos look_at;  /* when asking again makes sense, by itself */

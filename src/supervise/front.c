@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/failure.h"
 #include "base/message.h"
 #include "base/number.h"
@@ -59,6 +60,7 @@ struct front {
 	nanos look_at; /* for a dlock around this one; 0: never denied so far; NANOS_NEVER: done */
 	bool outstanding; /* a request or a place in the queue is to be taken back in the end */
 	bool left;        /* the server has not said of all of that that it is gone */
+	bool delivered;   /* acquire had the lock, but nobody to tell */
 };
 
 /* ---- how a run ends: with the keeper's word, or without it ---- */
@@ -146,6 +148,37 @@ static struct deadline deadline(const struct front *f)
 		.until = patience_end(f), .cancel_fd = f->cancel_fd, .least = step_least(f)};
 }
 
+/* The caller is not to wait until all is taken back: a guardian goes on trying. If it cannot do it
+ * either, a lock that was granted stays for its TTL. */
+static void leave_behind(struct front *f)
+{
+	struct failure *failure = &f->outcome->failure;
+	char span[DURATION_TEXT];
+
+	if (f->watch.guardian.pid == 0 || process_has_ended(f->watch.guardian.fd))
+		guardian_start(&f->watch.guardian, f->lock);
+	guardian_leave(&f->watch.guardian);
+	duration_format(f->lease->terms.ttl, span);
+	if (f->delivered)
+		message_say(MESSAGE_WARNING,
+			"the lock could not be released; it frees itself within %s", span);
+	else if (failure->code != EXIT_DONE)
+		failure_set(failure, failure->code,
+			"%s; if the lock was granted all the same, it frees itself within %s",
+			failure->text, span);
+	else
+		message_say(MESSAGE_WARNING,
+			"what was asked for could not be taken back yet; if the lock was granted, "
+			"it frees itself within %s",
+			span);
+}
+
+/* A server that refuses us has granted nothing, and will not be asked any more. */
+static bool is_refused(const struct failure *failure)
+{
+	return failure->code == EXIT_REFUSED || failure->code == EXIT_USAGE;
+}
+
 /* Takes back whatever may be under way: a place in the queue, a request that may yet be granted. */
 static enum lock_result withdraw(struct front *f, nanos limit)
 {
@@ -157,7 +190,8 @@ static enum lock_result withdraw(struct front *f, nanos limit)
 		return LOCK_RELEASED;
 	lock_release(f->lock, NULL, limited, &answer);
 	handoff_see_to(f->lock);
-	f->left = answer.result != LOCK_RELEASED && answer.result != LOCK_GONE;
+	f->left = !is_refused(&f->outcome->failure) &&
+		  (answer.result == LOCK_TIMEOUT || answer.result == LOCK_FAILED);
 	return answer.result;
 }
 
@@ -480,13 +514,14 @@ static bool deliver(struct front *f)
 		failure_set(&answer->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
 	if (result == LOCK_GRANTED) {
 		f->granted = true;
+		f->left = false;
 		f->outcome->waited = answer->granted_at - task->started;
 		f->outcome->kind = OUTCOME_ACQUIRED;
 		handoff_see_to(f->lock);
 		return false;
 	}
-	if (withdraw(f, LEASE_RELEASE_LIMIT) != LOCK_RELEASED)
-		message_say(MESSAGE_WARNING, "the lock could not be released; it frees itself");
+	f->delivered = true;
+	withdraw(f, LEASE_RELEASE_LIMIT);
 	return may_go_on(f, result, &answer->failure);
 }
 
@@ -543,7 +578,7 @@ static void go_through(const struct front_task *task, const struct ward *ward,
 	while (try(&f) && wait_for_turn(&f))
 		continue;
 	if (f.left)
-		guardian_leave(&f.watch.guardian);
+		leave_behind(&f);
 	else
 		guardian_end(&f.watch.guardian);
 	if (!f.granted)

@@ -131,7 +131,7 @@ static void obtain(struct keeper_loop *s)
 	s->lease->granted_at = clock_now();
 	lease_adopt_ttl(s->lease, answer->ttl_ms);
 	valid_until = lease_valid_until(&s->lease->terms, answer->asked_at);
-	s->renewal_due = clock_after(answer->asked_at, lease_renew_every(&s->lease->terms));
+	s->renewal_due = lease_first_renewal(&s->lease->terms, answer->asked_at);
 	atomic_store(&s->lease->valid_until, valid_until);
 	if (s->lease->granted_at >= lease_stop_at(&s->lease->terms, valid_until)) {
 		take_back(s); /* granted so late that it is as good as expired */

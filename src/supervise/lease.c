@@ -30,6 +30,14 @@ nanos lease_renew_every(const struct lease_terms *terms)
 	return number_least(terms->ttl / 3, lease_stop_at(terms, lease_valid_until(terms, 0)) / 2);
 }
 
+nanos lease_first_renewal(const struct lease_terms *terms, nanos asked_at)
+{
+	nanos every = lease_renew_every(terms);
+
+	return every != NANOS_NEVER && terms->at_least > terms->ttl ? asked_at
+								    : clock_after(asked_at, every);
+}
+
 nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at)
 {
 	return terms->max_run == 0 ? NANOS_NEVER : clock_after(granted_at, terms->max_run);

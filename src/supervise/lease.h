@@ -43,6 +43,10 @@ nanos lease_kill_at(nanos valid_until);
  * least twice before stop_at. Pure. */
 nanos lease_renew_every(const struct lease_terms *terms);
 
+/* When the first renewal is due: at once if the lock is to be kept for longer than its TTL, as the
+ * request has not asked for that. Pure. */
+nanos lease_first_renewal(const struct lease_terms *terms, nanos asked_at);
+
 /* When max_run is up; NANOS_NEVER: there is no limit. Pure. */
 nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at);
 

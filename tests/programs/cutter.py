@@ -1,16 +1,20 @@
-"""Between dlock and its server: cutter.py LISTEN_SOCKET SERVER_SOCKET WORD [silent] (or ports)
+"""Between dlock and its server: cutter.py LISTEN_SOCKET SERVER_SOCKET WORD [silent | SECONDS] (or ports)
 
 Passes everything on, but the first answer that holds WORD: that one is lost, and the connection with
 it; or, with `silent`, all that would come behind it. What was asked for has happened all the same.
+With SECONDS no other connection is accepted for so long after that.
 """
 
 import socket
 import sys
 import threading
+import time
 
 import endpoint
 
-path, server, word, *silent = sys.argv[1:]
+path, server, word, *how = sys.argv[1:]
+silent = how == ["silent"]
+away = float(how[0]) if how and not silent else 0
 cut = threading.Event()
 
 
@@ -21,6 +25,8 @@ def pass_on(source, sink, answers):
                 cut.set()
                 if silent:
                     return
+                if away:
+                    listener.shutdown(socket.SHUT_RDWR)
                 break
             sink.sendall(data)
     except OSError:
@@ -34,7 +40,13 @@ def pass_on(source, sink, answers):
 
 listener = endpoint.listen(path)
 while True:
-    client, _ = listener.accept()
+    try:
+        client, _ = listener.accept()
+    except OSError:
+        listener.close()
+        time.sleep(away)
+        listener = endpoint.listen(path)
+        continue
     upstream = endpoint.connect(server)
     for source, sink, answers in ((client, upstream, False), (upstream, client, True)):
         threading.Thread(target=pass_on, args=(source, sink, answers), daemon=True).start()

@@ -873,7 +873,7 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 @test "processes: first of a namespace, it stops what COMMAND left and releases before it ends" {
 	needs pids
 	local left='./work left >/dev/null 2>&1 & until [ -s left.pid ]; do sleep 0.02; done; exit 7'
-	try in_pids dlock -t "$(ttl 60)" x bash -c "$left"
+	try in_pids dlock -t 30s x bash -c "$left"
 	assert_equal "$status" 7 "$err"
 	assert_match "$err" 'first process'
 	assert is_to_be_had x
@@ -956,7 +956,7 @@ hold_keeper() {
 	local sig keeper
 	for sig in TERM INT HUP QUIT both; do
 		rm -f traps done held
-		start script bash trapped "$(ttl 60)"
+		start script bash trapped 30s
 		wait_until test -e held
 		keeper=$(hold_keeper)
 		if [[ $sig == both ]]; then

@@ -363,6 +363,19 @@ stubborn() {
 	etcd_ctl one del other >/dev/null
 }
 
+@test "-n, its grant is lost, the server away for 0.4 s: it is taken back, not left for the TTL" {
+	local port
+	port=$(etcd_free_port)
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" responses 0.4
+	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	try dlock -S "etcd://127.0.0.1:$port" -n x touch ran
+	assert_equal "$status" 69 "$err"
+	wait_until -t 6 has_no_keys
+	refute_file ran
+}
+
+has_no_keys() { [[ -z $(etcd_ctl one get --prefix lock:x/ --keys-only) ]]; }
+
 @test "a signal in the midst of a request: what came of that is taken back at once" {
 	local port held
 	keys() { etcd_ctl one get --prefix lock:x/ --keys-only | grep -c . || true; }

@@ -826,6 +826,27 @@ crash() {
 	query "SELECT dlock.force_1('lock:x')" >/dev/null
 }
 
+@test "-n, its grant is lost, the server away for 0.4 s: it is taken back, not left for the TTL" {
+	dlock x true # the schema is there
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" granted 0.4
+	wait_until test -S .s.PGSQL.5432
+	try dlock -S "postgres://tester@/postgres?host=$PWD" -n --at-least 1h x touch ran
+	assert_equal "$status" 69 "$err"
+	wait_until -t 5 nothing_is_left
+	refute_file ran
+}
+
+@test "-n, its grant is lost and the server stays away: --at-least does not count" {
+	dlock x true # the schema is there
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" granted 60
+	wait_until test -S .s.PGSQL.5432
+	try dlock -S "postgres://tester@/postgres?host=$PWD" -n -t 5s --at-least 1h x touch ran
+	expect_failure 69 'if the lock was granted all the same, it frees itself within 5s$'
+	refute nothing_is_left
+	wait_until nothing_is_left
+	refute_file ran
+}
+
 @test "a signal in the midst of a request: what came of that is taken back at once" {
 	dlock x true # the schema is there
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" granted silent

@@ -300,6 +300,19 @@ pid_of() {
 	assert_equal "$(children one)" ''
 }
 
+@test "-n, its grant is lost, the server away for 0.4 s: it is taken back, not left for the TTL" {
+	local port
+	port=$(zookeeper_free_port)
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0 0.4
+	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	# It finds the grant again if it is back within its own time, or takes it back.
+	try dlock -S "zookeeper://127.0.0.1:$port/locks" -n -t 30s x true
+	assert_match "$status" '^(0|69)$' "$err"
+	wait_until -t 6 has_no_children
+}
+
+has_no_children() { [[ -z $(children one) ]]; }
+
 @test "a signal in the midst of a request: what came of that is taken back at once" {
 	local port held
 	for held in 0 1; do

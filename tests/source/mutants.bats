@@ -29,6 +29,10 @@ load ../lib/mutants
 	all_caught busy-names-the-first busy-undated
 }
 
+@test "a grant that is lost: left by -n, counted for --at-least; --at-least is not sent at once" {
+	all_caught late-release-forgotten at-least-before-the-grant at-least-in-its-time
+}
+
 @test "several locks: unguarded, guarded by old tokens, guarded twice" {
 	all_caught also-unguarded also-guards-old-tokens also-doubly-guarded
 }

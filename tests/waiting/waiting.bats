@@ -209,3 +209,53 @@ waits() {
 	expect 0 'other name'
 	let_go one
 }
+
+# ---- The request is answered, and the answer lost -------------------------------------------------
+
+# cut_off SECONDS: a way to the server at cut.socket that loses the grant, and with it all connections for so
+# long.
+cut_off() {
+	rm -f cut.socket
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$PWD/cut.socket" "$SERVER/socket" granted "$1"
+	wait_until test -S cut.socket
+}
+
+@test "-n, its grant is lost, the server away for 0.4 s: it is taken back, not left for the TTL" {
+	dlock x true # so that the first request is answered by the script, and not by NOSCRIPT
+	local words
+	for words in '-t 60s' '--at-least 1h' acquire; do
+		cut_off 0.4
+		local command=(dlock -S "unix://$PWD/cut.socket" -n $words x touch ran)
+		[[ $words != acquire ]] || command=(dlock acquire -S "unix://$PWD/cut.socket" -n -t 15m x)
+		try "${command[@]}"
+		expect_failure 69 'cannot|lost|closed|reach|no answer'
+		wait_until -t 5 is_free x
+	done
+	refute_file ran
+}
+
+@test "-n, its grant is lost, the server stays away: the line has the TTL, --at-least counts not" {
+	dlock x true
+	cut_off 60
+	try dlock -S "unix://$PWD/cut.socket" -n -t 5s --at-least 1h x touch ran
+	expect_failure 69 '; if the lock was granted all the same, it frees itself within 5s$'
+	assert_between "$(cli PTTL lock:x)" 1 5000 'ms until it frees itself'
+	wait_until nothing_runs # what tried to take it back has given up
+	assert is_held x
+	wait_until is_free x
+	refute_file ran
+}
+
+@test "--at-least is the server's as soon as the grant is known, whatever dies after that" {
+	start one dlock -t 600 --at-least 1h x sh -c 'echo $$ >command; exec sleep 300'
+	wait_until is_file command
+	wait_until kept_for 3500000
+	kill -STOP $one_pid # neither is to see the other's end
+	wait_until is_stopped $one_pid
+	kill -KILL "$(parent_of "$(<command)")" $one_pid
+	finish one
+	assert kept_for 3500000
+	cli FLUSHALL
+}
+
+kept_for() { (($(cli PTTL lock:x) > $1)); }

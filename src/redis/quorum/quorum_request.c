@@ -34,7 +34,7 @@ static void write_confirm(struct quorum *quorum, const struct vote *vote, struct
 	(void)vote;
 	call_begin(call, &script_confirm, &quorum->keys, quorum->lock.token);
 	call_add_number(call, (int64_t)quorum->fence);
-	call_add_number(call, single_ttl_ms(&quorum->request, quorum->granted_at));
+	call_add_number(call, lock_ttl_ms(&quorum->request, quorum->granted_at));
 	call_add_number(call, quorum->ticket);
 	call_add(call, quorum->text);
 	call_add(call, quorum->waiter);
@@ -53,7 +53,7 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	owner_record_write(quorum->who, quorum->mode, vote->since_us, quorum->text);
 	call_begin(call, &script_renew, &quorum->keys, quorum->lock.token);
 	call_add(call, quorum->mode);
-	call_add_number(call, single_ttl_ms(&quorum->request, quorum->granted_at));
+	call_add_number(call, lock_ttl_ms(&quorum->request, quorum->granted_at));
 	call_add_number(call, (int64_t)quorum->fence);
 	call_add_number(call, (int64_t)quorum->fence);
 	/* Once the holder around us has ended, the lock is shown as ours. */

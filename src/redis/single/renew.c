@@ -52,7 +52,7 @@ void single_begin_renewal(
 			single->slot);
 	call_begin(call, &script_renew, &single->keys, single->lock.token);
 	call_add(call, inside ? around->mode : single->mode);
-	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
+	call_add_number(call, lock_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, (int64_t)single->fence);
 	call_add_number(call, (int64_t)single->generation);
 	/* Once the holder around us has ended, the lock is shown as ours. */
@@ -75,7 +75,7 @@ static enum io_result extend(
 
 	call_begin_alone(&call, &script_extend, &single->keys,
 		inside ? single->around.token : single->lock.token);
-	call_add_number(&call, single_ttl_ms(&single->request, single->granted_at));
+	call_add_number(&call, lock_ttl_ms(&single->request, single->granted_at));
 	call_add_number(&call, inside);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io != IO_OK)

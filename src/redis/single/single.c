@@ -43,15 +43,6 @@ bool single_new_token(struct single *single, struct failure *failure)
 	return single_set_token(single, token, failure);
 }
 
-int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at)
-{
-	int64_t left = request->at_least_ms;
-
-	if (granted_at != 0)
-		left -= (clock_now() - granted_at) / NANOS_PER_MS;
-	return left > request->ttl_ms ? left : request->ttl_ms;
-}
-
 int64_t single_settle(const struct lock_request *request)
 {
 	return request->settle_asked ? request->settle_ms : -request->settle_ms;

@@ -97,8 +97,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result);
 /* What acquire.lua takes for it. */
 int64_t single_settle(const struct lock_request *request);
 
-/* How long the server is to keep the lock from now on, in ms. granted_at 0: it was not yet. */
-int64_t single_ttl_ms(const struct lock_request *request, nanos granted_at);
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
 bool single_by_token(const struct lock_request *request);

@@ -35,7 +35,7 @@ void single_add_wish(struct single *single, struct call *call, const struct sing
 	const struct lock_request *request = &single->request;
 
 	call_add(call, single->mode);
-	call_add_number(call, single_ttl_ms(&single->request, single->granted_at));
+	call_add_number(call, lock_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, request->queues ? WAIT_LEASE_MS : 0);
 	call_add_number(call, (int64_t)single->ticket);
 	call_add_number(call, request->priority * US_PER_PRIORITY);

@@ -1,6 +1,6 @@
 -- Takes the lock, claims what was handed over, or queues for it.
 -- ARGV  4   x, s, or pK for one of K permits
---       5   ttl (ms), or --at-least if that is longer
+--       5   ttl (ms)
 --       6   the lease of a waiter (ms); 0: does not wait
 --       7   the ticket from an earlier answer; 0: none yet
 --       8   the head start of its priority (us)

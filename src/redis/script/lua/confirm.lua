@@ -1,7 +1,7 @@
 -- The second step on a quorum: makes the fencing token known to a server that promised the lock, so
 -- that a later holder there does not miss it. Takes the caller out of the queue in any case.
 -- ARGV  4  the fencing token, above the counters of a majority
---       5  ttl (ms), or --at-least if that is longer
+--       5  ttl (ms)
 --       6  when the caller began to wait here (us); 0: it did not
 --       7  TEXT for the record who:TOKEN
 --       8  under which token the caller waits
