@@ -84,9 +84,9 @@ struct options {
 	bool json;
 	bool openmetrics;
 	bool watch;
-	nanos interval;  /* between two looks; 0: not given */
+	nanos interval;         /* between two looks; 0: not given */
 	nanos succeeded_within; /* asks for no more than that; 0: not given */
-	char **operands; /* what follows the command word and is not an option */
+	char **operands;        /* what follows the command word and is not an option */
 	size_t operand_count;
 
 	const char *warnings[OPTIONS_WARNINGS]; /* about the configuration, to be said once */

@@ -126,7 +126,8 @@ static int answer(const struct lock_list *views, const struct options *options)
 static bool can_answer(const struct options *options, struct failure *failure)
 {
 	return options->succeeded_within == 0 ||
-	       lock_service_can(options->server, &(struct lock_request){0}, LOCK_CAN_RECORD, failure);
+	       lock_service_can(
+		       options->server, &(struct lock_request){0}, LOCK_CAN_RECORD, failure);
 }
 
 int cmd_status(const struct options *options)

@@ -135,8 +135,8 @@ bool record_commit(struct record *record, struct failure *failure);
 bool record_write_text(const struct record *record, const char *token, const struct owner *owner,
 	const char *held, struct failure *failure);
 
-/* Puts on record what ran last under our own slot; a success is kept beside it. Inside the mutex, before
- * record_commit. False with failure. */
+/* Puts on record what ran last under our own slot; a success is kept beside it. Inside the mutex,
+ * before record_commit. False with failure. */
 bool record_write_run(struct record *record, int exit, const struct owner *owner, bool success,
 	struct failure *failure);
 

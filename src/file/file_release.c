@@ -180,8 +180,8 @@ static void stay_for_inside(struct file_lock *f)
 	_exit(0);
 }
 
-/* Waiters for which a success on record will do end without the lock, though it stays, or goes to others.
- */
+/* Waiters for which a success on record will do end without the lock, though it stays, or goes to
+ * others. */
 static bool tell_asking(struct file_lock *f, struct failure *failure)
 {
 	for (int i = 0; i < f->record.head.count; i++)
@@ -196,8 +196,8 @@ static void note_run(
 	const struct lock_request *request = &f->request;
 	struct failure *failure = &answer->failure;
 
-	if (terms->ran && !record_write_run(&f->record, terms->exit, &request->self,
-				  terms->success, failure))
+	if (terms->ran &&
+		!record_write_run(&f->record, terms->exit, &request->self, terms->success, failure))
 		answer->flawed = true;
 	if (!terms->success)
 		return;

@@ -371,9 +371,9 @@ static bool answer_cooldown(struct file_lock *f, int64_t now, struct lock_answer
 static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 {
 	const struct lock_request *request = &f->request;
-	int64_t when = request->once ? record_once(&f->folder, f->file, request->once, 0,
-					       &answer->failure)
-				     : 0;
+	int64_t when =
+		request->once ? record_once(&f->folder, f->file, request->once, 0, &answer->failure)
+			      : 0;
 	int64_t now = clock_wall_us();
 
 	if (answer_cooldown(f, now, answer))

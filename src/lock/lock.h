@@ -104,14 +104,14 @@ struct lock_answer {
 	int64_t ttl_ms;   /* the TTL that was really granted; 0: the one that was asked for;
 			   * LOCK_NO_TTL: none is needed while a process holds it (of a foreign
 			   * holder: LOCK_BUSY too) */
-	bool has_slot;    /* with permits: no other holder has `slot`, 0 to permits - 1; the lowest */
+	bool has_slot; /* with permits: no other holder has `slot`, 0 to permits - 1; the lowest */
 	int slot;
-	bool unsettled;   /* the server did not say for how long it has been up */
+	bool unsettled; /* the server did not say for how long it has been up */
 
 	/* LOCK_WITHIN: as above, but the fence is that of the lock around ours, which holder_token
 	 * has (of a shared lock perhaps that of a later sharer) */
-	bool whole;      /* that one is exclusive, whatever we asked for */
-	bool covered;    /* request.hold: the process holds it already; nothing was taken */
+	bool whole;           /* that one is exclusive, whatever we asked for */
+	bool covered;         /* request.hold: the process holds it already; nothing was taken */
 	struct lock_run done; /* LOCK_ALREADY: that success; of one under an ID only when it was */
 
 	/* LOCK_BUSY */
@@ -144,9 +144,9 @@ struct lock_answer {
 
 /* With what a lock is released. */
 struct release_terms {
-	int64_t keep_ms;   /* > 0: instead let it expire then (--at-least) */
-	bool success;      /* COMMAND ended well: to be put on record, unless the lock was lost */
-	bool ran;          /* a COMMAND ended: so is that, with its exit code */
+	int64_t keep_ms; /* > 0: instead let it expire then (--at-least) */
+	bool success;    /* COMMAND ended well: to be put on record, unless the lock was lost */
+	bool ran;        /* a COMMAND ended: so is that, with its exit code */
 	int exit;
 	nanos valid_until; /* the end of the lease; in the past: no proof that it was ours so far */
 };

@@ -121,8 +121,8 @@ struct lock_service {
 	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
 	/* Writes which library speaks to the service, and its version; NULL: none does. */
 	void (*library)(char *text, size_t size);
-	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that
-					    * itself; NULL: the service has no passwords */
+	const char *password_variable; /* has a password as DLOCK_PASSWORD does, or is that
+					* itself; NULL: the service has no passwords */
 
 	/* Reads reading->text into reading->server, which has its scheme already and is zero
 	 * otherwise; server->text is the service's to set. False with failure: EXIT_USAGE, the URL

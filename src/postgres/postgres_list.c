@@ -14,7 +14,8 @@
  * without an owner. All of one moment. */
 static const char statement[] =
 	"SELECT l.name, o.kind, o.mode, o.owner, o.priority, o.ms, o.ttl_ms, o.since, o.detached, "
-	"l.fence, l.last_run, l.last_success, dlock.now_us() AS now, l.granted, l.contended, l.timeouts, l.lost, l.waited_us, l.held_us, "
+	"l.fence, l.last_run, l.last_success, dlock.now_us() AS now, l.granted, l.contended, "
+	"l.timeouts, l.lost, l.waited_us, l.held_us, "
 	"dlock.has_advisory(advisory, NULL) AS is_foreign FROM dlock.lock l "
 	"CROSS JOIN dlock.advisory_key($1, substr(l.name, length($2) + 1)) AS advisory "
 	"LEFT JOIN LATERAL dlock.owners(l.name) o ON true WHERE starts_with(l.name, $2) "

@@ -231,10 +231,9 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 			"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
 			"dlock.advisory_key($9, $10))",
 			ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
-				NUMBER(terms.keep_ms),
-				NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
-				r->once ? r->once : "", NUMBER(r->once_for_ms),
-				p->session.server->setting, r->name),
+				NUMBER(terms.keep_ms), NUMBER((int64_t)p->fence),
+				FLAG(lock_is_by_token(r)), r->once ? r->once : "",
+				NUMBER(r->once_for_ms), p->session.server->setting, r->name),
 			deadline, answer);
 		/* By a token the first refusal is told; else patience decides. */
 	} while (answer->result == LOCK_FAILED && !lock_is_by_token(r) &&
@@ -258,9 +257,9 @@ static bool release_send(
 
 	(void)deadline;
 	return release_terms->keep_ms <= 0 &&
-	       session_send_release(&p->session,
-		       (const char *[]){p->key, lock->token,
-			       NUMBER(release_terms->ran ? release_terms->exit : -1)});
+	       session_send_release(
+		       &p->session, (const char *[]){p->key, lock->token,
+					    NUMBER(release_terms->ran ? release_terms->exit : -1)});
 }
 
 const struct lock_parting postgres_parting = {share, release_send, postgres_release};

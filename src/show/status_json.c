@@ -116,9 +116,9 @@ static json_t *view_object(const struct lock_view *view)
 		status_json_number(view->ttl_ms, view->ttl_ms >= 0), "holders",
 		party_array(view->holders, view->holder_count, holder_object), "waiting",
 		(json_int_t)view->waiter_count, "waiters",
-		party_array(view->waiters, view->waiter_count, waiter_object),
-		"last_success", run_object(&view->last_success), "last_run",
-		run_object(&view->last_run), "hold_off", hold_off_object(view));
+		party_array(view->waiters, view->waiter_count, waiter_object), "last_success",
+		run_object(&view->last_success), "last_run", run_object(&view->last_run),
+		"hold_off", hold_off_object(view));
 }
 
 bool status_json_print(const struct lock_view *views, size_t count, struct failure *failure)

@@ -18,9 +18,8 @@ static int exit_of_run(const struct lease *lease, int status)
 	case STOP_MAX_RUN:
 		return EXIT_MAX_RUN;
 	default: /* what ended well, but was not told so, is neither */
-		status = atomic_load(&lease->command_over)
-				 ? exit_status_code(lease->command_status)
-				 : -1;
+		status = atomic_load(&lease->command_over) ? exit_status_code(lease->command_status)
+							   : -1;
 		return status == 0 ? -1 : status;
 	}
 }

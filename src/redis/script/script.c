@@ -88,12 +88,10 @@ void call_begin_alone(
 	add_companions(call, keys, token);
 }
 
-void call_add_run(
-	struct call *call, int exit, int64_t began_us, nanos granted_at, const char *text)
+void call_add_run(struct call *call, int exit, int64_t began_us, nanos granted_at, const char *text)
 {
 	call_add_number(call, exit);
-	call_add_number(
-		call, began_us > 0 ? began_us : (granted_at - clock_now()) / NANOS_PER_US);
+	call_add_number(call, began_us > 0 ? began_us : (granted_at - clock_now()) / NANOS_PER_US);
 	call_add(call, text);
 }
 

@@ -55,8 +55,8 @@ void call_begin_large(
 void call_add(struct call *call, const char *text);
 void call_add_number(struct call *call, int64_t number);
 
-/* What release.lua takes of a run, last: it began then by the server's clock, or, if that is 0, then by
- * ours; the owner's TEXT. */
+/* What release.lua takes of a run, last: it began then by the server's clock, or, if that is 0,
+ * then by ours; the owner's TEXT. */
 void call_add_run(
 	struct call *call, int exit, int64_t began_us, nanos granted_at, const char *text);
 
