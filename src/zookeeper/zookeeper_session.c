@@ -84,6 +84,19 @@ static void on_event(zhandle_t *handle, int type, int state, const char *path, v
 		((struct session *)context)->told = true;
 }
 
+/* The handle's state. The library learns that a connection was made as it reads from it; the server
+ * may have closed it by then. */
+static int find_state(const struct session *session)
+{
+	int state = zoo_state(session->handle), error = ECONNREFUSED;
+	socklen_t size = sizeof(error);
+
+	if (state != ZOO_CONNECTING_STATE)
+		return state;
+	getsockopt(session->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	return error == 0 || error == ECONNRESET || error == EPIPE ? ZOO_ASSOCIATING_STATE : state;
+}
+
 /* Waits until the library has something to do, and lets it. LOCK_BUSY: that was all. One that
  * sleeps is woken less often than the library likes, for its sign of life and the answer to it. */
 static enum lock_result step(
@@ -109,7 +122,7 @@ static enum lock_result step(
 		return LOCK_CANCELLED;
 	if (end == DEADLINE_OVER)
 		return deadline_is_over(deadline) ? LOCK_TIMEOUT : LOCK_BUSY;
-	session->state = zoo_state(session->handle);
+	session->state = find_state(session);
 	rc = zookeeper_process(session->handle, interest);
 	state = zoo_state(session->handle);
 	if ((rc != ZOK && rc != ZNOTHING) || is_unrecoverable(session->handle) != ZOK ||
