@@ -412,8 +412,8 @@ has_advisory() { [[ -n $(psql -qAt -d app -c "SELECT pid FROM pg_locks WHERE loc
 	expect 7 'deploy production'
 	zk one "
 import subprocess
-with zk.WriteLock('/locks/deploy'): print(subprocess.run(['dlock', '-n', 'deploy', 'true']).returncode)
-" >busy 2>&1
+with zk.WriteLock('/locks/deploy'): print(subprocess.run(['dlock', '-n', 'deploy', 'true'], stderr=subprocess.STDOUT).returncode)
+" >busy
 	zookeeper_end one
 	assert_match "$(<busy)" 'held by another ZooKeeper client'
 }
