@@ -19,12 +19,18 @@
 #include "base/failure.h"
 #include "base/wakeup.h"
 
+/* For so long a name server is waited for if there are addresses that it named before. */
+#define KNOWN_WAIT NANOS_PER_SEC
+
 /* Shared by the asker and the thread; the last of them to let go of it frees it. */
 struct lookup {
 	atomic_int owners;
 	atomic_bool done;        /* result and error are there */
 	int done_fd;             /* owned; readable when done */
 	pid_t pid;               /* a child of the asker has no such thread */
+	bool over;               /* the asker has what it found */
+	nanos began;             /* the asker's, as what follows */
+	struct addresses known;  /* what was found last */
 	struct addrinfo *result; /* owned */
 	int error;               /* of getaddrinfo(3) */
 	int system_error;        /* errno with EAI_SYSTEM */
@@ -38,7 +44,8 @@ static void let_go(struct lookup *lookup)
 		return;
 	if (lookup->result)
 		freeaddrinfo(lookup->result);
-	close(lookup->done_fd);
+	if (lookup->done_fd >= 0)
+		close(lookup->done_fd);
 	free(lookup);
 }
 
@@ -79,7 +86,8 @@ static int start_thread(struct lookup *lookup)
 	return error;
 }
 
-static struct lookup *start(const char *host, int port, struct failure *failure)
+static struct lookup *start(
+	const char *host, int port, const struct lookup *before, struct failure *failure)
 {
 	size_t size = strlen(host) + 1;
 	struct lookup *lookup = calloc(1, sizeof(*lookup) + size);
@@ -90,6 +98,9 @@ static struct lookup *start(const char *host, int port, struct failure *failure)
 		snprintf(lookup->port, sizeof(lookup->port), "%d", port);
 		lookup->owners = 2;
 		lookup->pid = getpid();
+		lookup->began = clock_now();
+		if (before)
+			lookup->known = before->known;
 		lookup->done_fd = wakeup_open();
 		error = lookup->done_fd < 0 ? errno : start_thread(lookup);
 	}
@@ -104,13 +115,14 @@ static struct lookup *start(const char *host, int port, struct failure *failure)
 
 void resolve_abandon(struct lookup *lookup)
 {
-	if (lookup && lookup->pid == getpid())
+	/* The thread of one that is over has let go of it, in whatever process. */
+	if (lookup && (lookup->over || lookup->pid == getpid()))
 		let_go(lookup);
 }
 
 int resolve_fd(const struct lookup *lookup)
 {
-	return lookup && lookup->pid == getpid() ? lookup->done_fd : -1;
+	return lookup && !lookup->over && lookup->pid == getpid() ? lookup->done_fd : -1;
 }
 
 static void add(struct addresses *addresses, const void *address, size_t length)
@@ -152,6 +164,29 @@ static enum io_result take(
 	return IO_OK;
 }
 
+/* The one that is under way, or another. What was known before stays known. NULL with failure. */
+static struct lookup *go_on(
+	struct lookup *lookup, const char *host, int port, struct failure *failure)
+{
+	struct lookup *next;
+
+	if (resolve_fd(lookup) >= 0)
+		return lookup;
+	next = start(host, port, lookup, failure);
+	resolve_abandon(lookup);
+	return next;
+}
+
+/* A name that worked is not forgotten because the name server is away: its server may be there. */
+static enum io_result use_known(
+	const struct lookup *lookup, struct addresses *addresses, enum io_result otherwise)
+{
+	if (lookup->known.count == 0 || (!lookup->over && clock_now() < lookup->began + KNOWN_WAIT))
+		return otherwise;
+	*addresses = lookup->known;
+	return IO_OK;
+}
+
 enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 	struct deadline deadline, struct addresses *addresses, struct failure *failure)
 {
@@ -160,16 +195,17 @@ enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 	addresses->count = 0;
 	if (resolve_here(host, port, addresses))
 		return IO_OK;
-	if (*lookup && (*lookup)->pid != getpid())
-		*lookup = NULL;
-	if (!*lookup)
-		*lookup = start(host, port, failure);
+	*lookup = go_on(*lookup, host, port, failure);
 	if (!*lookup)
 		return IO_FAILED;
+	if ((*lookup)->known.count > 0 && (*lookup)->began + KNOWN_WAIT < deadline.until) {
+		deadline.until = (*lookup)->began + KNOWN_WAIT;
+		deadline.least = 0;
+	}
 	switch (deadline_wait(&deadline, (*lookup)->done_fd, POLLIN)) {
 	case DEADLINE_OVER:
 		failure_set(failure, EXIT_UNREACHABLE, "cannot look up %s: no answer", host);
-		return IO_TIMEOUT;
+		return use_known(*lookup, addresses, IO_TIMEOUT);
 	case DEADLINE_CANCELLED:
 		return IO_CANCELLED;
 	case DEADLINE_READY:
@@ -178,7 +214,10 @@ enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 	if (!atomic_load(&(*lookup)->done))
 		return IO_TIMEOUT;
 	result = take(*lookup, addresses, failure);
-	let_go(*lookup);
-	*lookup = NULL;
-	return result;
+	(*lookup)->over = true;
+	close((*lookup)->done_fd);
+	(*lookup)->done_fd = -1;
+	if (result == IO_OK)
+		(*lookup)->known = *addresses;
+	return result == IO_OK ? IO_OK : use_known(*lookup, addresses, result);
 }

@@ -23,7 +23,8 @@ struct addresses {
 /* Addresses of host: itself when it is numeric; 127.0.0.1 and ::1 for "localhost" (RFC 6761, 6.3);
  * else what getaddrinfo(3) says, which no time limit binds: so it runs in a thread, and when
  * patience ends *lookup keeps what is under way for the next call. *lookup is NULL at first; it
- * belongs to one host. IO_FAILED: there is no such host. */
+ * belongs to one host, and remembers its addresses: if they cannot be looked up again, or not
+ * within a second, it is those of before. IO_FAILED: there is no such host. */
 enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 	struct deadline deadline, struct addresses *addresses, struct failure *failure);
 
