@@ -324,6 +324,8 @@ static bool settle_server(struct reading *reading)
 		return true;
 	options->server->password =
 		password_find(options->server, options->password_file, reading->failure);
+	if (options->server->user != NULL && options->server->password == NULL)
+		server_hide_user(options->server);
 	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
 }
 

@@ -12,16 +12,38 @@
 
 #define HOST_MOST 253 /* bytes of a name in DNS */
 
+/* What stands before the '@', if no ':' is in it. */
+static bool find_user(const char *text, size_t *from, size_t *length)
+{
+	const char *start = strstr(text, "://");
+	size_t size = start ? strcspn(start + 3, ":@/?") : 0;
+
+	if (!start || start[3 + size] != '@')
+		return false;
+	*from = (size_t)(start + 3 - text);
+	*length = size;
+	return true;
+}
+
 bool server_fault(const struct server_reading *reading, const char *what)
 {
 	const char *text = reading->text;
 	size_t from, length;
 
-	if (!url_find_password(text, &from, &length))
+	if (!url_find_password(text, &from, &length) && !find_user(text, &from, &length))
 		return failure_set(
 			reading->failure, EXIT_USAGE, "%s in the server URL '%s'", what, text);
 	return failure_set(reading->failure, EXIT_USAGE, "%s in the server URL '%.*s...%s'", what,
 		(int)from, text, text + from + length);
+}
+
+void server_hide_user(struct server *server)
+{
+	size_t from, length;
+
+	if (find_user(server->text, &from, &length))
+		memmove(server->text + from, server->text + from + length + 1,
+			strlen(server->text + from + length + 1) + 1);
 }
 
 static bool out_of_memory(const struct server_reading *reading)

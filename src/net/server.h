@@ -43,6 +43,9 @@ struct server {
 /* Wipes the password and the path as well (explicit_bzero). NULL: nothing. */
 void server_free(struct server *server);
 
+/* What stands for the user's name in server->text goes: without a password it may be one itself. */
+void server_hide_user(struct server *server);
+
 /* Overwrites the password in a URL in place with 'x's, and those in its query (password=,
  * sslpassword=): for argv, which ps shows. */
 void server_scrub(char *url);

@@ -62,4 +62,9 @@ void handshake_take(struct handshake *handshake, const struct server *server, co
 			name, role);
 	else if (error && !(is_role && strncmp(error, "NOPERM", 6) == 0))
 		error_reply_read(error, name, &handshake->refusal);
+	if (handshake->refusal.code == EXIT_REFUSED && server->user && !server->password)
+		failure_set(&handshake->refusal, EXIT_REFUSED,
+			"%s; a password without a user's name has a colon before it: "
+			"redis://:PASSWORD@HOST",
+			handshake->refusal.text);
 }
