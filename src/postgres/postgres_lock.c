@@ -131,8 +131,8 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
 		"WHERE pg_catalog.pg_backend_pid() = $8::int", /* nothing through a pooler */
 		ARGUMENTS(p->key, p->lock.token,
-			NUMBER(lock_ttl_ms(r, 0)), FLAG(r->detached), NUMBER(p->ticket), NUMBER(p->number), p->owner,
-			p->session.pid, (const char *[]){"x", "s", "p"}[r->mode],
+			NUMBER(lock_ttl_ms(r, 0)), FLAG(r->detached), NUMBER(p->ticket),
+			NUMBER(p->number), p->owner, p->session.pid, (const char *[]){"x", "s", "p"}[r->mode],
 			NUMBER(r->permits), NUMBER(r->priority), NUMBER(lock_window_ms(lock, r)),
 			r->once ? r->once : "", outer, r->held ? r->held : "", FLAG(r->queues),
 			FLAG(r->hold), advisory, r->name),
