@@ -470,7 +470,7 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	DLOCK_SERVER=$(zookeeper_url one)
 }
 
-@test "maxClientCnxns: as many holders as it allows renew, each in the place of its own connection" {
+@test "maxClientCnxns: as many holders as it allows renew, each in the place of its connection" {
 	zookeeper_options=maxClientCnxns=3
 	own_servers few
 	local one
