@@ -413,7 +413,7 @@ END $$;
 
 -- Breaks the lock of any holder, or with a fence above 0 of the one that has it; a row for each that it had. A
 -- claim is a waiter's.
-CREATE OR REPLACE FUNCTION dlock.force_1(key text, only_fence bigint DEFAULT 0)
+CREATE OR REPLACE FUNCTION dlock.force_1(key text, only_fence bigint)
 RETURNS TABLE (token text, owner text, ms bigint, left_ms bigint, detached boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
