@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/password.h"
 #include "net/server.h"
 
 #define ANSWER_MOST (64 << 20)           /* bytes */
@@ -367,12 +368,14 @@ static enum lock_result identify(
 	const struct server *server = gateway->server;
 	json_t *body, *answer = NULL;
 	enum lock_result result;
-	char *text;
+	char *password, *text;
 
 	if (!server->user || gateway->headers)
 		return LOCK_GRANTED;
-	body = json_pack("{ss ss}", "name", server->user, "password",
-		server->password ? server->password : "");
+	password = password_of(server);
+	body = json_pack(
+		"{ss ss}", "name", server->user, "password", password ? password : "");
+	password_forget(password);
 	text = json_dumps(body, JSON_COMPACT);
 	json_decref(body);
 	result = text ? ask_one(gateway, "v3/auth/authenticate", text, deadline, &answer, failure)

@@ -288,6 +288,7 @@ void server_free(struct server *server)
 		free(server->endpoints[i].host);
 	free(server->endpoints);
 	wipe(server->password);
+	free(server->password_file);
 	wipe(server->path);
 	free(server->user);
 	free(server->setting);

@@ -30,7 +30,8 @@ struct server {
 	char *path;                      /* owned; what the service reads from the path: a folder, a
 					    name; the URL, for libpq; NULL: nothing */
 	char *user;                      /* owned; NULL: the default user */
-	char *password;                  /* owned; NULL: none */
+	char *password;                  /* owned; as it was at the start; NULL: none */
+	char *password_file;             /* owned; where it stands (net/password.h); NULL: nowhere */
 	int db;                          /* of the databases behind one address */
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;

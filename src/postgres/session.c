@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/password.h"
 #include "net/server.h"
 #include "net/socket.h"
 
@@ -129,13 +130,15 @@ static bool connect_once(
 	/* What comes later goes before what came first. */
 	const char *names[] = {"target_session_attrs", "fallback_application_name", "password",
 		"dbname", "client_encoding", NULL};
+	char *password = password_of(session->server);
 	const char *values[] = {
-		"primary", "dlock", session->server->password, session->server->path, "UTF8", NULL};
+		"primary", "dlock", password, session->server->path, "UTF8", NULL};
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
 
 	session->pid[0] = '\0';
 	session->not_ready = false;
 	session->connection = PQconnectStartParams(names, values, 1);
+	password_forget(password);
 	PQsetErrorVerbosity(session->connection, PQERRORS_VERBOSE);
 	PQsetNoticeProcessor(session->connection, hear_nothing, NULL);
 	while (next != PGRES_POLLING_OK) {

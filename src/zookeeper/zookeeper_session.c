@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "net/resolve.h"
+#include "net/password.h"
 #include "net/server.h"
 
 #define TTL_USUAL    4000 /* ms: of a session that is to last no longer than needed */
@@ -164,14 +165,16 @@ static enum lock_result find_host(struct session *session, char text[static INET
 static void add_user(struct session *session)
 {
 	const struct server *server = session->server;
-	char *both = NULL;
+	char *password, *both = NULL;
 
-	if (!server->user || asprintf(&both, "%s:%s", server->user,
-				     server->password ? server->password : "") < 0)
+	if (!server->user)
 		return;
-	zoo_add_auth(session->handle, "digest", both, (int)strlen(both), NULL, NULL);
-	explicit_bzero(both, strlen(both));
-	free(both);
+	password = password_of(server);
+	if (asprintf(&both, "%s:%s", server->user, password ? password : "") >= 0) {
+		zoo_add_auth(session->handle, "digest", both, (int)strlen(both), NULL, NULL);
+		password_forget(both);
+	}
+	password_forget(password);
 }
 
 static enum lock_result attach_here(

@@ -190,3 +190,21 @@ everything() {
 		assert_equal "$(find . -name 'core*')" '' "$command"
 	done
 }
+
+# A password is changed while jobs run: first at the server, then in the file. Each connection is new after that.
+@test "a file that is changed while COMMAND runs: the next connection has the new password" {
+	from file
+	begin_holder one x -t 4
+	start two dlock x echo had
+	wait_until eval '[[ $(cli ZCARD "lock:{lock:x}:queue") == 1 ]]'
+	cli CONFIG SET requirepass changed >/dev/null
+	(umask 077 && echo changed >password)
+	cli() { redis-cli -s "$SERVER/socket" -a changed --no-auth-warning "$@"; }
+	cli CLIENT KILL TYPE normal SKIPME yes >/dev/null
+	stays 5000 is_alive "$one_command"
+	let_go one
+	expect 0
+	finish two
+	expect 0 had
+	cli CONFIG SET requirepass s3cretword >/dev/null
+}

@@ -722,6 +722,15 @@ leads() { # sets leader
 	DLOCK_PASSWORD=sesame try dlock x echo had
 	expect 0 had
 	refute_file ran
+	# Whenever dlock has to say again which user it is, it reads the file.
+	(umask 077 && echo sesame >password)
+	echo "password-file = $PWD/password" >settings
+	holder c x -t 4s --config settings
+	etcd_ctl guarded --user root:sesame user passwd root --interactive=false <<<changed >/dev/null
+	echo changed >password
+	stays 5000 is_alive "$c_command"
+	ends c
+	assert_equal "$status" 0 "$err"
 	DLOCK_SERVER=$(etcd_url one)
 }
 

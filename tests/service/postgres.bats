@@ -402,6 +402,14 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	echo "password-file = $PWD/password" >settings
 	try dlock --config settings x echo ran
 	expect 0 ran
+	# A session that begins after the file was changed has the new one.
+	holder a x -t 4 --config settings
+	query "ALTER ROLE locked PASSWORD 'changed'"
+	echo changed >password
+	query "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locked'" >/dev/null
+	stays 5000 is_alive "$(<a.pid)"
+	ends a
+	assert_equal "$status" 0 "$err"
 	DLOCK_PASSWORD=wrong try dlock x touch ran
 	expect_failure 77 'password'
 	refute_file ran

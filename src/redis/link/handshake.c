@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "net/password.h"
 #include "net/server.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
@@ -16,19 +17,30 @@ static bool append_words(
 	return connection_append_words(connection, words);
 }
 
+static bool append_auth(
+	struct handshake *handshake, struct connection *connection, const struct server *server)
+{
+	char *known = password_of(server);
+	const char *password = known ? known : "";
+	bool done = true;
+
+	if (server->user)
+		done = append_words(handshake, connection, WORDS("AUTH", server->user, password));
+	else if (known)
+		done = append_words(handshake, connection, WORDS("AUTH", password));
+	password_forget(known);
+	return done;
+}
+
 bool handshake_begin(
 	struct handshake *handshake, struct connection *connection, const struct server *server)
 {
-	const char *password = server->password ? server->password : "";
-	const char *const *auth =
-		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password);
 	char db[16];
-	bool done = true;
+	bool done;
 
 	handshake->due = 0;
 	handshake->refusal.code = EXIT_DONE;
-	if (server->user || server->password)
-		done = append_words(handshake, connection, auth);
+	done = append_auth(handshake, connection, server);
 	if (server->db != 0) {
 		snprintf(db, sizeof(db), "%d", server->db);
 		done = done && append_words(handshake, connection, WORDS("SELECT", db));

@@ -5,6 +5,7 @@
 
 #include "base/failure.h"
 #include "net/resolve.h"
+#include "net/password.h"
 #include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
@@ -58,19 +59,28 @@ static enum io_result read_master(
 	return IO_FAILED;
 }
 
+static enum io_result log_in(struct sentinel *sentinel, struct reply **reply)
+{
+	const struct server *server = sentinel->server;
+	char *known = password_of(server);
+	const char *password = known ? known : "";
+	enum io_result io = request(sentinel, reply,
+		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password));
+
+	password_forget(known);
+	return io;
+}
+
 static enum io_result ask(struct sentinel *sentinel, struct place *master)
 {
 	const struct server *server = sentinel->server;
-	const char *password = server->password ? server->password : "";
-	const char *const *auth =
-		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password);
 	const char *const *master_of = WORDS("SENTINEL", "get-master-addr-by-name", server->path);
 	struct reply *reply = NULL;
 	enum io_result io = request(sentinel, &reply, master_of);
 
 	if (io == IO_OK && wants_password(sentinel, reply)) {
 		reply_free(reply);
-		io = request(sentinel, &reply, auth);
+		io = log_in(sentinel, &reply);
 		if (io == IO_OK && !reply_error(reply)) {
 			reply_free(reply);
 			io = request(sentinel, &reply, master_of);
