@@ -153,12 +153,12 @@ void services_each(void (*tell)(const char *scheme, const char *program, const c
 {
 	for (size_t i = 0; i < ROWS; i++) {
 		const struct lock_service *service = rows[i].service;
+		const char *scheme = service ? service->schemes->name : rows[i].schemes[0];
 		char text[LIBRARY_SIZE] = "";
 
 		if (service && service->library)
 			service->library(text, sizeof(text));
-		tell(rows[i].program ? rows[i].schemes[0] : service->schemes->name, rows[i].program,
-			text);
+		tell(scheme, rows[i].program, text);
 	}
 }
 

@@ -219,27 +219,21 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
 	struct release_terms terms = release_terms ? *release_terms : (struct release_terms){0};
-	PGresult *result = NULL;
+	PGresult *result;
 
 	answer->result = LOCK_GONE;
 	/* If it has been to no server yet, it is a guardian: the front asked, by the same token. */
 	if (!p->lock.asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
 		return;
-	do {
-		/* The keeper has sent the short one, which applies if no waiter has come. */
-		result = ask(p, p->session.ahead_at != 0 ? sql_release : NULL, 3,
-			"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
-			"dlock.advisory_key($9, $10))",
-			ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
-				NUMBER(terms.keep_ms), NUMBER((int64_t)p->fence),
-				FLAG(lock_is_by_token(r)), r->once ? r->once : "",
-				NUMBER(r->once_for_ms), p->session.server->setting, r->name),
-			deadline, answer);
-		/* By a token the first refusal is told; else patience decides. */
-	} while (answer->result == LOCK_FAILED && !lock_is_by_token(r) &&
-		 answer->failure.code == EXIT_UNREACHABLE &&
-		 deadline_pause(deadline, clock_jitter(100 * NANOS_PER_MS)) &&
-		 !deadline_is_over(&deadline));
+	/* The keeper has sent the short one, which applies if no waiter has come. */
+	result = ask(p, p->session.ahead_at != 0 ? sql_release : NULL, 3,
+		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
+		"dlock.advisory_key($9, $10))",
+		ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
+			NUMBER(terms.keep_ms), NUMBER((int64_t)p->fence),
+			FLAG(lock_is_by_token(r)), r->once ? r->once : "", NUMBER(r->once_for_ms),
+			p->session.server->setting, r->name),
+		deadline, answer);
 	if (result)
 		read_release(p, result, answer);
 	PQclear(result);

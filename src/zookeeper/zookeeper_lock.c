@@ -8,8 +8,7 @@
 #include "lock/token.h"
 #include "net/server.h"
 
-#define TRIES 8                    /* of a change that others keep from happening by theirs */
-#define AGAIN (100 * NANOS_PER_MS) /* a release, if its connection breaks */
+#define TRIES 8 /* of a change that others keep from happening by theirs */
 
 /* --- What there is --------------------------------------------------------------------------- */
 
@@ -431,13 +430,6 @@ static enum lock_result withdraw(
 	return result == LOCK_GRANTED ? LOCK_RELEASED : result;
 }
 
-/* The servers close a connection of which the session has come back by another: it may be ours. */
-static bool is_to_be_tried_again(const struct lock_answer *answer, struct deadline deadline)
-{
-	return answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
-	       deadline_pause(deadline, AGAIN) && !deadline_is_over(&deadline);
-}
-
 void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
@@ -446,17 +438,15 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 	/* If it has been to no server yet, it is a guardian: the front asked, by the same token. */
 	bool asked = z->lock.asked || z->session.attached_at == 0;
 
-	do {
-		answer->result = LOCK_GRANTED;
-		if (!lock_is_by_token(&z->request) && (holds || asked))
-			answer->result =
-				zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
-					deadline, &answer->failure);
-		if (answer->result == LOCK_LOST && !holds)
-			answer->result = LOCK_GONE; /* our node went with the session */
-		if (answer->result == LOCK_GRANTED && !lock_is_by_token(&z->request) && !holds)
-			answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
-	} while (is_to_be_tried_again(answer, deadline));
+	answer->result = LOCK_GRANTED;
+	if (!lock_is_by_token(&z->request) && (holds || asked))
+		answer->result = zookeeper_attach(z,
+			holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL, deadline,
+			&answer->failure);
+	if (answer->result == LOCK_LOST && !holds)
+		answer->result = LOCK_GONE; /* our node went with the session */
+	if (answer->result == LOCK_GRANTED && !lock_is_by_token(&z->request) && !holds)
+		answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
 	if (answer->result != LOCK_GRANTED)
 		;
 	else if (lock_is_by_token(&z->request))

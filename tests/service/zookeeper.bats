@@ -261,6 +261,9 @@ pid_of() {
 	after h w
 }
 
+# How often the process has waited for something.
+rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/proc/$1/status"; }
+
 @test "the connection breaks as a waiter leaves: it tries again, and leaves no node" {
 	local port
 	port=$(zookeeper_free_port)
@@ -276,8 +279,11 @@ pid_of() {
 	kill -STOP "$w_pid"
 	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
 	wait_until refute eval '(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null'
+	local rests
+	rests=$(rests_of "$w_pid")
 	kill -TERM "$w_pid"
 	kill -CONT "$w_pid"
+	wait_until eval 'is_gone "$w_pid" || (($(rests_of "$w_pid") > rests))' # it has tried once
 	passes
 	finish w
 	assert_equal "$status" 143

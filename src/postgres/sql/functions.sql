@@ -388,7 +388,7 @@ CREATE OR REPLACE FUNCTION dlock.forget() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   page bigint := floor(random() * pg_relation_size('dlock.lock') / current_setting('block_size')::int);
   old text[] := ARRAY(SELECT name FROM dlock.lock l WHERE ctid >= format('(%s,0)', page)::tid
-    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, ticket, split_part(last_success, '|', 2)::bigint, expires) + keep_us < dlock.now_us() AND NOT EXISTS
+    AND ctid < format('(%s,0)', page + 1)::tid AND greatest(fence, ticket, nullif(split_part(last_success, '|', 2), '')::bigint, expires) + keep_us < dlock.now_us() AND NOT EXISTS
     (SELECT FROM dlock.holder h WHERE h.name = l.name AND h.expires + l.keep_us > dlock.now_us()) FOR UPDATE SKIP LOCKED);
 BEGIN
   DELETE FROM dlock.holder WHERE name = ANY (old);
