@@ -463,11 +463,21 @@ zk.create("/closed", acl=[make_digest_acl("ann", "s3cret", all=True)])
 	DLOCK_SERVER=$(zookeeper_url one)
 }
 
+# The servers "few" close a connection at once.
+is_full() {
+	local fd ended=0
+	exec {fd}<>"/dev/tcp/127.0.0.1/$(zookeeper_port few)"
+	read -r -t 1 -u "$fd" || ended=$?
+	exec {fd}>&-
+	[[ $ended == 1 ]] # more: it was not closed
+}
+
 @test "maxClientCnxns is reached: 69, and the message says what it may be" {
 	zookeeper_options=maxClientCnxns=2
 	own_servers few
 	local one two
 	exec {one}<>"/dev/tcp/127.0.0.1/$(zookeeper_port few)" {two}<>"/dev/tcp/127.0.0.1/$(zookeeper_port few)"
+	wait_until is_full # it counts them a little after it has taken them
 	try dlock -w 1 x touch ran
 	assert_equal "$status" 69
 	exec {one}>&- {two}>&-
