@@ -147,10 +147,10 @@ user() { printf '%s\n' "$@" >config/dlock.conf; }
 	# A quorum of five may need more than inih takes.
 	local user servers=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3,127.0.0.1:4,127.0.0.1:5
 	user=$(printf 'u%.0s' {1..150})
-	echo "server   =  redis+quorum://$user@$servers  ; five" >conf
+	echo "server   =  redis+quorum://$user:pw@$servers  ; five" >conf
 	try dlock -v --config conf -n x true
 	assert_equal "$status" 69
-	assert_equal "$(head -n 1 try.err)" "dlock: x: asking redis+quorum://$user@$servers"
+	assert_equal "$(grep asking try.err)" "dlock: x: asking redis+quorum://$user@$servers"
 }
 
 @test "comments, blanks, yes and no" {
