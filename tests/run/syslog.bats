@@ -89,7 +89,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	said 14 "x: asking unix://$SERVER/socket"
 	said 14 'x: waited [0-9a-z]+, held for [0-9a-z]+, fencing token [0-9]{16}'
 	try ./logged dlock --syslog -v --cooldown 1h x true
-	said 14 'x: not run: it succeeded [0-9a-z]+ ago'
+	said 14 'x: not run: it succeeded [0-9a-z]+ ago \(begun [0-9a-z]+ ago, on [^)]+\)'
 	begin_holder one x --label 'count, 1st'
 	: >lines
 	try ./logged dlock --syslog -v -w $((200 * TEST_PATIENCE))ms x true
