@@ -4,7 +4,7 @@ load ../lib/helper
 load ../lib/mutants
 
 @test "the lock's holder: set again always and never, released from any holder, the wall clock, the password" {
-	all_caught set-again-always set-again-never release-always wall-clock password-for-ever
+	all_caught set-again-always set-again-never release-always wall-clock password-for-ever empty-is-nobody
 }
 
 @test "a quorum: confirmations, a token of one, counted from the reply, the reachable, stragglers" {

@@ -52,6 +52,18 @@ teardown() { test_end; }
 	cli DEL lock:x >/dev/null
 }
 
+@test "a foreign value that is empty is one: named, looked at each second, taken soon after its end" {
+	cli SET lock:x '' >/dev/null
+	try dlock -n x touch ran
+	expect_failure 1 'held by another Redis client'
+	start one dlock -v x touch ran
+	wait_until file_has one.err 'waiting, 0 ahead; held by another Redis client'
+	cli DEL lock:x >/dev/null
+	wait_until -t 5 test -e ran # else after one of 18 s or more
+	finish one
+	assert_equal "$status" 0
+}
+
 @test "a foreign value is never mistaken for ours nor printed raw" {
 	local value
 	for value in '' 0 nil OK $'\e[31mred\a' "$(hostname):$$:00112233445566778899aabbccddeeff" \

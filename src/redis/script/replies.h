@@ -15,6 +15,7 @@ struct reply;
 
 #define HANDED_MOST     64
 #define REPLIES_FOREIGN "another Redis client"
+#define REPLIES_EMPTY   "-" /* holder_token of a foreign client whose value is empty */
 /* So long after a moment that a server named one looks again: it is surely past then. */
 #define REPLIES_LOOK_AFTER (5 * NANOS_PER_MS)
 

@@ -215,6 +215,8 @@ static enum io_result handle_holder(struct single *single, const struct reply *r
 	const char *holder = reply_text(reply);
 	bool shared = holder && strncmp(holder, "dlock:", 6) == 0;
 
+	if (holder && *holder == '\0')
+		holder = REPLIES_EMPTY;
 	if (shared)
 		waiting->moved = waiting->for_room;
 	else

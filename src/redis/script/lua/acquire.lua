@@ -195,8 +195,8 @@ local function busy()
   else
     left = pause
   end
-  -- A foreign value may be of any size; no token of ours is that long.
-  holder = holder:sub(1, 119)
+  -- A foreign value may be of any size, or empty; no token of ours is that long, or just that.
+  holder = cur == '' and '-' or holder:sub(1, 119)
   local who = holder ~= '' and call('GET', who_of(holder)) or ''
   local rank = lease > 0 and call('ZRANK', QUEUE, waiter) or -1
   -- Would it be granted, but for that?
