@@ -287,6 +287,8 @@ void lock_release_finish(struct lock *lock, const struct release_terms *release_
 	memset(answer, 0, sizeof(*answer));
 	lock->is_shared = false; /* the keeper has not read the answer */
 	lock->service->parting->finish(lock, release_terms, deadline, answer);
+	if (may_release_again(lock, answer, deadline))
+		lock_release(lock, release_terms, deadline, answer);
 }
 
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
