@@ -53,7 +53,7 @@ extension='EXTEND_TIMEOUT_USEC=60000000'
 	wait_until file_has told "^$four_pid .*waiting for leader, 2 ahead; held by"
 	kill -TERM "$two_pid"
 	wait_until file_has told "^$two_pid STATUS=no longer waits for leader"
-	wait_until file_has told "^$four_pid .*waiting for leader, 1 ahead; held by"
+	wait_until -t 40 file_has told "^$four_pid .*waiting for leader, 1 ahead; held by" # it looks after 20 to 22 s
 	kill -TERM "$four_pid" "$three_pid"
 	finish four
 	finish three

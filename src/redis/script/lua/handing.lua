@@ -16,12 +16,16 @@ local function tell(token, message)
 end
 
 -- Has the first in the queue look in a while. Until it listens again it has the short lease of one
--- that may not be listening: see verify.lua.
-local function tell_head(after)
+-- that may not be listening: see verify.lua. brief: but no longer than it has; else those that ask for a
+-- lock that is held off, and leave again, would keep a dead one alive.
+local function tell_head(after, brief)
   local head = call('ZRANGE', QUEUE, 0, 0)[1]
   if head then
+    local who = companion('who:', head)
     tell(head, 'look ' .. int(after))
-    call('PEXPIRE', companion('who:', head), LEASE)
+    if not brief or call('PTTL', who) > LEASE then
+      call('PEXPIRE', who, LEASE)
+    end
   end
 end
 
@@ -52,7 +56,7 @@ local function call_next()
       return
     end
     if call('GET', companion('who:', first)) then
-      tell_head(0)
+      tell_head(0, true)
       for place = 2, #waiting do
         tell(waiting[place], 'look ' .. (place - 1) * CLAIM)
       end

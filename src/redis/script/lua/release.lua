@@ -206,7 +206,7 @@ if #handed == 0 then
     look = math.ceil((held_off() - now()) / 1000)
   end
   if look then
-    tell_head(look)
+    tell_head(look, not cur)
   elseif rank == 0 and cur then
     tell_head(0)
   end
