@@ -92,7 +92,7 @@ load ../lib/notify_socket
 	expect_failure 1 '^dlock: x: busy after 1s: held by'
 	assert_between "$took" 1000 $((3000 * TEST_PATIENCE)) ms
 	try dlock -w $((300 * TEST_PATIENCE))ms -E 75 x touch ran
-	expect_failure 75 "busy after ($((300 * TEST_PATIENCE))ms|1s)"
+	expect_failure 75 "busy after ($((300 * TEST_PATIENCE))ms|1.2s)"
 	refute_file ran
 	wait_until waits x 0
 	waiter b x -w 60
