@@ -113,8 +113,16 @@ can_be_had() { dlock -n "$1" true 2>/dev/null; }
 	wait_until held_off x settle
 	refute can_be_had x
 	kill -KILL $one_pid
-	wait_until -t 40 can_be_had x
 	finish one
+	# Nor do newcomers that ask again and again keep it alive.
+	local name
+	for name in two three; do
+		start $name sh -c 'until dlock -n x true 2>/dev/null; do :; done'
+	done
+	wait_until -t 40 is_gone $two_pid
+	wait_until -t 40 is_gone $three_pid
+	finish two
+	finish three
 }
 
 @test "while its waiter lives, a hold-off stays: through looks, and for those that ask later" {
