@@ -3,7 +3,7 @@
 load ../lib/helper
 load ../lib/mutants
 
-@test "the holder: set again always, never; released by any; the wall clock; passwords; foreigners" {
+@test "the holder: set again always, never; released by any; wall clock; passwords; foreigners" {
 	all_caught set-again-always set-again-never release-always wall-clock password-for-ever empty-is-nobody
 }
 

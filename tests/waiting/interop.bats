@@ -52,7 +52,7 @@ teardown() { test_end; }
 	cli DEL lock:x >/dev/null
 }
 
-@test "a foreign value that is empty is one: named, looked at each second, taken soon after its end" {
+@test "a foreign value that is empty is one: named, looked at each second, taken after its end" {
 	cli SET lock:x '' >/dev/null
 	try dlock -n x touch ran
 	expect_failure 1 'held by another Redis client'
