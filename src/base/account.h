@@ -1,4 +1,4 @@
-/* What /etc/passwd says of a user. */
+/* A user, as /etc/passwd has it. */
 #pragma once
 
 #include <limits.h>

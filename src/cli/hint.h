@@ -1,4 +1,4 @@
-/* What was probably meant by a line that dlock cannot do: said behind the reason, as a question. */
+/* For a line that dlock cannot do: a guess at its meaning, put behind the reason as a question. */
 #pragma once
 
 #include <stdbool.h>

@@ -206,8 +206,8 @@ static bool is_fence(const char *text)
 	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* What `acquire` printed, as one word or as two: the token proves all, so the fence is passed over.
- */
+/* Takes the line that `acquire` printed, as one word or as two: the token proves all, so the fence
+ * is passed over. */
 static bool take_token_and_fence(struct options *options, struct failure *failure)
 {
 	char *token = options_keep(options, strdup(*options->operands++));

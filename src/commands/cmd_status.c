@@ -94,7 +94,7 @@ static bool show(
 	return output_finish(failure);
 }
 
-/* One line, if it is not so, says what is known. */
+/* If it is not so, it says in one line what is known. */
 static int judge(const struct lock_list *views, const struct options *options)
 {
 	const struct lock_view *view = views->count > 0 ? &views->list[0] : NULL;
