@@ -86,7 +86,7 @@ void take_lock_announce(const struct server *server)
 		message_say(MESSAGE_WARNING, "%s", server->remark);
 }
 
-/* What was said when the wait began is old by now. Returns text. */
+/* The answer from when the wait began is old by now. Returns text. */
 static const char *describe_now(
 	const struct outcome *outcome, const struct options *options, char text[static HOLDER_TEXT])
 {

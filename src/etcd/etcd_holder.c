@@ -376,7 +376,8 @@ static size_t gather(const struct queue *queue, size_t at, int64_t fence, struct
 	return at;
 }
 
-/* Those that hold it when it is asked for. A waiter that has its turn meanwhile is none of them. */
+/* The holders of the moment when force is asked for. A waiter whose turn comes meanwhile is not
+ * among them. */
 void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {

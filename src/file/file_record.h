@@ -140,7 +140,7 @@ bool record_write_text(const struct record *record, const char *token, const str
 bool record_write_run(struct record *record, int exit, const struct owner *owner, bool success,
 	struct failure *failure);
 
-/* What is on record of it; zeros: nothing. */
+/* The record of it; zeros: nothing. */
 void record_read_run(const struct record *record, bool success, struct lock_run *run);
 
 /* What cannot be read is empty. owner: NULL: it is not asked for. */

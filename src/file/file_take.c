@@ -20,7 +20,7 @@ struct survey {
 	int rank;   /* how many are before us */
 	int behind; /* how many are after us */
 	int holder; /* one that is in the way; -1 */
-	/* What is in the way of a lock like this keeps out us, or one of those before us. */
+	/* An obstacle of a lock like this keeps out us, or a waiter before us. */
 	enum lock_mode mode;
 	int permits;
 };
@@ -223,7 +223,7 @@ static bool was_dead(struct record *record, int i)
 	return true;
 }
 
-/* Those that have died are passed over. */
+/* Dead waiters are passed over. */
 static void survey_waiters(struct file_lock *f, int64_t order, struct survey *survey)
 {
 	struct record *record = &f->record;

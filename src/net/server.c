@@ -12,7 +12,7 @@
 
 #define HOST_MOST 253 /* bytes of a name in DNS */
 
-/* What stands before the '@', if no ':' is in it. */
+/* The text before the '@', if no ':' is in it. */
 static bool find_user(const char *text, size_t *from, size_t *length)
 {
 	const char *start = strstr(text, "://");

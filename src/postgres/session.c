@@ -131,8 +131,7 @@ static bool connect_once(
 	const char *names[] = {"target_session_attrs", "fallback_application_name", "password",
 		"dbname", "client_encoding", NULL};
 	char *password = password_of(session->server);
-	const char *values[] = {
-		"primary", "dlock", password, session->server->path, "UTF8", NULL};
+	const char *values[] = {"primary", "dlock", password, session->server->path, "UTF8", NULL};
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
 
 	session->pid[0] = '\0';
@@ -166,7 +165,7 @@ static bool is_connected(
 		/* A try that is cut off says less than the one before. */
 		if (before.passes && answer->result == LOCK_TIMEOUT)
 			answer->failure = before;
-		/* One that is gone after that may come back: it is being restarted. */
+		/* A server that is gone after that may come back: it is being restarted. */
 		answer->failure.passes |= before.passes;
 		if (!session->not_ready)
 			return false;
@@ -317,7 +316,8 @@ PGresult *session_call(struct session *session, const char *statement, int count
 	if (is_connected(session, deadline, answer))
 		result = execute(session, statement, count, arguments, &deadline, answer);
 	state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-	/* No schema, function, table, or column: several clients may find that at once (sql/embed.sh). */
+	/* No schema, function, table, or column: several clients may find that at once
+	 * (sql/embed.sh). */
 	if (state && strstr("3F000 42883 42P01 42703", state)) {
 		PQclear(result);
 		result = execute(session, sql_install, 0, NULL, &deadline, answer);

@@ -15,7 +15,8 @@
 
 #define HOLD_FOR (20 * NANOS_PER_MS)
 
-/* All signals stay pending. It keeps nothing open: a pipe of the caller's, or the lock of a file. */
+/* All signals stay pending. It keeps nothing open: a pipe of the caller's, or the lock of a file.
+ */
 static _Noreturn void stand_by(pid_t parent)
 {
 	sigset_t all;
@@ -67,7 +68,7 @@ bool bystander_hold(struct bystander *bystander, int sig)
 	return true;
 }
 
-/* What it has got so far (ShdPnd in proc(5)); nothing if /proc does not tell. */
+/* The signals that it has got so far (ShdPnd in proc(5)); none if /proc does not tell. */
 static uint64_t seen_by(const struct bystander *bystander)
 {
 	static const char field[] = "\nShdPnd:\t";

@@ -30,7 +30,7 @@ void process_keep_proc(void)
 		kept = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* What is in /proc, by a path that begins so. */
+/* A file of /proc, by a path that begins so. */
 static int open_in_proc(const char *path, int flags)
 {
 	return kept < 0 ? open(path, flags) : openat(kept, path + strlen("/proc/"), flags);

@@ -1,4 +1,4 @@
-/* What ran under a lock last, in words. */
+/* The last run under a lock, in words. */
 #pragma once
 
 struct lock_view;

@@ -6,7 +6,7 @@
 #include "base/message.h"
 #include "process/exit_status.h"
 
-/* What dlock makes of it as an exit code; -1: there is none. */
+/* It as an exit code of dlock's; -1: there is none. */
 static int exit_of_run(const struct lease *lease, int status)
 {
 	if (status >= 0)
