@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "net/password.h"
+#include "net/resolve.h"
 #include "net/server.h"
 
 #define ANSWER_MOST (64 << 20)           /* bytes */
@@ -37,6 +38,12 @@ const char *gateway_endpoint(const struct gateway *gateway, char text[static LOC
 	return text;
 }
 
+static enum lock_result fail_memory(struct failure *failure)
+{
+	failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return LOCK_FAILED;
+}
+
 /* --- Sockets --------------------------------------------------------------------------------- */
 
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
@@ -61,6 +68,58 @@ static int close_socket(void *context, curl_socket_t fd)
 		if (gateway->sockets[i] == fd + 1)
 			gateway->sockets[i] = 0;
 	return close(fd);
+}
+
+/* --- Where the endpoint is ------------------------------------------------------------------- */
+
+static void forget_host(struct gateway *gateway)
+{
+	if (gateway->easy)
+		curl_easy_setopt(gateway->easy, CURLOPT_RESOLVE, NULL);
+	curl_slist_free_all(gateway->found);
+	gateway->found = NULL;
+}
+
+/* As libcurl takes it: HOST:PORT:ADDRESS,ADDRESS */
+static bool keep_host(struct gateway *gateway, const struct addresses *addresses)
+{
+	char text[LOCK_SERVER_SIZE + ADDRESSES_MOST * (INET6_ADDRSTRLEN + 1)];
+	size_t length;
+
+	gateway_endpoint(gateway, text);
+	for (size_t i = 0; i < addresses->count; i++) {
+		length = strlen(text);
+		text[length] = i == 0 ? ':' : ',';
+		resolve_write(addresses, i, text + length + 1);
+	}
+	gateway->found = curl_slist_append(NULL, text);
+	gateway->found_at = gateway->at;
+	return gateway->found != NULL;
+}
+
+/* libcurl would look it up without a limit in time, and forget a name that worked. It is looked up
+ * again after a transfer that did not end well. */
+static enum lock_result find_host(
+	struct gateway *gateway, struct deadline deadline, struct failure *failure)
+{
+	const struct endpoint *endpoint = &gateway->server->endpoints[gateway->at];
+	struct addresses addresses;
+
+	if (strchr(endpoint->host, ':') || (gateway->found && gateway->found_at == gateway->at))
+		return LOCK_GRANTED;
+	gateway_stop(gateway);
+	forget_host(gateway);
+	switch (resolve_host(
+		&gateway->lookup, endpoint->host, endpoint->port, deadline, &addresses, failure)) {
+	case IO_OK:
+		return keep_host(gateway, &addresses) ? LOCK_GRANTED : fail_memory(failure);
+	case IO_TIMEOUT:
+		return LOCK_TIMEOUT;
+	case IO_CANCELLED:
+		return LOCK_CANCELLED;
+	default:
+		return LOCK_FAILED;
+	}
 }
 
 /* --- One transfer ---------------------------------------------------------------------------- */
@@ -135,6 +194,8 @@ void gateway_stop(struct gateway *gateway)
 	if (gateway->running)
 		curl_multi_remove_handle(gateway->multi, gateway->easy);
 	gateway->running = false;
+	if (running > 0)
+		forget_host(gateway);
 }
 
 /* Begins a request; text NULL: a GET. It must last until the transfer has ended. */
@@ -148,6 +209,7 @@ static bool begin(struct gateway *gateway, const char *path, const char *text)
 	snprintf(url, sizeof(url), "%s://%s/%s", gateway->server->tls ? "https" : "http",
 		gateway_endpoint(gateway, endpoint), path);
 	curl_easy_setopt(gateway->easy, CURLOPT_URL, url);
+	curl_easy_setopt(gateway->easy, CURLOPT_RESOLVE, gateway->found);
 	curl_easy_setopt(gateway->easy, CURLOPT_HTTPHEADER, gateway->headers);
 	if (text)
 		curl_easy_setopt(gateway->easy, CURLOPT_POSTFIELDS, text);
@@ -169,6 +231,8 @@ static void read_end(struct gateway *gateway)
 	gateway->ended = true;
 	curl_multi_remove_handle(gateway->multi, gateway->easy);
 	gateway->running = false;
+	if (gateway->code != CURLE_OK)
+		forget_host(gateway);
 }
 
 static char *find_line(const struct gateway *gateway)
@@ -201,12 +265,6 @@ static enum lock_result run(struct gateway *gateway, struct deadline *deadline, 
 }
 
 /* --- What came of it ------------------------------------------------------------------------- */
-
-static enum lock_result fail_memory(struct failure *failure)
-{
-	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return LOCK_FAILED;
-}
 
 static enum exit_code judge_transfer(CURLcode code)
 {
@@ -333,8 +391,10 @@ static void forget_user(struct gateway *gateway)
 static enum lock_result ask_one(struct gateway *gateway, const char *path, const char *text,
 	struct deadline *deadline, json_t **answer, struct failure *failure)
 {
-	enum lock_result result;
+	enum lock_result result = find_host(gateway, *deadline, failure);
 
+	if (result != LOCK_GRANTED)
+		return result;
 	if (!begin(gateway, path, text))
 		return fail_memory(failure);
 	result = run(gateway, deadline, false);
@@ -373,8 +433,7 @@ static enum lock_result identify(
 	if (!server->user || gateway->headers)
 		return LOCK_GRANTED;
 	password = password_of(server);
-	body = json_pack(
-		"{ss ss}", "name", server->user, "password", password ? password : "");
+	body = json_pack("{ss ss}", "name", server->user, "password", password ? password : "");
 	password_forget(password);
 	text = json_dumps(body, JSON_COMPACT);
 	json_decref(body);
@@ -510,10 +569,10 @@ bool gateway_lacks_leader(struct gateway *gateway, struct deadline deadline)
 	bool lacks;
 
 	for (size_t left = gateway->server->endpoint_count; left > 0 && !answer; left--) {
+		struct deadline own = deadline_within(deadline, ONE_LEAST);
+
 		gateway->at = (gateway->at + 1) % gateway->server->endpoint_count;
-		if (gateway_send(gateway, "v3/maintenance/status", "{}"))
-			gateway_receive(
-				gateway, deadline_within(deadline, ONE_LEAST), &answer, &unheard);
+		ask_one(gateway, "v3/maintenance/status", "{}", &own, &answer, &unheard);
 	}
 	leader = json_string_value(json_object_get(answer, "leader"));
 	lacks = json_object_get(answer, "header") && (!leader || strcmp(leader, "0") == 0);
@@ -528,7 +587,8 @@ bool gateway_stream(
 {
 	struct failure unheard;
 
-	return identify(gateway, &deadline, &unheard) == LOCK_GRANTED && begin(gateway, path, text);
+	return identify(gateway, &deadline, &unheard) == LOCK_GRANTED &&
+	       find_host(gateway, deadline, &unheard) == LOCK_GRANTED && begin(gateway, path, text);
 }
 
 enum lock_result gateway_next(struct gateway *gateway, struct deadline deadline, json_t **line)
@@ -555,9 +615,18 @@ void gateway_open(struct gateway *gateway, const struct server *server)
 	*gateway = (struct gateway){.server = server};
 }
 
-void gateway_close(struct gateway *gateway)
+void gateway_open_beside(struct gateway *gateway, const struct gateway *other)
+{
+	gateway_open(gateway, other->server);
+	gateway->at = other->at;
+	gateway->lookup = resolve_copy(other->lookup);
+}
+
+/* What is known of hosts stays. */
+static void drop(struct gateway *gateway)
 {
 	gateway_stop(gateway);
+	forget_host(gateway);
 	if (gateway->easy)
 		curl_easy_cleanup(gateway->easy);
 	if (gateway->multi)
@@ -568,6 +637,13 @@ void gateway_close(struct gateway *gateway)
 	free(gateway->text);
 	gateway->text = NULL;
 	gateway->length = 0;
+}
+
+void gateway_close(struct gateway *gateway)
+{
+	drop(gateway);
+	resolve_abandon(gateway->lookup);
+	gateway->lookup = NULL;
 }
 
 /* What the libraries would say when they close goes nowhere. */
@@ -581,5 +657,5 @@ void gateway_abandon(struct gateway *gateway)
 			close(gateway->sockets[i] - 1);
 	if (nowhere >= 0)
 		close(nowhere);
-	gateway_close(gateway);
+	drop(gateway);
 }

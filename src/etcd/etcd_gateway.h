@@ -14,14 +14,18 @@
 
 #define GATEWAY_SOCKETS 8
 
+struct lookup;
 struct server;
 
 struct gateway {
-	const struct server *server;  /* borrowed */
-	CURLM *multi;                 /* owned; NULL: none yet */
-	CURL *easy;                   /* owned */
-	struct curl_slist *headers;   /* owned; with the auth token; NULL: none */
-	size_t at;                    /* the endpoint in use */
+	const struct server *server; /* borrowed */
+	CURLM *multi;                /* owned; NULL: none yet */
+	CURL *easy;                  /* owned */
+	struct curl_slist *headers;  /* owned; with the auth token; NULL: none */
+	size_t at;                   /* the endpoint in use */
+	struct lookup *lookup;       /* owned; of all endpoints that were in use */
+	struct curl_slist *found;    /* owned; where the endpoint found_at is; NULL: not known */
+	size_t found_at;
 	int sockets[GATEWAY_SOCKETS]; /* curl's, each + 1; 0: none */
 	char *text;                   /* owned; what has come */
 	size_t length;
@@ -32,6 +36,10 @@ struct gateway {
 };
 
 void gateway_open(struct gateway *gateway, const struct server *server);
+
+/* Another gateway to the same endpoint: for names that worked it needs no name server. */
+void gateway_open_beside(struct gateway *gateway, const struct gateway *other);
+
 void gateway_close(struct gateway *gateway);
 
 /* As gateway_close, but the server does not learn of it: another process has the connection. */

@@ -234,8 +234,7 @@ static void read_history(struct etcd_lock *e, struct deadline deadline)
 	enum lock_result result = LOCK_FAILED;
 	struct gateway stream;
 
-	gateway_open(&stream, e->server);
-	stream.at = e->gateway.at;
+	gateway_open_beside(&stream, &e->gateway);
 	if (text && gateway_stream(&stream, "v3/watch", text, deadline))
 		result = LOCK_BUSY;
 	while (result == LOCK_BUSY)
@@ -375,8 +374,7 @@ static enum lock_result begin_wait(struct etcd_lock *e, struct deadline deadline
 	enum lock_result result = LOCK_BUSY;
 
 	e->stream_text = watch_text(e);
-	gateway_open(&e->stream, e->server);
-	e->stream.at = e->gateway.at;
+	gateway_open_beside(&e->stream, &e->gateway);
 	if (!e->stream_text || !gateway_stream(&e->stream, "v3/watch", e->stream_text,
 				       deadline_within(deadline, OPEN_LIMIT)))
 		return LOCK_FAILED;
@@ -479,8 +477,7 @@ static bool start(struct etcd_lock *e)
 	}
 	guard->news_fd = wakeup_open();
 	guard->stop_fd = wakeup_open();
-	gateway_open(&guard->gateway, e->server);
-	guard->gateway.at = e->gateway.at;
+	gateway_open_beside(&guard->gateway, &e->gateway);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	done = guard->text[0] && guard->text[1] && guard->news_fd >= 0 && guard->stop_fd >= 0 &&

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "base/number.h"
 #include "base/wakeup.h"
 
 /* For so long a name server is waited for if there are addresses that it named before. */
@@ -24,6 +24,7 @@
 
 /* Shared by the asker and the thread; the last of them to let go of it frees it. */
 struct lookup {
+	struct lookup *next; /* the asker's, owned; of another host */
 	atomic_int owners;
 	atomic_bool done;        /* result and error are there */
 	int done_fd;             /* owned; readable when done */
@@ -34,7 +35,7 @@ struct lookup {
 	struct addrinfo *result; /* owned */
 	int error;               /* of getaddrinfo(3) */
 	int system_error;        /* errno with EAI_SYSTEM */
-	char port[8];
+	int port;
 	char host[];
 };
 
@@ -53,6 +54,7 @@ static void *look_up(void *argument)
 {
 	struct lookup *lookup = argument;
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+	char port[NUMBER_SIZE];
 
 #ifdef DLOCK_STATIC
 	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not if
@@ -60,7 +62,8 @@ static void *look_up(void *argument)
 	if (getauxval(AT_BASE) == 0)
 		__nss_configure_lookup("hosts", "files dns");
 #endif
-	lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->result);
+	number_write(port, lookup->port);
+	lookup->error = getaddrinfo(lookup->host, port, &hints, &lookup->result);
 	lookup->system_error = errno;
 	atomic_store(&lookup->done, true);
 	wakeup_send(lookup->done_fd);
@@ -86,16 +89,26 @@ static int start_thread(struct lookup *lookup)
 	return error;
 }
 
-static struct lookup *start(
-	const char *host, int port, const struct lookup *before, struct failure *failure)
+static struct lookup *make(const char *host, int port)
 {
 	size_t size = strlen(host) + 1;
 	struct lookup *lookup = calloc(1, sizeof(*lookup) + size);
+
+	if (!lookup)
+		return NULL;
+	memcpy(lookup->host, host, size);
+	lookup->port = port;
+	lookup->done_fd = -1;
+	return lookup;
+}
+
+static struct lookup *start(
+	const char *host, int port, const struct lookup *before, struct failure *failure)
+{
+	struct lookup *lookup = make(host, port);
 	int error = ENOMEM;
 
 	if (lookup) {
-		memcpy(lookup->host, host, size);
-		snprintf(lookup->port, sizeof(lookup->port), "%d", port);
 		lookup->owners = 2;
 		lookup->pid = getpid();
 		lookup->began = clock_now();
@@ -113,11 +126,38 @@ static struct lookup *start(
 	return NULL;
 }
 
-void resolve_abandon(struct lookup *lookup)
+static void abandon_one(struct lookup *lookup)
 {
 	/* The thread of one that is over has let go of it, in whatever process. */
 	if (lookup && (lookup->over || lookup->pid == getpid()))
 		let_go(lookup);
+}
+
+void resolve_abandon(struct lookup *lookup)
+{
+	while (lookup) {
+		struct lookup *next = lookup->next;
+
+		abandon_one(lookup);
+		lookup = next;
+	}
+}
+
+struct lookup *resolve_copy(const struct lookup *lookup)
+{
+	struct lookup *first = NULL, *copy;
+
+	for (; lookup; lookup = lookup->next) {
+		copy = lookup->known.count > 0 ? make(lookup->host, lookup->port) : NULL;
+		if (!copy)
+			continue;
+		copy->owners = 1;
+		copy->over = true;
+		copy->known = lookup->known;
+		copy->next = first;
+		first = copy;
+	}
+	return first;
 }
 
 int resolve_fd(const struct lookup *lookup)
@@ -131,6 +171,18 @@ static void add(struct addresses *addresses, const void *address, size_t length)
 		return;
 	memcpy(&addresses->list[addresses->count].address, address, length);
 	addresses->list[addresses->count++].length = (socklen_t)length;
+}
+
+void resolve_write(
+	const struct addresses *addresses, size_t which, char text[static INET6_ADDRSTRLEN])
+{
+	const struct sockaddr_storage *address = &addresses->list[which].address;
+	const void *number =
+		address->ss_family == AF_INET6
+			? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+			: (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+
+	inet_ntop(address->ss_family, number, text, INET6_ADDRSTRLEN);
 }
 
 /* Without asking anybody. False: it takes more. */
@@ -173,8 +225,21 @@ static struct lookup *go_on(
 	if (resolve_fd(lookup) >= 0)
 		return lookup;
 	next = start(host, port, lookup, failure);
-	resolve_abandon(lookup);
+	abandon_one(lookup);
 	return next;
+}
+
+/* Takes the lookup of that host out of the list. NULL: there is none. */
+static struct lookup *take_out(struct lookup **list, const char *host, int port)
+{
+	struct lookup *found;
+
+	while (*list && (strcmp((*list)->host, host) != 0 || (*list)->port != port))
+		list = &(*list)->next;
+	found = *list;
+	if (found)
+		*list = found->next;
+	return found;
 }
 
 /* A name that worked is not forgotten because the name server is away: its server may be there. */
@@ -190,34 +255,37 @@ static enum io_result use_known(
 enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 	struct deadline deadline, struct addresses *addresses, struct failure *failure)
 {
+	struct lookup *own;
 	enum io_result result;
 
 	addresses->count = 0;
 	if (resolve_here(host, port, addresses))
 		return IO_OK;
-	*lookup = go_on(*lookup, host, port, failure);
-	if (!*lookup)
+	own = go_on(take_out(lookup, host, port), host, port, failure);
+	if (!own)
 		return IO_FAILED;
-	if ((*lookup)->known.count > 0 && (*lookup)->began + KNOWN_WAIT < deadline.until) {
-		deadline.until = (*lookup)->began + KNOWN_WAIT;
+	own->next = *lookup;
+	*lookup = own;
+	if (own->known.count > 0 && own->began + KNOWN_WAIT < deadline.until) {
+		deadline.until = own->began + KNOWN_WAIT;
 		deadline.least = 0;
 	}
-	switch (deadline_wait(&deadline, (*lookup)->done_fd, POLLIN)) {
+	switch (deadline_wait(&deadline, own->done_fd, POLLIN)) {
 	case DEADLINE_OVER:
 		failure_set(failure, EXIT_UNREACHABLE, "cannot look up %s: no answer", host);
-		return use_known(*lookup, addresses, IO_TIMEOUT);
+		return use_known(own, addresses, IO_TIMEOUT);
 	case DEADLINE_CANCELLED:
 		return IO_CANCELLED;
 	case DEADLINE_READY:
 		break;
 	}
-	if (!atomic_load(&(*lookup)->done))
+	if (!atomic_load(&own->done))
 		return IO_TIMEOUT;
-	result = take(*lookup, addresses, failure);
-	(*lookup)->over = true;
-	close((*lookup)->done_fd);
-	(*lookup)->done_fd = -1;
+	result = take(own, addresses, failure);
+	own->over = true;
+	close(own->done_fd);
+	own->done_fd = -1;
 	if (result == IO_OK)
-		(*lookup)->known = *addresses;
-	return result == IO_OK ? IO_OK : use_known(*lookup, addresses, result);
+		own->known = *addresses;
+	return result == IO_OK ? IO_OK : use_known(own, addresses, result);
 }

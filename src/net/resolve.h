@@ -1,6 +1,7 @@
 /* From a host to addresses, within the caller's deadline. */
 #pragma once
 
+#include <netinet/in.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -22,14 +23,21 @@ struct addresses {
 
 /* Addresses of host: itself when it is numeric; 127.0.0.1 and ::1 for "localhost" (RFC 6761, 6.3);
  * else what getaddrinfo(3) says, which no time limit binds: so it runs in a thread, and when
- * patience ends *lookup keeps what is under way for the next call. *lookup is NULL at first; it
- * belongs to one host, and remembers its addresses: if they cannot be looked up again, or not
- * within a second, it is those of before. IO_FAILED: there is no such host. */
+ * patience ends *lookup keeps what is under way for the next call. *lookup is NULL at first; it is
+ * of all hosts that it is used for, and remembers their addresses: if a host cannot be looked up
+ * again, or not within a second, it has those of before. IO_FAILED: there is no such host. */
 enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 	struct deadline deadline, struct addresses *addresses, struct failure *failure);
 
-/* Readable once what is under way is done; -1: nothing is. */
+/* Writes one of the addresses as a number, without brackets or port. */
+void resolve_write(
+	const struct addresses *addresses, size_t which, char text[static INET6_ADDRSTRLEN]);
+
+/* The addresses that are known, for another asker: the caller's. NULL: none, or no memory. */
+struct lookup *resolve_copy(const struct lookup *lookup);
+
+/* Readable once the last lookup that was begun is done; -1: it is. */
 int resolve_fd(const struct lookup *lookup);
 
-/* Leaves the thread, if there is one, to itself. NULL is fine. */
+/* Forgets all addresses. A thread is left to itself. NULL is fine. */
 void resolve_abandon(struct lookup *lookup);

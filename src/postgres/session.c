@@ -1,16 +1,19 @@
 #include "postgres/session.h"
 
+#include <bsd/string.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/password.h"
+#include "net/resolve.h"
 #include "net/server.h"
 #include "net/socket.h"
 
 #define RELEASE         "release" /* what sql_release is called in a session */
 #define NOT_READY_PAUSE (100 * NANOS_PER_MS)
 #define PATIENCE_MOST   5000 /* ms, as in sql/settings.sql */
+#define LOOKUP_MOST     NANOS_PER_SEC
 #define STATE           "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 const char *text_at(const PGresult *result, int row, const char *column)
@@ -124,14 +127,41 @@ static void hear_nothing(void *context, const char *message)
 	(void)message;
 }
 
+/* A name that worked is not forgotten because the name server is away: libpq would wait for that,
+ * whatever the deadline is. If there is no such name any more, another one in the URL may do, every
+ * second time. */
+static bool goes_by_address(struct session *session, struct deadline deadline)
+{
+	struct addresses addresses;
+	struct failure unheard;
+	struct lookup *lookup = NULL;
+	enum io_result found = IO_OK;
+
+	if (session->address[0] != '\0')
+		found = resolve_host(&lookup, session->host, atoi(session->port),
+			deadline_within(deadline, LOOKUP_MOST), &addresses, &unheard);
+	resolve_abandon(lookup);
+	session->by_name = found == IO_OK || (found == IO_FAILED && !session->by_name);
+	return !session->by_name;
+}
+
+static void remember_address(struct session *session)
+{
+	strlcpy(session->host, PQhost(session->connection), sizeof(session->host));
+	strlcpy(session->address, PQhostaddr(session->connection), sizeof(session->address));
+	strlcpy(session->port, PQport(session->connection), sizeof(session->port));
+}
+
 static bool connect_once(
 	struct session *session, struct deadline deadline, struct lock_answer *answer)
 {
-	/* What comes later goes before what came first. */
+	bool known = goes_by_address(session, deadline);
+	/* What comes later goes before what came first; NULL ends the list. */
 	const char *names[] = {"target_session_attrs", "fallback_application_name", "password",
-		"dbname", "client_encoding", NULL};
+		"dbname", "client_encoding", known ? "host" : NULL, "hostaddr", "port", NULL};
 	char *password = password_of(session->server);
-	const char *values[] = {"primary", "dlock", password, session->server->path, "UTF8", NULL};
+	const char *values[] = {"primary", "dlock", password, session->server->path, "UTF8",
+		session->host, session->address, session->port, NULL};
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
 
 	session->pid[0] = '\0';
@@ -151,6 +181,7 @@ static bool connect_once(
 	PQsetnonblocking(session->connection, 1);
 	PQenterPipelineMode(session->connection);
 	number_write(session->pid, PQbackendPID(session->connection));
+	remember_address(session);
 	session->owes = -1;
 	return true;
 }
@@ -178,7 +209,7 @@ static bool is_connected(
 	return true;
 }
 
-static bool send(
+static bool send_statement(
 	struct session *session, const char *statement, int count, const char *const *arguments)
 {
 	return PQsendQueryParams(
@@ -235,7 +266,7 @@ static bool send_settings(struct session *session, bool is_taking)
 	if (session->owes >= 0)
 		return true;
 	session->owes = is_taking ? 2 : 1;
-	return send(session, sql_settings, 0, NULL) &&
+	return send_statement(session, sql_settings, 0, NULL) &&
 	       (!is_taking || (PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
 				      PQsendQueryPrepared(session->connection, RELEASE,
 					      ARGUMENTS("", "", "-1"), NULL, NULL, 0) &&
@@ -268,7 +299,8 @@ void session_send_ahead(
 	struct session *session, const char *statement, int count, const char *const *arguments)
 {
 	session->ahead_at = clock_now(); /* before it leaves */
-	if (!session->connection || session->owes || !send(session, statement, count, arguments))
+	if (!session->connection || session->owes ||
+		!send_statement(session, statement, count, arguments))
 		session->ahead_at = 0;
 }
 
@@ -296,7 +328,7 @@ static PGresult *execute(struct session *session, const char *statement, int cou
 	session->ahead_at = 0;
 	if (!is_sent && !((goes_first || send_settings(session, false)) &&
 				(!session->is_take || send_patience(session, deadline)) &&
-				send(session, statement, count, arguments) &&
+				send_statement(session, statement, count, arguments) &&
 				send_settings(session, true))) {
 		break_off(session, &answer->failure);
 		return NULL;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <libpq-fe.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 
 #include "base/deadline.h"
@@ -23,9 +24,12 @@ extern const char sql_settings[], sql_install[], sql_take[], sql_release[];
 struct session {
 	const struct server *server; /* borrowed */
 	PGconn *connection;          /* owned; NULL: none */
+	/* Which server served last. No address: none did, or by a unix socket. */
+	char host[256], address[INET6_ADDRSTRLEN], port[NUMBER_SIZE];
 	char pid[NUMBER_SIZE]; /* of the server's process; an argument even before it is known */
 	int owes;       /* how many answers are to be read; -1: the settings are to be sent */
 	bool not_ready; /* the server is there, but had no session for us */
+	bool by_name;   /* the last attempt left it to libpq to look up names */
 	bool is_take;   /* the statement must take no lock once it is given up */
 	nanos ahead_at; /* when it was sent, what session_call reads; 0: nothing */
 };

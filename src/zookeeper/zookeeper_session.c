@@ -1,6 +1,5 @@
 #include "zookeeper/zookeeper_session.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -139,8 +138,6 @@ static enum lock_result find_host(struct session *session, char text[static INET
 	const struct endpoint *endpoint = &session->server->endpoints[session->at];
 	char address[INET6_ADDRSTRLEN];
 	struct addresses addresses = {0};
-	const struct sockaddr_storage *first = &addresses.list[0].address;
-	const void *number;
 
 	switch (resolve_host(
 		&session->lookup, endpoint->host, endpoint->port, deadline, &addresses, failure)) {
@@ -153,10 +150,7 @@ static enum lock_result find_host(struct session *session, char text[static INET
 	default:
 		return LOCK_TIMEOUT;
 	}
-	number = first->ss_family == AF_INET6
-			 ? (const void *)&((const struct sockaddr_in6 *)first)->sin6_addr
-			 : (const void *)&((const struct sockaddr_in *)first)->sin_addr;
-	inet_ntop(first->ss_family, number, address, sizeof(address));
+	resolve_write(&addresses, 0, address);
 	snprintf(text, INET6_ADDRSTRLEN + 16, "%s:%d", address, endpoint->port);
 	return LOCK_GRANTED;
 }
@@ -266,10 +260,6 @@ enum lock_result session_attach(
 		if (result == LOCK_FAILED && failure->passes)
 			passing = *failure;
 		session->at = (session->at + 1) % count;
-		if (count > 1) {
-			resolve_abandon(session->lookup);
-			session->lookup = NULL;
-		}
 		if (deadline_is_over(&deadline))
 			return LOCK_TIMEOUT;
 	}

@@ -208,3 +208,23 @@ everything() {
 	expect 0 had
 	cli CONFIG SET requirepass s3cretword >/dev/null
 }
+
+@test "a password that stands for a user's name, for want of a colon, is not repeated" {
+	own_server secret --requirepass hunter2
+	local url
+	for url in redis://hunter2@127.0.0.1:$(<secret/port) unix://hunter2@$PWD/secret/socket; do
+		try dlock -v -S "$url" -n x true
+		assert_equal "$status" 77
+		assert_match "$err" 'has a colon before it: redis://:PASSWORD@HOST'
+		refute_match "$err" hunter2
+	done
+	try dlock -S "redis://hunter2@127.0.0.1:0" -n x true
+	assert_equal "$status" 64
+	refute_match "$err" hunter2
+	try dlock -S "redis://:hunter2@127.0.0.1:$(<secret/port)" -n x echo ran
+	expect 0 ran
+	# With a password from elsewhere it is a user's name.
+	DLOCK_PASSWORD=hunter2 try dlock -v -S "redis://default@127.0.0.1:$(<secret/port)" -n x true
+	assert_equal "$status" 0
+	assert_match "$err" 'redis://default@127.0.0.1'
+}

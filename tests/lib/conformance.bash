@@ -84,4 +84,18 @@ ttl() {
 	echo ${ms}ms
 }
 
+# by_name: the URL, with the name lockhost for 127.0.0.1.
+by_name() { echo "${DLOCK_SERVER//127.0.0.1/lockhost}"; }
+
+# names_begin: ./with_names COMMAND... has the names in ./hosts, lockhost at first, and no name server.
+names_begin() {
+	cat >with_names <<-'END'
+		#!/bin/sh
+		exec in_mounts sh -c 'mount --bind hosts /etc/hosts && mount --bind resolv.conf /etc/resolv.conf && exec "$@"' sh "$@"
+	END
+	chmod +x with_names
+	echo 'nameserver 127.0.0.1' >resolv.conf
+	echo '127.0.0.1 lockhost' >hosts
+}
+
 in_ms() { echo "${1%ms}"; }

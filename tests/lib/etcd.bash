@@ -26,16 +26,6 @@ etcd_ctl() {
 
 etcd_scheme() { if [[ -e $(etcd_dir "$1")/tls ]]; then echo https; else echo http; fi; }
 
-# A port that nobody listens on just now.
-etcd_free_port() {
-	local port
-	while
-		port=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
-		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null
-	do :; done
-	echo $port
-}
-
 # etcd_start NAME [OPTION]...: in its folder; returns at once.
 etcd_start() {
 	local dir scheme options
@@ -66,8 +56,8 @@ etcd_begin() {
 			: >"$dir/tls"
 			echo " --cert-file $CA/good.pem --key-file $CA/good.key $etcd_tls" >>"$dir/options"
 		fi
-		etcd_free_port >"$dir/port"
-		etcd_free_port >"$dir/peer"
+		free_port >"$dir/port"
+		free_port >"$dir/peer"
 		cluster+=,$name=http://127.0.0.1:$(<"$dir/peer")
 	done
 	for name; do

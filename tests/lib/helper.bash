@@ -145,6 +145,18 @@ server_end() {
 	rm -f "$1/pid"
 }
 
+# A port that nobody listens on just now.
+free_port() {
+	local port
+	while
+		port=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
+		listens $port
+	do :; done
+	echo $port
+}
+
+listens() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; } # PORT
+
 # own_server NAME [OPTION]...: another one, in ./NAME, that ends with the test.
 own_server() {
 	echo "$PWD/$1" >>"$BATS_TEST_TMPDIR/servers"

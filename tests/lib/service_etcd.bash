@@ -27,6 +27,7 @@ service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_lef
 
 service_url() { etcd_url "${members[@]}"; }
 service_shown() { echo "${DLOCK_SERVER%%\?*}"; }
+service_named() { by_name; }
 service_nowhere() { echo etcd://127.0.0.1:1; }
 service_wrong() { printf '%s\n' etcd://h:0 etcd://h:65536 etcd://h/x etcd://h?x=1 etcd:// etcd://a,a etcd://h?cacert=x; }
 

@@ -23,6 +23,7 @@ service_reap() { :; }
 
 service_url() { echo "file://$locks"; }
 service_shown() { echo "$DLOCK_SERVER"; }
+service_named() { by_name; }
 service_nowhere() { echo "file://$PWD/nowhere"; }
 service_wrong() { printf '%s\n' file://host/locks file:locks file://locks; }
 

@@ -34,6 +34,13 @@ service_url() {
 	echo "postgres://tester@/postgres?host=$database$advisory"
 }
 service_shown() { echo "$DLOCK_SERVER"; }
+service_named() { # the server has but a socket
+	local port
+	port=$(free_port)
+	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$database/.s.PGSQL.5432" 'cuts at nothing'
+	wait_until listens "$port"
+	echo "postgres://tester@lockhost:$port/postgres"
+}
 service_nowhere() { echo postgres://127.0.0.1:1/nowhere; }
 service_wrong() {
 	printf '%s\n' 'postgres://h/db?nonsense=1' 'postgres://[::1/db' 'postgres://h/db?dlock_x=1' \

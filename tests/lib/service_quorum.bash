@@ -33,6 +33,7 @@ service_reap() { ends_by_itself 1 2 3 4 5; }
 
 service_url() { url 1 2 3 4 5; }
 service_shown() { echo "$DLOCK_SERVER"; }
+service_named() { by_name; }
 service_nowhere() { echo redis+quorum://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3; }
 service_wrong() { printf '%s\n' redis+quorum://a redis+quorum://a,b redis+quorum://a,b,c/x redis+quorum://a,b,c:0; }
 

@@ -20,6 +20,7 @@ service_reap() { :; }
 
 service_url() { echo "redis://127.0.0.1:$(<"$SERVER/port")"; }
 service_shown() { echo "$DLOCK_SERVER"; } # as reports name it
+service_named() { by_name; } # its URL, with the name lockhost for 127.0.0.1
 service_nowhere() { echo redis://127.0.0.1:1; } # no server is there
 service_wrong() { printf '%s\n' redis://h:0 redis://h:65536 redis://h/x redis://h?x=1 unix://; }
 

@@ -30,6 +30,7 @@ service_reap() { wait_until -t $((40 * TEST_PATIENCE)) eval '[[ -z $(service_lef
 
 service_url() { zookeeper_url "${members[@]}"; }
 service_shown() { echo "$DLOCK_SERVER"; }
+service_named() { by_name; }
 service_nowhere() { echo zookeeper://127.0.0.1:1; }
 service_wrong() {
 	printf '%s\n' zookeeper://h:0 zookeeper://h:65536 zookeeper://h//x zookeeper://h/a/../b zookeeper://h?x=1 \

@@ -50,15 +50,6 @@ kazoo_end() { # FILE
 	[[ -n $(compgen -G "$BATS_FILE_TMPDIR/zookeeper/*/pid") ]] || { kill -KILL "$pid" && rm "$1.pid" "$1"; }
 }
 
-zookeeper_free_port() {
-	local port
-	while
-		port=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
-		(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null
-	do :; done
-	echo $port
-}
-
 # zookeeper_start NAME: in its folder; returns at once.
 zookeeper_start() {
 	local dir jar classes=
@@ -84,10 +75,10 @@ zookeeper_prepare() {
 		dir=$(zookeeper_dir "$name")
 		rm -rf "$dir"
 		mkdir -p "$dir/data"
-		zookeeper_free_port >"$dir/port"
+		free_port >"$dir/port"
 		echo $((++number)) >"$dir/data/myid"
 		(($# == 1)) ||
-			ensemble+="server.$number=127.0.0.1:$(zookeeper_free_port):$(zookeeper_free_port)"$'\n'
+			ensemble+="server.$number=127.0.0.1:$(free_port):$(free_port)"$'\n'
 	done
 	for name; do
 		dir=$(zookeeper_dir "$name")

@@ -47,6 +47,10 @@ while True:
         time.sleep(away)
         listener = endpoint.listen(path)
         continue
-    upstream = endpoint.connect(server)
+    try:
+        upstream = endpoint.connect(server)
+    except OSError:
+        client.close()
+        continue
     for source, sink, answers in ((client, upstream, False), (upstream, client, True)):
         threading.Thread(target=pass_on, args=(source, sink, answers), daemon=True).start()

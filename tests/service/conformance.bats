@@ -626,6 +626,34 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	service_reap
 }
 
+@test "server: its name cannot be looked up any more: it is where it was, and the job goes on" {
+	has server || { lacks server; return; }
+	needs mount
+	names_begin
+	DLOCK_SERVER=$(service_named)
+	start a ./with_names dlock -vv -t "$(ttl "$(service_restart)")" x ./work a
+	start b ./with_names dlock y ./work b
+	wait_until has_begun a
+	wait_until has_begun b
+	: >hosts
+	try ./with_names dlock -n x touch ran
+	assert_equal "$status" 69 "$err"
+	refute_file ran
+	# A front without its keeper releases over a connection of its own.
+	kill -KILL "$(parent_of "$(<b.pid)")"
+	finish b
+	assert_equal "$status" 70
+	assert_equal "$(DLOCK_SERVER=$(service_url) dlock -n y echo free)" free
+	service_kill
+	service_again
+	: >a.err
+	wait_until -t 30 file_has a.err 'it is set again|the lock is renewed'
+	ends a
+	assert_equal "$status" 0
+	DLOCK_SERVER=$(service_url)
+	service_reap
+}
+
 @test "force: it breaks a run: 80, COMMAND is stopped, the next has a greater fencing token" {
 	local least began fence
 	least=$(ttl 3)

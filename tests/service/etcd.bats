@@ -338,10 +338,10 @@ stubborn() {
 
 @test "a waiter cut off, the release before it compacted away: it waits for no whole TTL" {
 	local port revision
-	port=$(etcd_free_port)
+	port=$(free_port)
 	passes() {
 		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/none" "$PWD/counts"
-		wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+		wait_until listens "$port"
 	}
 	passes
 	holder a x -t 10m
@@ -365,9 +365,9 @@ stubborn() {
 
 @test "-n, its grant is lost, the server away for 0.4 s: it is taken back, not left for the TTL" {
 	local port
-	port=$(etcd_free_port)
+	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" responses 0.4
-	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	wait_until listens "$port"
 	try dlock -S "etcd://127.0.0.1:$port" -n x touch ran
 	assert_equal "$status" 69 "$err"
 	wait_until -t 6 has_no_keys
@@ -381,9 +381,9 @@ has_no_keys() { [[ -z $(etcd_ctl one get --prefix lock:x/ --keys-only) ]]; }
 	keys() { etcd_ctl one get --prefix lock:x/ --keys-only | grep -c . || true; }
 	for held in 0 1; do
 		((held == 0)) || holder h x
-		port=$(etcd_free_port)
+		port=$(free_port)
 		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" responses silent
-		wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+		wait_until listens "$port"
 		start a dlock -S "etcd://127.0.0.1:$port" x touch ran
 		wait_until eval '[[ $(keys) == $((held + 1)) ]]' # its key is there, and it does not know so
 		kill -TERM "$a_pid"
@@ -399,9 +399,9 @@ has_no_keys() { [[ -z $(etcd_ctl one get --prefix lock:x/ --keys-only) ]]; }
 # through_cutter WORD...: dlock's way to the server leads through programs/cutter.py.
 through_cutter() {
 	local port
-	port=$(etcd_free_port)
+	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" "$@"
-	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	wait_until listens "$port"
 	DLOCK_SERVER=etcd://127.0.0.1:$port
 }
 
@@ -448,9 +448,9 @@ holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | l
 
 @test "answers come late: COMMAND goes on if in time, else is dead before another begins" {
 	local port
-	port=$(etcd_free_port)
+	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/hole.rules" "$PWD/counts"
-	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	wait_until listens "$port"
 	echo late=300 >hole.rules
 	holder a x -S "etcd://127.0.0.1:$port" -t 8s
 	stays 6000 is_alive "$a_command"
@@ -776,7 +776,7 @@ leads() { # sets leader
 
 @test "TLS: a server that wants a client certificate gets it" {
 	etcd_tls="--client-cert-auth --trusted-ca-file $CA/ca.pem" etcd_unasked=1 own_cluster strict
-	wait_until eval '(: </dev/tcp/127.0.0.1/$(etcd_port strict)) 2>/dev/null'
+	wait_until listens "$(etcd_port strict)"
 	local plain=$DLOCK_SERVER
 	DLOCK_SERVER="$plain&cert=$CA/named.pem&key=$CA/named.key"
 	wait_until dlock -q x true

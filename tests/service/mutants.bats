@@ -48,7 +48,7 @@ load ../lib/mutants
 	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
 	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-old-errors-only
 	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient etcd-watch-once etcd-pair-inherited
-	all_caught etcd-claim-unmarked etcd-unmarked etcd-doubts-for-long etcd-breaks-all-at-once etcd-token-cut
+	all_caught etcd-claim-unmarked etcd-unmarked etcd-doubts-for-long etcd-breaks-all-at-once etcd-token-cut etcd-name-forgotten
 }
 
 @test "locks in ZooKeeper: proofs, fence, descriptors, lost answers, other clients, sessions, TTL" {

@@ -6,7 +6,7 @@ load ../lib/mutants
 @test "locks in PostgreSQL: session, settings, a pooler, advisory locks, the rows of others" {
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
 	all_caught pg-taken-from-holder pg-left-with-waiters pg-free-beside-readers
-	all_caught pg-pooler-lends-lock pg-forgetful-grant pg-stopped-in-a-row pg-take-without-end
+	all_caught pg-pooler-lends-lock pg-forgetful-grant pg-stopped-in-a-row pg-take-without-end pg-name-forgotten
 	all_caught pg-advisory-left pg-advisory-counted pg-advisory-once pg-claims-ignored program-shows-password pg-kept-is-around
 }
 

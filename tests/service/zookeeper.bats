@@ -123,7 +123,7 @@ own_servers_with_holes() {
 	zookeeper_prepare a b c
 	# In a's settings the others' ports for followers are holes.
 	for peer in $(grep -o '^server\.[23]=127.0.0.1:[0-9]*' "$(zookeeper_dir a)/zoo.cfg"); do
-		hole=$(zookeeper_free_port)
+		hole=$(free_port)
 		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "${peer##*:}" "$PWD/hole.rules" \
 			"$PWD/hole$((++number))"
 		sed -i "s/$peer:/${peer%:*}:$hole:/" "$(zookeeper_dir a)/zoo.cfg"
@@ -240,9 +240,9 @@ pid_of() {
 
 @test "a server takes a waiter's connection and never answers: it tries again before its TTL" {
 	local hole
-	hole=$(zookeeper_free_port)
+	hole=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "$(zookeeper_port one)" "$PWD/hole.rules" "$PWD/hole"
-	wait_until eval '(: <"/dev/tcp/127.0.0.1/$hole") 2>/dev/null'
+	wait_until listens "$hole"
 	holder h x -t 20s
 	DLOCK_SERVER=zookeeper://127.0.0.1:$hole/locks
 	waiter w x -v -t 40s
@@ -266,19 +266,19 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 
 @test "the connection breaks as a waiter leaves: it tries again, and leaves no node" {
 	local port
-	port=$(zookeeper_free_port)
+	port=$(free_port)
 	passes() {
 		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(zookeeper_port one)" "$PWD/none" "$PWD/counts"
 	}
 	passes
-	wait_until eval '(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null'
+	wait_until listens "$port"
 	holder h x
 	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
 	waiter w x -v
 	wait_until file_has w.err 'waiting, ' # it has its first answer
 	kill -STOP "$w_pid"
 	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
-	wait_until refute eval '(: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null'
+	wait_until refute listens "$port"
 	local rests
 	rests=$(rests_of "$w_pid")
 	kill -TERM "$w_pid"
@@ -297,9 +297,9 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 
 @test "the answer to a create is lost: the node is found again, and no second one is left" {
 	local port
-	port=$(zookeeper_free_port)
+	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0
-	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	wait_until listens "$port"
 	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
 	try dlock -w 20 x sh -c 'echo "$DLOCK_FENCE"'
 	assert_equal "$status" 0
@@ -308,9 +308,9 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 
 @test "-n, its grant is lost, the server away for 0.4 s: it is taken back, not left for the TTL" {
 	local port
-	port=$(zookeeper_free_port)
+	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0 0.4
-	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	wait_until listens "$port"
 	# It finds the grant again if it is back within its own time, or takes it back.
 	try dlock -S "zookeeper://127.0.0.1:$port/locks" -n -t 30s x true
 	assert_match "$status" '^(0|69)$' "$err"
@@ -323,9 +323,9 @@ has_no_children() { [[ -z $(children one) ]]; }
 	local port held
 	for held in 0 1; do
 		((held == 0)) || holder h x$held
-		port=$(zookeeper_free_port)
+		port=$(free_port)
 		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__000000000$held silent
-		wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+		wait_until listens "$port"
 		start a dlock -S "zookeeper://127.0.0.1:$port/locks" x$held touch ran
 		wait_until eval '[[ $(children one | wc -l) == $((held + 1)) ]]' # its node is there, and it does not know so
 		kill -TERM "$a_pid"
@@ -341,9 +341,9 @@ has_no_children() { [[ -z $(children one) ]]; }
 @test "a waiter is killed at the moment it has a place: it delays those behind no more than any" {
 	local port
 	holder h x
-	port=$(zookeeper_free_port)
+	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0000000001 silent
-	wait_until eval "(: </dev/tcp/127.0.0.1/$port) 2>/dev/null"
+	wait_until listens "$port"
 	start b dlock -S "zookeeper://127.0.0.1:$port/locks" x touch ran
 	wait_until eval '[[ $(children one | wc -l) == 2 ]]' # its node is there, and it does not know so
 	kill -KILL "$b_pid"

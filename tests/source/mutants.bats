@@ -4,14 +4,14 @@ load ../lib/helper
 load ../lib/mutants
 
 @test "the holder: set again always, never; released by any; wall clock; passwords; foreigners" {
-	all_caught set-again-always set-again-never release-always wall-clock password-for-ever empty-is-nobody
+	all_caught set-again-always set-again-never release-always wall-clock password-for-ever empty-is-nobody name-forgotten
 }
 
 @test "a quorum: confirmations, a token of one, counted from the reply, the reachable, stragglers" {
 	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
 	all_caught quorum-of-the-reachable quorum-forgets-stragglers quorum-leaves-the-slow
 	all_caught quorum-hashes-its-last-word quorum-keeper-stays quorum-parts-unheard
-	all_caught quorum-rest-unsent quorum-second-only
+	all_caught quorum-rest-unsent quorum-second-only quorum-unlooked-is-unasked
 }
 
 @test "which server: a replica is believed or refuses for good, no ASKING, endless redirects" {

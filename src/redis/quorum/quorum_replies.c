@@ -298,7 +298,8 @@ void quorum_collect(struct quorum *quorum)
 		vote->renewing = false;
 		if (vote->kind == VOTE_ASKED && peer_is_down(peer)) {
 			refuse(vote, &peer->failure);
-		} else if (vote->kind == VOTE_ASKED) { /* at another address than what was tried */
+		} else if (vote->kind == VOTE_ASKED && peer->link.connection) {
+			/* At another address than what was tried; not while that is looked up. */
 			vote->kind = VOTE_NONE;
 			vote->touched = false;
 		}
