@@ -60,6 +60,9 @@ programs_begin() {
 		fi
 	done
 	ln -s "$(realpath "$BATS_TEST_DIRNAME/../programs/in_mounts")" "$BIN/in_mounts"
+	# ::1 if there is one, which only servers from Redis 6.2 on can be told.
+	export LOCALHOSTS=127.0.0.1
+	! server_is_from 6.2 || LOCALHOSTS+=' -::1'
 	loading_dlock
 	sanitizers_begin
 }
@@ -93,8 +96,15 @@ file_end() {
 	server_end "$SERVER"
 }
 
+# The server's own version, which tells a Valkey from a Redis by nothing but being greater.
+server_is_from() { # VERSION
+	local version
+	version=$("$BIN/redis-server" --version | grep -oE 'v=[0-9.]+')
+	printf '%s\n' "$1" "${version#v=}" | sort -VC
+}
+
 # server_begin DIR [OPTION]...: a redis-server on DIR/socket and on a free port, written to
-# DIR/port, of 127.0.0.1 and, where there is one, ::1. Nothing is kept on disk.
+# DIR/port, of $LOCALHOSTS. Nothing is kept on disk.
 server_begin() {
 	local dir try
 	dir=$(realpath -m "$1")
@@ -119,7 +129,7 @@ server_again() {
 	(
 		cd "$dir"
 		exec env -u TEST_MARK "$BIN/redis-server" --port "$(<port)" \
-			--bind 127.0.0.1 -::1 --unixsocket "$dir/socket" --unixsocketperm 700 \
+			--bind $LOCALHOSTS --unixsocket "$dir/socket" --unixsocketperm 700 \
 			--save '' --appendonly no --daemonize no --loglevel warning \
 			"$@" >log 2>&1 </dev/null 3>&- 4>&-
 	) &

@@ -11,7 +11,8 @@
 #   users      to become other users (as_user), and set-user-ID programs that work
 #   trace      strace of what is not its child
 #   terminal   pseudoterminals
-#   ipv6       ::1
+#   ipv6       ::1, and a Redis from 6.2 on
+#   acl        users with rights of their own: a Redis from 6.0 on
 needs() {
 	local right
 	for right; do
@@ -55,6 +56,7 @@ may_trace() {
 	((code == 124)) # it traced until it was ended
 }
 may_terminal() { "$PYTHON" -c 'import os; os.openpty()'; }
+may_acl() { [[ $(cli ACL WHOAMI) == default ]]; }
 may_ipv6() { redis-cli -h ::1 -p "$(<"$SERVER/port")" PING; }
 
 # as_user UID: sets become, the words before a command that is to run as UID. In the namespace of an ordinary

@@ -3,14 +3,15 @@
 
 LUA=$BATS_TEST_DIRNAME/../../src/redis/script/lua
 
-# lua SCRIPT LOCK TOKEN [ARG]...: its answer, a line for each element, in the array `reply`.
+# lua SCRIPT LOCK TOKEN [ARG]...: its answer, a line for each element, in the array `reply`. An error is without what
+# servers before Redis 7 put in front of it.
 lua() {
 	local script=$1 key=lock:$2 token=$3
 	local of="lock:{$key}:"
 	shift 3
 	mapfile -t reply < <(cli EVAL "$("$LUA/embed.sh" -t "$LUA/prelude.lua" "$LUA/$script.lua")" 6 "$key" \
 		"${of}meta" "${of}holders" "${of}queue" "${of}who:$token" "${of}wake:$token" \
-		"$of" '' "$token" "$@")
+		"$of" '' "$token" "$@" | sed -E '1s/^ERR Error running script .*@user_script: ?[0-9]+: -?//')
 }
 
 # take LOCK TOKEN [NAME=VALUE]...

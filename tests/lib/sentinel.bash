@@ -18,7 +18,7 @@ sentinel_begin() {
 		echo $((15000 + (RANDOM * 32768 + RANDOM) % 17000)) >"$dir/$PORT_FILE"
 		{
 			sentinel_listens "$(port "$name")"
-			printf '%s\n' "bind 127.0.0.1 -::1" "unixsocket $dir/socket" "dir $dir" \
+			printf '%s\n' "bind $LOCALHOSTS" "unixsocket $dir/socket" "dir $dir" \
 				"sentinel monitor $service 127.0.0.1 $master $quorum" \
 				"sentinel down-after-milliseconds $service 1000" \
 				"sentinel failover-timeout $service 3000" "$@"

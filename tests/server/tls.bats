@@ -70,7 +70,7 @@ connections() { grep -c 'Accepted 127\.0\.0\.1:' "$SERVER/log" || true; }
 	has_tls || return 0
 	local host
 	for host in localhost 127.0.0.1 '[::1]'; do
-		[[ $host != *::1* ]] || redis-cli -h ::1 -p "$(<"$SERVER/port")" PING >/dev/null 2>&1 || continue
+		[[ $host != *::1* ]] || may_ipv6 >/dev/null 2>&1 || continue
 		try dlock -S "rediss://$host:$PORT/0?cacert=$CA/ca.pem" x redis-cli -s "$SERVER/socket" EXISTS lock:x
 		expect 0 1
 	done

@@ -20,7 +20,7 @@ load ../lib/mutants
 }
 
 @test "waiting: readers overtake, a foreign client without pause, ancestors too soon and never" {
-	all_caught readers-overtake foreign-spins
+	all_caught readers-overtake foreign-spins seconds-only-unheard
 	all_caught ancestors-at-once ancestors-unseen
 }
 

@@ -27,6 +27,15 @@ static const struct {
 	 "commands are not "
 	 "allowed",
 		ERROR_REPLY_FINAL, EXIT_PROTOCOL, "no sense"},
+	{"ERR Error running script (call to f_f1): @user_script:178: @user_script: 178: -OOM "
+	 "command not allowed when used memory > 'maxmemory'.",
+		ERROR_REPLY_FINAL, EXIT_UNREACHABLE, "takes no writes (OOM command not allowed"},
+	{"ERR Error running script (call to f_f1): @user_script:9: @user_script: 9: -READONLY You "
+	 "can't write against a read only replica.",
+		ERROR_REPLY_MOVED_AWAY, EXIT_UNREACHABLE, "is a read-only replica (READONLY"},
+	{"ERR Error running script (call to f_f1): @user_script:9: @user_script: 9: -NOREPLICAS "
+	 "Not enough good replicas to write.",
+		ERROR_REPLY_FINAL, EXIT_UNREACHABLE, "too few replicas"},
 	{"NOAUTH Authentication required.", ERROR_REPLY_FINAL, EXIT_REFUSED, "asks for a password"},
 	{"ERR Protocol error: unauthenticated multibulk length", ERROR_REPLY_FINAL, EXIT_REFUSED,
 		"asks for a password"},

@@ -102,6 +102,28 @@ teardown() { test_end; }
 	done
 }
 
+# What a Redis 5 says of a time that is not in whole seconds, a newer one is made to say.
+@test "a server that waits for whole seconds only: woken, out of time, and a TTL that ends in between" {
+	service "$BATS_TEST_DIRNAME/../programs/rewrite.py" "$PWD/old.socket" "$SERVER/socket" \
+		ask '\.[0-9]{3}\r\n' $'.no!\r\n' answer 'timeout is not a float' 'timeout is not an integer'
+	wait_until test -S old.socket
+	begin_holder one x
+	start two dlock -S "unix://$PWD/old.socket" x echo ran
+	wait_until waits $two_pid
+	try dlock -w 1.2 -S "unix://$PWD/old.socket" x touch late
+	expect_failure 1 'busy after 1.2s: held by'
+	assert_between "$took" 1200 $((1900 * TEST_PATIENCE)) ms
+	let_go one
+	finish two
+	expect 0 ran
+	local before
+	before=$(now_ms)
+	cli SET lock:x "elsewhere:1:00112233445566778899aabbccddeeff" PX 1500 >/dev/null
+	try dlock -w 20 -S "unix://$PWD/old.socket" x date +%s%3N
+	assert_equal "$status$err" 0
+	assert_between "$((out - before))" 1500 $((3500 * TEST_PATIENCE)) 'ms until the start'
+}
+
 # dlock asleep in its wait: it has a connection.
 waits() {
 	find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q . && is_quiet "$1"

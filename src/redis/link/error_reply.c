@@ -70,20 +70,32 @@ static const struct form {
 	{"", NULL, ERROR_REPLY_FINAL, EXIT_PROTOCOL, NONSENSE},
 };
 
+/* Behind the last place in a script that an error names; NULL: it names none. */
+static const char *behind_place(const char *text)
+{
+	static const char mark[] = "@user_script:";
+	const char *behind = NULL;
+
+	for (const char *next = text; (next = strstr(next, mark)) != NULL;)
+		behind = next += sizeof(mark) - 1;
+	return behind;
+}
+
 /* An error inside a script, without what Redis puts in front of it. Before 7: "ERR Error running
- * script (call to f_SHA): @user_script:12: WRONGTYPE Operation ..."; from 7.2 on, for missing
- * rights: "ERR ACL failure in script: User ...". */
+ * script (call to f_SHA): @user_script:12: WRONGTYPE Operation ...", or "...: @user_script:12:
+ * @user_script: 12: -OOM command ..."; from 7.2 on, for missing rights: "ERR ACL failure in script:
+ * User ...". */
 static const char *skip_wrapping(const char *text)
 {
 	static const char rights[] = "ERR ACL failure in script: ";
-	const char *place = strstr(text, "@user_script:");
+	const char *place = behind_place(text);
 
 	if (strncmp(text, rights, sizeof(rights) - 1) == 0)
 		return text + sizeof(rights) - 1;
 	if (strncmp(text, "ERR Error running script", 24) != 0 || !place)
 		return text;
-	place += strlen("@user_script:");
-	return place + strspn(place, "0123456789: ");
+	place += strspn(place, "0123456789: ");
+	return place + (*place == '-');
 }
 
 /* What Redis 7 appends, " script: SHA, on @user_script:12.", tells a user nothing. */
@@ -96,10 +108,8 @@ static int length_of_message(const char *text)
 
 int error_reply_line(const char *text)
 {
-	const char *line = NULL;
+	const char *line = behind_place(text);
 
-	for (const char *next = text; (next = strstr(next, "@user_script:")) != NULL;)
-		line = next += strlen("@user_script:");
 	return line ? atoi(line) : 0;
 }
 

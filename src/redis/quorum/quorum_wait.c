@@ -28,7 +28,7 @@ static int64_t listen_ms(const struct quorum *quorum, struct deadline deadline)
 }
 
 /* The lease says how long we shall listen at least; in the same write, so that a waiter never seems
- * to listen when it does not. */
+ * to listen when it does not. Redis 5 takes whole seconds only for BLPOP, and we end it anyway. */
 static bool send_listening(struct quorum *quorum, size_t which, int64_t ms)
 {
 	struct peer *peer = &quorum->peers[which];
@@ -36,7 +36,7 @@ static bool send_listening(struct quorum *quorum, size_t which, int64_t ms)
 	const struct keys *keys = &quorum->waiter_keys;
 
 	snprintf(lease, sizeof(lease), "%" PRId64, ms + WAIT_LEASE_MS);
-	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+	snprintf(timeout, sizeof(timeout), "%" PRId64, (ms + 999) / 1000);
 	return peer_command(peer, (struct peer_due){PEER_LEASE, 0},
 		       WORDS("PEXPIRE", keys->who, lease)) &&
 	       peer_command(peer, (struct peer_due){PEER_MESSAGE, 0},

@@ -45,6 +45,8 @@ struct deadlock {
 struct wait_state {
 	enum wait_stage stage;
 	nanos listen_until; /* when BLPOP ends by itself */
+	bool in_seconds;    /* the server takes whole seconds only for that: Redis 5 */
+	bool cut;           /* it ends later, and we ask again at that moment */
 	nanos lease_until;  /* how long the server takes us for alive */
 	int64_t told_ms;    /* look then, says a message; -1: there was none */
 	unsigned looks;     /* how many there were */

@@ -169,6 +169,19 @@ static enum io_result look(struct single *single, struct deadline deadline, stru
 	return flush(single, done, WAIT_HOLDER, deadline, failure);
 }
 
+/* Redis 5 takes whole seconds only: as many as there are; of less than one we do not await the end.
+ * Returns how long we shall listen. */
+static int64_t write_timeout(struct wait_state *waiting, int64_t ms, char *text, size_t size)
+{
+	waiting->cut = waiting->in_seconds && ms < 1000;
+	if (!waiting->in_seconds) {
+		snprintf(text, size, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+		return ms;
+	}
+	snprintf(text, size, "%" PRId64, waiting->cut ? 1 : ms / 1000);
+	return waiting->cut ? ms : ms - ms % 1000;
+}
+
 /* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
  * listen when it does not, and be passed over though it lives (verify.lua). Behind a foreign client
  * no holder hands the lock on, and the lease may say more than that. */
@@ -179,14 +192,15 @@ static enum io_result listen(
 	int64_t ms = number_least(
 		number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
 		ms_until(deadline.until));
-	int64_t lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + WAIT_LEASE_MS;
+	int64_t lease;
 	char timeout[32], expiry[32];
 	bool done = true;
 
 	waiting->told_ms = -1;
 	if (ms == 0)
 		return look(single, deadline, failure);
-	snprintf(timeout, sizeof(timeout), "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+	ms = write_timeout(waiting, ms, timeout, sizeof(timeout));
+	lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + WAIT_LEASE_MS;
 	snprintf(expiry, sizeof(expiry), "%" PRId64, lease);
 	waiting->listen_until = after_ms(ms);
 	if (waiting->lease_until >= after_ms(ms + WAIT_LEASE_MS)) {
@@ -293,12 +307,43 @@ static enum io_result handle_message(struct single *single, const struct reply *
 	return IO_OK;
 }
 
+/* Redis 5 refuses parts of a second: the same again, in whole ones. */
+static bool is_too_fine(const struct wait_state *waiting, const char *error)
+{
+	return waiting->stage == WAIT_MESSAGE && !waiting->in_seconds &&
+	       strstr(error, "timeout is not an integer") != NULL;
+}
+
+static enum io_result listen_again(struct wait_state *waiting)
+{
+	waiting->in_seconds = true;
+	waiting->told_ms = ms_until(waiting->listen_until);
+	waiting->stage = WAIT_REST;
+	return IO_OK;
+}
+
+/* Until when the reply is waited for. */
+static nanos late_at(const struct wait_state *waiting)
+{
+	if (waiting->stage != WAIT_MESSAGE)
+		return clock_now() + LATE;
+	return waiting->listen_until + (waiting->cut ? 0 : LATE);
+}
+
+static enum io_result handle_error(
+	struct single *single, const char *error, struct failure *failure)
+{
+	if (is_too_fine(&single->waiting, error))
+		return listen_again(&single->waiting);
+	return link_handle_error(&single->link, error, failure);
+}
+
 static enum io_result read_reply(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
 	struct wait_state *waiting = &single->waiting;
 	struct deadline limit = deadline, slice;
-	nanos late = (waiting->stage == WAIT_MESSAGE ? waiting->listen_until : clock_now()) + LATE;
+	nanos late = late_at(waiting);
 	struct reply *reply;
 	enum io_result io;
 
@@ -315,7 +360,7 @@ static enum io_result read_reply(
 	if (io != IO_OK)
 		return io;
 	if (reply_error(reply))
-		io = link_handle_error(&single->link, reply_error(reply), failure);
+		io = handle_error(single, reply_error(reply), failure);
 	else if (waiting->stage == WAIT_MESSAGE)
 		io = handle_message(single, reply, deadline, failure);
 	else
