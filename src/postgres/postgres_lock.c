@@ -98,9 +98,10 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	answer->whole = flag_at(result, 0, "whole");
 	answer->covered = flag_at(result, 0, "covered");
 	strlcpy(answer->holder_token, text_at(result, 0, "holder"), sizeof(answer->holder_token));
-	if (answer->result == LOCK_ALREADY)
+	if (answer->result == LOCK_ALREADY) {
+		p->lock.asked = false; /* it has left the queue: there is nothing to take back */
 		run_read(&answer->done, text_at(result, 0, "owner"), (int64_t)answer->fence);
-	else if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+	} else if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
 		read_grant(p, result, answer);
 	else if (answer->result == LOCK_BUSY)
 		read_busy(p, result, answer);

@@ -31,7 +31,7 @@
 #include "supervise/wait_line.h"
 
 #define FIRST_ANSWER (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
-#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back before dying of a signal */
+#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back if it is not late yet */
 #define WAIT_LEAST   (80 * NANOS_PER_MS)  /* for a step of the last try if -w is over by then */
 #define LATE_LIMIT   (80 * NANOS_PER_MS)  /* the same when -w is over, which is kept to 100 ms */
 #define RETRY_LEAST  50 /* ms between tries to reach a server that has answered before */
@@ -283,7 +283,7 @@ static bool may_go_on(struct front *f, enum lock_result result, const struct fai
 		record_end_of_time(f);
 	else
 		return result != LOCK_FAILED || pause_for_retry(f);
-	withdraw(f, LATE_LIMIT);
+	withdraw(f, result == LOCK_ALREADY ? CANCEL_LIMIT : LATE_LIMIT);
 	return false;
 }
 

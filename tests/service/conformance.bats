@@ -1249,6 +1249,22 @@ waits_within() {
 	service_reap
 }
 
+@test "cooldown: of many that ask at once one runs, and the others end without a word" {
+	has cooldown || { refuses cooldown; return; }
+	local i round
+	for round in 1 2 3; do
+		for i in {1..15}; do
+			start p$i dlock --cooldown 1h x$round sh -c "echo >>ran$round; sleep 0.1"
+		done
+		for i in {1..15}; do
+			finish p$i
+			assert_equal "$status$out$err" 0
+		done
+		assert_equal "$(wc -l <ran$round)" 1 'runs'
+	done
+	service_reap
+}
+
 @test "cooldown: a waiter learns of a success though the lock stays, or goes to another" {
 	has cooldown || { refuses cooldown; return; }
 	# It is kept.
