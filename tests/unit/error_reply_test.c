@@ -41,6 +41,8 @@ static const struct {
 		"asks for a password"},
 	{"WRONGPASS invalid username-password pair or user is disabled.", ERROR_REPLY_FINAL,
 		EXIT_REFUSED, "does not accept"},
+	{"ERR wrong number of arguments for 'auth' command", ERROR_REPLY_FINAL, EXIT_REFUSED,
+		"no user names"},
 	{"ERR invalid password", ERROR_REPLY_FINAL, EXIT_REFUSED, "does not accept"},
 	{"ERR Client sent AUTH, but no password is set", ERROR_REPLY_FINAL, EXIT_REFUSED,
 		"one was given"},

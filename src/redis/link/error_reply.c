@@ -35,6 +35,8 @@ static const struct form {
 	/* More than ten arguments before AUTH are not even read: Redis 6.2.7. */
 	{"ERR", "unauthenticated", REFUSED, "asks for a password"},
 	{"WRONGPASS", NULL, REFUSED, "does not accept this user name and password"},
+	{"ERR", "arguments for 'auth'", REFUSED,
+		"knows no user names, being older than Redis 6: give the password alone"},
 	{"ERR", "invalid password", REFUSED, "does not accept this password"},
 	{"ERR", "without any password", REFUSED, "has no password set, but one was given"},
 	{"ERR", "no password is set", REFUSED, "has no password set, but one was given"},
