@@ -56,7 +56,7 @@ may_trace() {
 	((code == 124)) # it traced until it was ended
 }
 may_terminal() { "$PYTHON" -c 'import os; os.openpty()'; }
-may_acl() { [[ $(cli ACL WHOAMI) == default ]]; }
+may_acl() { server_is_from 6.0; }
 may_ipv6() { redis-cli -h ::1 -p "$(<"$SERVER/port")" PING; }
 
 # as_user UID: sets become, the words before a command that is to run as UID. In the namespace of an ordinary

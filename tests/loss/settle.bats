@@ -147,6 +147,7 @@ waited_since() {
 }
 
 @test "INFO refused: the lock is granted, with a word under -v; where --settle was given 77" {
+	needs acl
 	cli ACL SETUSER guest reset on '>pw' '~lock:*' +@all -info >/dev/null
 	export DLOCK_SERVER=unix://guest:pw@$SERVER/socket
 	try dlock -n x echo ran

@@ -802,6 +802,7 @@ is_monitored() { file_has "monitor$1" OK; }
 }
 
 @test "servers that refuse are believed: renew, release, --force and run say why and ask no more" {
+	needs acl
 	local i act token=here:7:00112233445566778899aabbccddeeff calls
 	for i in 1 2 3 4 5; do
 		on $i ACL SETUSER weak on nopass '~*' +ping >/dev/null

@@ -730,6 +730,7 @@ readers_are_forgotten() {
 }
 
 @test "a right that is missing in the middle of a script: the lock is not taken" {
+	needs acl
 	cli ACL SETUSER half on nopass '~*' '+@all' -set >/dev/null
 	cli() { redis-cli -s "$SERVER/socket" --user half --pass '' --no-auth-warning "$@"; }
 	take x a

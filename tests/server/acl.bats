@@ -7,6 +7,7 @@ teardown_file() { file_end; }
 
 setup() {
 	test_begin
+	needs acl
 	RULE=$(sed -n '/^\.\\" rule:/,/^\.Ed/p' "$BATS_TEST_DIRNAME/../../man/dlock.1" | grep -oE '\+[a-z]+')
 	grant $RULE
 	export DLOCK_SERVER=unix://lock:pw@$SERVER/socket
@@ -18,7 +19,7 @@ teardown() {
 }
 
 grant() { # RULE...: to the user, and nothing else
-	cli ACL SETUSER lock reset on '>pw' resetchannels '~lock:*' "$@" >/dev/null
+	cli ACL SETUSER lock reset on '>pw' '~lock:*' "$@" >/dev/null
 	cli ACL LOG RESET >/dev/null
 }
 

@@ -9,9 +9,9 @@ setup_file() {
 	for one in a b c; do
 		node_begin $one
 	done
-	node a CLUSTER ADDSLOTSRANGE 0 5460 >/dev/null
-	node b CLUSTER ADDSLOTSRANGE 5461 10922 >/dev/null
-	node c CLUSTER ADDSLOTSRANGE 10923 16383 >/dev/null
+	node a CLUSTER ADDSLOTS $(seq 0 5460) >/dev/null
+	node b CLUSTER ADDSLOTS $(seq 5461 10922) >/dev/null
+	node c CLUSTER ADDSLOTS $(seq 10923 16383) >/dev/null
 	node b CLUSTER SET-CONFIG-EPOCH 2 >/dev/null
 	node c CLUSTER SET-CONFIG-EPOCH 3 >/dev/null
 	meet a b
@@ -439,7 +439,7 @@ PROGRAM
 	refute_file ran
 	start one dlock -S "redis://127.0.0.1:$(port d)" x echo ran
 	stays 300 is_alive "$one_pid"
-	node d CLUSTER ADDSLOTSRANGE 0 16383 >/dev/null
+	node d CLUSTER ADDSLOTS $(seq 0 16383) >/dev/null
 	finish one
 	server_end "$BATS_FILE_TMPDIR/d"
 	expect 0 ran

@@ -13,8 +13,8 @@ setup_file() {
 		tls_begin "$BATS_FILE_TMPDIR/$one" --tls-cluster yes --tls-replication yes \
 			--cluster-enabled yes --cluster-config-file nodes.conf --cluster-node-timeout 5000
 	done
-	node a CLUSTER ADDSLOTSRANGE 0 8191 >/dev/null
-	node b CLUSTER ADDSLOTSRANGE 8192 16383 >/dev/null
+	node a CLUSTER ADDSLOTS $(seq 0 8191) >/dev/null
+	node b CLUSTER ADDSLOTS $(seq 8192 16383) >/dev/null
 	node b CLUSTER SET-CONFIG-EPOCH 2 >/dev/null
 	node a CLUSTER MEET 127.0.0.1 "$(tls_of b)" >/dev/null
 	wait_until -t 30 is_well a

@@ -124,6 +124,7 @@ teardown() { test_end; }
 }
 
 @test "a user with the rights of the manual's rule, but not for ROLE" {
+	needs acl
 	node "$master" ACL SETUSER app on '>pw' '~lock:*' +@all -role >/dev/null
 	try dlock -S "redis+sentinel://app:pw@$SENTINELS/main" x echo ran
 	node "$master" ACL DELUSER app >/dev/null

@@ -103,6 +103,7 @@ held_within() { # URL REDIS-CLI-ARGUMENT...: the lock is at that server while CO
 }
 
 @test "a user by ACL, with no more rights than the prefix" {
+	needs acl
 	own_server acl --user locker on '>pw' '~lock:*' +@all -@dangerous --user default off
 	local url
 	url=redis://locker:pw@127.0.0.1:$(<acl/port)
@@ -115,6 +116,7 @@ held_within() { # URL REDIS-CLI-ARGUMENT...: the lock is at that server while CO
 }
 
 @test "wrong password, unknown user, no password, user without rights: 77" {
+	needs acl
 	own_server acl --requirepass right --user nothing on '>pw' --user readonly on '>pw' '~*' +@read
 	local host
 	host=127.0.0.1:$(<acl/port)

@@ -8,7 +8,8 @@ teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() {
 	cli SCRIPT KILL >/dev/null 2>&1 || true
-	cli CONFIG SET maxmemory 0 min-replicas-to-write 0 >/dev/null
+	cli CONFIG SET maxmemory 0 >/dev/null
+	cli CONFIG SET min-replicas-to-write 0 >/dev/null
 	cli REPLICAOF NO ONE >/dev/null
 	test_end
 }
@@ -41,7 +42,9 @@ waits_for() {
 }
 
 @test "LOADING: waited for; a lock that was saved is found again by its holder" {
-	own_server big --enable-debug-command yes
+	local debug=()
+	! server_is_from 7.0 || debug=(--enable-debug-command yes)
+	own_server big "${debug[@]}"
 	export DLOCK_SERVER=unix://$PWD/big/socket
 	redis-cli -s big/socket CONFIG SET rdbcompression no >/dev/null
 	redis-cli -s big/socket DEBUG POPULATE 150 filler 1000 >/dev/null
@@ -73,7 +76,7 @@ load() {
 is_loading() { redis-cli -s big/socket PING 2>&1 | grep -q LOADING; }
 
 @test "BUSY: a script that does not end" {
-	cli CONFIG SET busy-reply-threshold 50 >/dev/null
+	cli CONFIG SET lua-time-limit 50 >/dev/null
 	begin_holder one y -t $((12 * TEST_PATIENCE))
 	hang
 	refused 'is busy with a script that does not end'

@@ -320,7 +320,7 @@ asked_name() {
 
 @test "what the keeper has used the front lets alone, or both would write under the same number" {
 	has_tls || return 0
-	cli CONFIG SET busy-reply-threshold 100 >/dev/null
+	cli CONFIG SET lua-time-limit 100 >/dev/null
 	start busy redis-cli -s "$SERVER/socket" EVAL 'while true do end' 0
 	wait_until is_busy
 	# Its keeper asks again and again.

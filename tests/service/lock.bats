@@ -196,7 +196,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 }
 
 @test "busy with a script that hangs, then well again" {
-	own_server hung --busy-reply-threshold 100
+	own_server hung --lua-time-limit 100
 	is_busy() { [[ $(redis-cli -s hung/socket PING 2>&1) == BUSY* ]]; }
 	start hog redis-cli -s hung/socket EVAL 'while true do end' 0
 	wait_until is_busy
@@ -299,6 +299,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 }
 
 @test "a user with the rights that a lock takes, and with one too few" {
+	needs acl
 	own_server own
 	local own=$PWD/own/socket
 	redis-cli -s "$own" ACL SETUSER lock on '>pw' '~lock:*' +auth +select +evalsha +eval +get +set +del \
