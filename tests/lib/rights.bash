@@ -13,6 +13,7 @@
 #   terminal   pseudoterminals
 #   ipv6       ::1, and a Redis from 6.2 on
 #   acl        users with rights of their own: a Redis from 6.0 on
+#   minimum    scripts that are held to min-replicas-to-write: the same
 needs() {
 	local right
 	for right; do
@@ -57,6 +58,7 @@ may_trace() {
 }
 may_terminal() { "$PYTHON" -c 'import os; os.openpty()'; }
 may_acl() { server_is_from 6.0; }
+may_minimum() { server_is_from 6.0; }
 may_ipv6() { redis-cli -h ::1 -p "$(<"$SERVER/port")" PING; }
 
 # as_user UID: sets become, the words before a command that is to run as UID. In the namespace of an ordinary

@@ -111,6 +111,7 @@ is_hanging() { cli PING 2>&1 | grep -q BUSY; }
 }
 
 @test "NOREPLICAS: no lock is taken; a holder goes on once there are some in time" {
+	needs minimum
 	begin_holder one y -t $((12 * TEST_PATIENCE))
 	cli CONFIG SET min-replicas-to-write 1 >/dev/null
 	refused_at_once 'has too few replicas and takes no writes'
@@ -124,6 +125,7 @@ is_hanging() { cli PING 2>&1 | grep -q BUSY; }
 }
 
 @test "NOREPLICAS for good: COMMAND is stopped in time; the release is tried until it is taken" {
+	needs minimum
 	begin_holder one y -t 2
 	cli CONFIG SET min-replicas-to-write 1 >/dev/null
 	finish one
@@ -141,7 +143,9 @@ is_hanging() { cli PING 2>&1 | grep -q BUSY; }
 }
 
 @test "MISCONF: a server that cannot save" {
-	own_server full --save '3600 1000000' --enable-protected-configs yes
+	local protected=()
+	! server_is_from 7.0 || protected=(--enable-protected-configs yes)
+	own_server full --save '3600 1000000' "${protected[@]}"
 	mkdir "$PWD/full/gone"
 	redis-cli -s full/socket CONFIG SET dir "$PWD/full/gone" >/dev/null
 	rmdir "$PWD/full/gone"

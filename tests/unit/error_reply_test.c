@@ -28,8 +28,9 @@ static const struct {
 	 "allowed",
 		ERROR_REPLY_FINAL, EXIT_PROTOCOL, "no sense"},
 	{"ERR Error running script (call to f_f1): @user_script:178: @user_script: 178: -OOM "
-	 "command not allowed when used memory > 'maxmemory'.",
-		ERROR_REPLY_FINAL, EXIT_UNREACHABLE, "takes no writes (OOM command not allowed"},
+	 "command not allowed when used memory > 'maxmemory'.   ",
+		ERROR_REPLY_FINAL, EXIT_UNREACHABLE,
+		"takes no writes (OOM command not allowed when used memory > 'maxmemory'.)"},
 	{"ERR Error running script (call to f_f1): @user_script:9: @user_script: 9: -READONLY You "
 	 "can't write against a read only replica.",
 		ERROR_REPLY_MOVED_AWAY, EXIT_UNREACHABLE, "is a read-only replica (READONLY"},

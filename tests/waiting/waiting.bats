@@ -103,7 +103,7 @@ teardown() { test_end; }
 }
 
 # What a Redis 5 says of a time that is not in whole seconds, a newer one is made to say.
-@test "a server that waits for whole seconds only: woken, out of time, and a TTL that ends in between" {
+@test "a server that waits for whole seconds only: woken, out of time, and a TTL that ends" {
 	service "$BATS_TEST_DIRNAME/../programs/rewrite.py" "$PWD/old.socket" "$SERVER/socket" \
 		ask '\.[0-9]{3}\r\n' $'.no!\r\n' answer 'timeout is not a float' 'timeout is not an integer'
 	wait_until test -S old.socket

@@ -274,10 +274,20 @@ static void judge_memory(struct probe *probe)
 		FIT("memory", "maxmemory-policy noeviction: nothing is evicted");
 }
 
+/* How many replicas a write must have at least. Before Redis 6 a script wrote without them. */
+static int64_t least_replicas(const struct probe *probe)
+{
+	char redis[SERVER_INFO_SIZE];
+
+	if (server_info_find(&probe->info, "redis_version", redis) && strtol(redis, NULL, 10) < 6)
+		return 0;
+	return find_number(&probe->info, "config.min-replicas-to-write");
+}
+
 static void judge_replicas(struct probe *probe)
 {
 	int64_t replicas = find_number(&probe->info, "connected_slaves");
-	int64_t least = find_number(&probe->info, "config.min-replicas-to-write");
+	int64_t least = least_replicas(probe);
 
 	if (replicas < 0)
 		DOUBT("replicas", NULL, "not known");

@@ -100,12 +100,17 @@ static const char *skip_wrapping(const char *text)
 	return place + (*place == '-');
 }
 
-/* What Redis 7 appends, " script: SHA, on @user_script:12.", tells a user nothing. */
+/* What Redis 7 appends, " script: SHA, on @user_script:12.", tells a user nothing; nor do the
+ * blanks of those before.
+ */
 static int length_of_message(const char *text)
 {
 	const char *script = strstr(text, " script: ");
+	size_t length = script ? (size_t)(script - text) : strcspn(text, "\r\n");
 
-	return (int)(script ? script - text : (long)strcspn(text, "\r\n"));
+	while (length > 0 && text[length - 1] == ' ')
+		length--;
+	return (int)length;
 }
 
 int error_reply_line(const char *text)
