@@ -175,7 +175,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	finish one
 	assert_equal "$status" 70
 	assert_equal "$(success_of z)" ''
-	begin_holder two z
+	begin_holder two z --grace 0.2
 	kill -KILL $two_pid
 	finish two
 	wait_until is_free z
@@ -366,7 +366,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	cli DEL lock:x >/dev/null
 	cli --scan --pattern '*who*' | xargs redis-cli -s "$SERVER/socket" DEL >/dev/null
 
-	begin_holder two x --at-least 30s
+	begin_holder two x --at-least 30s --grace 0.2
 	kill -KILL $two_pid
 	finish two
 	wait_until is_gone $two_keeper

@@ -98,4 +98,6 @@ names_begin() {
 	echo '127.0.0.1 lockhost' >hosts
 }
 
+least_ms() { cell ttl | cut -d: -f1; } # of a TTL
+
 in_ms() { echo "${1%ms}"; }

@@ -160,12 +160,12 @@ free_port() {
 	local port
 	while
 		port=$((15000 + (RANDOM * 32768 + RANDOM) % 17000))
-		listens $port
+		is_served $port
 	do :; done
 	echo $port
 }
 
-listens() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; } # PORT
+is_served() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; } # PORT
 
 # own_server NAME [OPTION]...: another one, in ./NAME, that ends with the test.
 own_server() {

@@ -30,6 +30,7 @@ service_wrong() { printf '%s\n' file://host/locks file:locks file://locks; }
 service_kill() { :; }
 service_again() { :; }
 service_restart() { echo 6; }
+service_crowd() { echo 63; }
 service_settles() { :; }
 service_kept() { echo 4500; }
 service_freeze() { :; }

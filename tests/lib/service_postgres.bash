@@ -38,7 +38,7 @@ service_named() { # the server has but a socket
 	local port
 	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$database/.s.PGSQL.5432" 'cuts at nothing'
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	echo "postgres://tester@lockhost:$port/postgres"
 }
 service_nowhere() { echo postgres://127.0.0.1:1/nowhere; }
@@ -56,6 +56,7 @@ service_again() {
 	declare -g database_stopped=
 }
 service_restart() { echo 6; }
+service_crowd() { echo 25; }
 service_settles() { :; }
 service_kept() { echo 4500; }
 service_freeze() {

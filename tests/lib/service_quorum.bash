@@ -40,6 +40,7 @@ service_wrong() { printf '%s\n' redis+quorum://a redis+quorum://a,b redis+quorum
 service_kill() { slay 1 2 3 4 5; }
 service_again() { revive 1 2 3 4 5; }
 service_restart() { echo 6; }
+service_crowd() { echo 63; }
 service_settles() { :; }
 service_kept() { echo 4500; }
 service_freeze() { freeze 1 2 3 4 5; }

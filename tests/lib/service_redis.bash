@@ -28,6 +28,7 @@ service_wrong() { printf '%s\n' redis://h:0 redis://h:65536 redis://h/x redis://
 service_kill() { server_end "$SERVER"; }
 service_again() { server_again "$SERVER"; }
 service_restart() { echo 6; } # seconds: a TTL that outlives one
+service_crowd() { echo 63; } # trials at a time, of three sessions each
 service_settles() { :; }      # until a waiter that was killed is noticed in the usual time
 service_kept() { echo 4500; } # ms: what a lock is kept for at most by --at-least 2s
 service_freeze() { server_stop; }

@@ -46,6 +46,7 @@ service_kill() {
 service_again() { zookeeper_again "${members[@]}"; }
 service_restart() { echo $((TEST_PATIENCE > 2 ? 40 / TEST_PATIENCE : 20)); } # no session lasts longer than 40 s (maxSessionTimeout)
 # Of several servers each may undo a shorter TTL for half a tick after a session's beginning: the manual says 1.2 s.
+service_crowd() { echo 63; }
 service_settles() { ((${#members[@]} == 1)) || stays 1500 true; }
 # The shortest session, 4 s, begins with COMMAND's end, or when it has settled, and lasts up to a tick longer, 0.5 s.
 service_kept() { echo $((${#members[@]} == 1 ? 5500 : 6500)); }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Which of several has a lock after which: many locks at a time, each with contenders of its own.
 
-    order.py modes MODE...            holder, first and second waiter, each in each of the modes
+    order.py modes MANY MODE...       holder, first and second waiter, each in each of the modes; MANY at a time
     order.py lame MS COUNT...         so many waiters in a row that were killed, or are stopped, cost the next
                                       one a second each at most, beside the MS that one of them may cost
 
@@ -208,8 +208,8 @@ def lame_cost(rows, most):
 
 selector = selectors.DefaultSelector()
 if sys.argv[1] == "modes":
-    every = [Trial(modes) for modes in itertools.product(sys.argv[2:], repeat=3)]
-    many = len(sys.argv[2:]) ** 2  # at a time: a server has connections for so many
+    every = [Trial(modes) for modes in itertools.product(sys.argv[3:], repeat=3)]
+    many = int(sys.argv[2])  # at a time: a server has connections for so many
     for at in range(0, len(every), many):
         modes_hold(every[at:at + many])
 else:

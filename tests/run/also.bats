@@ -128,7 +128,7 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 }
 
 @test "the front is killed, the keeper is killed: all are released" {
-	begin_holder one a --also b --also c
+	begin_holder one a --also b --also c --grace 0.2
 	kill -KILL $one_pid
 	wait_until none_held a b c
 	finish one

@@ -148,7 +148,7 @@ moments_of() { sed -n "/sendto/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1" && sed -
 received_in() { sed -e '/^ready/d' "$1"; }
 
 @test "the inner dlock killed: its COMMAND is stopped, the outer one keeps the lock" {
-	start outer dlock x sh -c 'dlock x witness count inner & echo $! >pid; wait; until [ -e go ]; do sleep 0.02; done'
+	start outer dlock x sh -c 'dlock --grace 0.2 x witness count inner & echo $! >pid; wait; until [ -e go ]; do sleep 0.02; done'
 	wait_until file_has inner '^ready'
 	kill -KILL "$(<pid)"
 	wait_until is_gone "$(sed -n 's/^ready //p' inner)" || kill -RTMIN "$(sed -n 's/^ready //p' inner)"

@@ -234,7 +234,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	try dlock --report report --nonsense x true
 	is_report report
 	echo old >report
-	begin_holder one x --report report
+	begin_holder one x --grace 0.2 --report report
 	kill -KILL $one_pid
 	finish one
 	refute_file report

@@ -341,7 +341,7 @@ stubborn() {
 	port=$(free_port)
 	passes() {
 		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/none" "$PWD/counts"
-		wait_until listens "$port"
+		wait_until is_served "$port"
 	}
 	passes
 	holder a x -t 10m
@@ -367,7 +367,7 @@ stubborn() {
 	local port
 	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" responses 0.4
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	try dlock -S "etcd://127.0.0.1:$port" -n x touch ran
 	assert_equal "$status" 69 "$err"
 	wait_until -t 6 has_no_keys
@@ -383,7 +383,7 @@ has_no_keys() { [[ -z $(etcd_ctl one get --prefix lock:x/ --keys-only) ]]; }
 		((held == 0)) || holder h x
 		port=$(free_port)
 		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" responses silent
-		wait_until listens "$port"
+		wait_until is_served "$port"
 		start a dlock -S "etcd://127.0.0.1:$port" x touch ran
 		wait_until eval '[[ $(keys) == $((held + 1)) ]]' # its key is there, and it does not know so
 		kill -TERM "$a_pid"
@@ -401,7 +401,7 @@ through_cutter() {
 	local port
 	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(etcd_port one)" "$@"
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	DLOCK_SERVER=etcd://127.0.0.1:$port
 }
 
@@ -450,7 +450,7 @@ holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | l
 	local port
 	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(etcd_port one)" "$PWD/hole.rules" "$PWD/counts"
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	echo late=300 >hole.rules
 	holder a x -S "etcd://127.0.0.1:$port" -t 8s
 	stays 6000 is_alive "$a_command"
@@ -776,7 +776,7 @@ leads() { # sets leader
 
 @test "TLS: a server that wants a client certificate gets it" {
 	etcd_tls="--client-cert-auth --trusted-ca-file $CA/ca.pem" etcd_unasked=1 own_cluster strict
-	wait_until listens "$(etcd_port strict)"
+	wait_until is_served "$(etcd_port strict)"
 	local plain=$DLOCK_SERVER
 	DLOCK_SERVER="$plain&cert=$CA/named.pem&key=$CA/named.key"
 	wait_until dlock -q x true

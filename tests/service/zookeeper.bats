@@ -242,7 +242,7 @@ pid_of() {
 	local hole
 	hole=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/hole.py" "$hole" "$(zookeeper_port one)" "$PWD/hole.rules" "$PWD/hole"
-	wait_until listens "$hole"
+	wait_until is_served "$hole"
 	holder h x -t 20s
 	DLOCK_SERVER=zookeeper://127.0.0.1:$hole/locks
 	waiter w x -v -t 40s
@@ -271,14 +271,14 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 		service "$BATS_TEST_DIRNAME/../programs/hole.py" "$port" "$(zookeeper_port one)" "$PWD/none" "$PWD/counts"
 	}
 	passes
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	holder h x
 	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
 	waiter w x -v
 	wait_until file_has w.err 'waiting, ' # it has its first answer
 	kill -STOP "$w_pid"
 	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
-	wait_until refute listens "$port"
+	wait_until refute is_served "$port"
 	local rests
 	rests=$(rests_of "$w_pid")
 	kill -TERM "$w_pid"
@@ -299,7 +299,7 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 	local port
 	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
 	try dlock -w 20 x sh -c 'echo "$DLOCK_FENCE"'
 	assert_equal "$status" 0
@@ -310,7 +310,7 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 	local port
 	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0 0.4
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	# It finds the grant again if it is back within its own time, or takes it back.
 	try dlock -S "zookeeper://127.0.0.1:$port/locks" -n -t 30s x true
 	assert_match "$status" '^(0|69)$' "$err"
@@ -325,7 +325,7 @@ has_no_children() { [[ -z $(children one) ]]; }
 		((held == 0)) || holder h x$held
 		port=$(free_port)
 		service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__000000000$held silent
-		wait_until listens "$port"
+		wait_until is_served "$port"
 		start a dlock -S "zookeeper://127.0.0.1:$port/locks" x$held touch ran
 		wait_until eval '[[ $(children one | wc -l) == $((held + 1)) ]]' # its node is there, and it does not know so
 		kill -TERM "$a_pid"
@@ -343,7 +343,7 @@ has_no_children() { [[ -z $(children one) ]]; }
 	holder h x
 	port=$(free_port)
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0000000001 silent
-	wait_until listens "$port"
+	wait_until is_served "$port"
 	start b dlock -S "zookeeper://127.0.0.1:$port/locks" x touch ran
 	wait_until eval '[[ $(children one | wc -l) == 2 ]]' # its node is there, and it does not know so
 	kill -KILL "$b_pid"

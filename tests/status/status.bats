@@ -281,7 +281,7 @@ foreign() {
 
 @test "a line so slow that the answers to one write outlast the patience: all locks, each once" {
 	foreign 40
-	proxy "$SERVER/socket" 0.4 128
+	proxy "$SERVER/socket" 0.25 128
 	local began
 	began=$(now_ms)
 	DLOCK_SERVER=unix://$PWD/proxy.socket try dlock status --json

@@ -638,7 +638,7 @@ write_stubborn() {
 }
 
 @test "the connection is cut during the hold: reconnected, renewed, released" {
-	begin_holder one x -t 30
+	begin_holder one x -t $((6 * TEST_PATIENCE))
 	local token
 	token=$(cli GET lock:x)
 	cli CLIENT KILL TYPE normal SKIPME yes >/dev/null
