@@ -20,7 +20,7 @@ typedef bool (*config_taker)(
 	const struct config_entry *entry, void *context, struct failure *failure);
 
 /* Hands each entry of the file to take(). A missing file counts as empty unless it must exist. So
- * does one that may not be read, if that is pardoned. One that must exist may be a FIFO. False with
- * failure EXIT_CONFIG, naming file and line, with EXIT_SYSTEM, or with that of take(). */
+ * does one that may not be read, if that is pardoned. A file that must exist may be a FIFO. False
+ * with failure EXIT_CONFIG, naming file and line, with EXIT_SYSTEM, or with that of take(). */
 bool config_file_read(const char *path, bool must_exist, bool pardoned, config_taker take,
 	void *context, struct failure *failure);

@@ -26,8 +26,8 @@
  * A 1 that is written so is ours. */
 static const char gnutls_waits[] = "GNUTLS_NO_IMPLICIT_INIT", ours[] = "01";
 
-/* Beside this program, where it was built; else where it is installed. False: there is none. One
- * that was put in this one's place does not count: it would execute itself for ever. */
+/* Beside this program, where it was built; else where it is installed. False: there is none. A
+ * program that was put in this one's place does not count: it would execute itself for ever. */
 static bool find(const char *name, char path[static PATH_MAX])
 {
 	char own[PATH_MAX];

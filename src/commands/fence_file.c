@@ -145,7 +145,7 @@ bool fence_file_open(struct fence_file *file, const char *path, struct failure *
 	return false;
 }
 
-/* A new file is there for good only when its directory has been synced (fsync(2)). That is done
+/* A new file is there for good only when its directory has been synced (fsync(2)). It is synced
  * before the first record, so that a file with a record never needs it. */
 static bool sync_directory(const struct fence_file *file, struct failure *failure)
 {

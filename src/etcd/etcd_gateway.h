@@ -56,7 +56,7 @@ enum lock_result gateway_call(struct gateway *gateway, const char *path, json_t 
 enum lock_result gateway_get(struct gateway *gateway, const char *path, struct deadline deadline,
 	json_t **answer, struct failure *failure);
 
-/* Whether a member says that its cluster has no leader. That one answers nothing else. */
+/* Whether a member says that its cluster has no leader. Such a member answers nothing else. */
 bool gateway_lacks_leader(struct gateway *gateway, struct deadline deadline);
 
 /* The two halves of a request to the endpoint in use, for an answer that can wait. The text must

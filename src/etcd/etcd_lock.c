@@ -245,7 +245,7 @@ int64_t etcd_seconds_of_all(const struct queue *queue, int64_t around, int64_t s
 	return seconds;
 }
 
-/* One inside another also moves the place of that one, once that has ended. */
+/* A holder inside another also moves the place of that one, once that has ended. */
 static enum lock_result move_inside(struct etcd_lock *e, struct deadline deadline, bool *done,
 	struct queue *queue, int64_t *lease, struct failure *failure)
 {

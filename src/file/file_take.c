@@ -178,7 +178,7 @@ static bool is_later(const struct record *record, int one, int other)
 	return other < 0 || order_of(&record->slots[one]) > order_of(&record->slots[other]);
 }
 
-/* One that waits before us must not be overtaken: what keeps it out keeps us out. All waiters would
+/* A waiter before us must not be overtaken: what keeps it out keeps us out. All waiters would
  * be asked whether they live, were it not for those that want nothing else. */
 static void survey_wish(const struct record *record, int i, struct survey *survey)
 {
@@ -345,8 +345,8 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 		record_drop(record, true); /* no process holds it from here on */
 		file_unlock(f);
 	} else if (waited && (request->mode != LOCK_EXCLUSIVE || is_anybody_in_line(record))) {
-		/* Those behind may come in too, or are to leave the line of flock. Else they wait
-		 * for the end of an exclusive lock, and need not be woken before. */
+		/* The waiters behind may come in too, or are to leave the line of flock. Else they
+		 * wait for the end of an exclusive lock, and need not be woken before. */
 		record_drop(record, false);
 	}
 	if (is_anybody_in_line(record))
@@ -356,8 +356,8 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 static bool answer_cooldown(struct file_lock *f, int64_t now, struct lock_answer *answer)
 {
 	int64_t window = lock_window_ms(&f->lock, &f->request), began = f->record.head.success;
-	/* One that lies ahead is of a clock that was set back: it counts no longer than asked for.
-	 */
+	/* A success that lies ahead is of a clock that was set back: it counts no longer than asked
+	 * for. */
 	int64_t ago = now > began ? now - began : began - now;
 
 	if (began == 0 || ago >= window * 1000)
@@ -538,9 +538,9 @@ static void pass_over(struct record *record, int64_t order)
 	}
 }
 
-/* Those ahead may have been stopped (Ctrl-Z). Each has a while to take what it could have; then we
- * go ahead. Whether flock keeps one of them out shows if we get what would be enough for all; that
- * is given up again. One that was passed over is at its place again once it asks. */
+/* The waiters ahead may have been stopped (Ctrl-Z). Each has a while to take what it could have;
+ * then we go ahead. Whether flock keeps one of them out shows if we get what would be enough for
+ * all; that is given up again. A waiter that was passed over is at its place again once it asks. */
 static bool may_pass(struct file_lock *f, const struct survey *survey, int64_t order, nanos since)
 {
 	struct file_wait *wait = &f->wait;

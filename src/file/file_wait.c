@@ -140,7 +140,7 @@ static void *watch(void *argument)
 	sigaddset(&nudge, NUDGE);
 	pthread_sigmask(SIG_UNBLOCK, &nudge, NULL);
 	is_free = block_until(w, &wait->stop);
-	/* It is for those ahead. */
+	/* The turn is of those ahead. */
 	if (is_free && w->what.kind == OBSTACLE_FLOCK)
 		flock(w->lock->fd, LOCK_UN);
 	if (is_free && w->patience > 0)
@@ -159,8 +159,8 @@ static void *watch(void *argument)
 /* --- The threads ------------------------------------------------------------------------------ */
 
 /* If the waiter's own thread waits for the place of the one ahead, that one is to go first, and its
- * going ends our wait too. To look before it has gone would be in its way. One that is further back
- * looks when all those have had their time. */
+ * going ends our wait too. To look before it has gone would be in its way. A waiter that is further
+ * back looks when all those have had their time. */
 static nanos patience_for(const struct file_wait *wait, const struct obstacle *what)
 {
 	const struct obstacle *first = &wait->obstacles[0];
@@ -198,7 +198,8 @@ static void look_within(struct file_wait *wait, nanos span)
 		wait->look_at = then;
 }
 
-/* One for each obstacle but the first, and one for time and signals. False: that cannot be had. */
+/* A thread for each obstacle but the first, and one for time and signals. False: that cannot be
+ * had. */
 static bool start_all(struct file_lock *f)
 {
 	const struct obstacle time = {.kind = OBSTACLE_TIME};
@@ -263,7 +264,8 @@ static enum lock_result wait_for_first(struct file_lock *f)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	tell_to_stop(wait);
 #ifdef __SANITIZE_THREAD__
-	/* It knows no processes, and takes what the keeper does for a race with these threads. */
+	/* ThreadSanitizer knows no processes, and takes what the keeper does for a race with these
+	 * threads. */
 	file_wait_end(wait);
 #endif
 	f->flocked = f->flocked || (is_free && first.what.kind == OBSTACLE_FLOCK);

@@ -135,7 +135,8 @@ enum io_result socket_open(int *fd, const struct endpoint *endpoint, const char 
 		struct deadline share = deadline;
 		nanos now = clock_now();
 
-		/* One that swallows what it is sent must not use up the time of the others. */
+		/* An address that swallows what it is sent must not use up the time of the
+		 * others. */
 		if (deadline.until != NANOS_NEVER && deadline.until > now)
 			share.until = now + (deadline.until - now) / (nanos)(addresses.count - i);
 		result = dial_address(fd, (struct sockaddr *)&addresses.list[i].address,

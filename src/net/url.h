@@ -24,7 +24,7 @@ void url_close(struct url *url);
 /* Decodes each %XX in place. False when one is malformed, or stands for a NUL. */
 bool url_decode(char *text);
 
-/* Where the password stands in a URL that may be malformed; false: there is none. One that was not
- * encoded may hold any delimiter, so it is all between the first ':' and the last '@'. Without an
- * '@' it is what stands in the port's place and is no number. */
+/* Where the password stands in a URL that may be malformed; false: there is none. A password that
+ * was not encoded may hold any delimiter, so it is all between the first ':' and the last '@'.
+ * Without an '@' it is what stands in the port's place and is no number. */
 bool url_find_password(const char *text, size_t *from, size_t *length);

@@ -67,7 +67,7 @@ static const char *find_state(const char *text)
 	return text ? text : "";
 }
 
-/* It starts, or ends; it has too many clients. */
+/* The server starts, or ends; or it has too many clients. */
 static bool is_passing(const char *state)
 {
 	return strncmp(state, "57P03", 5) == 0 || strncmp(state, "53300", 5) == 0;

@@ -80,7 +80,8 @@ static void record_child(void *context, pid_t pid)
 		record(family->tree, pid, process.start);
 }
 
-/* Those that have ended leave their places to others; the order stays, parents before children. */
+/* Processes that have ended leave their places to others; the order stays, parents before
+ * children. */
 static void forget_gone(struct foreign_tree *tree)
 {
 	size_t kept = 0;

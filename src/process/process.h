@@ -13,8 +13,8 @@ struct process {
 			   its PID namespace */
 };
 
-/* pid 0: this process, even if /proc shows another PID namespace. False: there is none. One whose
- * first thread has ended is shown as a zombie, though others may live on. */
+/* pid 0: this process, even if /proc shows another PID namespace. False: there is none. A process
+ * of which the first thread has ended is shown as a zombie, though others may live on. */
 bool process_read(pid_t pid, struct process *process);
 
 /* Whether all of the process has ended, but nobody has reaped it yet; then *status is as from

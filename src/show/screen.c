@@ -123,7 +123,7 @@ void screen_begin_frame(void)
 	fputs(HOME, stdout);
 }
 
-/* One that does not keep up (O_NONBLOCK) misses a part. */
+/* A terminal that does not keep up (O_NONBLOCK) misses a part. */
 bool screen_end_frame(void)
 {
 	bool there;

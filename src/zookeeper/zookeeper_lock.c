@@ -226,7 +226,7 @@ static enum lock_result release_detached(
 /* --- Renewing ----------------------------------------------------------------------------------
  */
 
-/* One inside another also keeps the place of that one, once its owner has released it. */
+/* A holder inside another also keeps the place of that one, once its owner has released it. */
 static enum lock_result renew_outer(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {

@@ -17,7 +17,7 @@
 #define TTL_USUAL    4000 /* ms: of a session that is to last no longer than needed */
 #define QUIET_TENTHS 5    /* of its TTL; at two thirds the library takes the server for dead */
 #define PART_LIMIT   (300 * NANOS_PER_MS)
-/* For a server to take a session that is there. One that is starting may never answer, and the
+/* For a server to take a session that is there. A server that is starting may never answer, and the
  * library would wait for two thirds of the TTL. */
 #define AGAIN_LIMIT (3 * NANOS_PER_SEC)
 
@@ -97,7 +97,7 @@ static int find_state(const struct session *session)
 	return error == 0 || error == ECONNRESET || error == EPIPE ? ZOO_ASSOCIATING_STATE : state;
 }
 
-/* Waits until the library has something to do, and lets it. LOCK_BUSY: that was all. One that
+/* Waits until the library has something to do, and lets it. LOCK_BUSY: that was all. A waiter that
  * sleeps is woken less often than the library likes, for its sign of life and the answer to it. */
 static enum lock_result step(
 	struct session *session, bool sleeps, struct deadline *deadline, struct failure *failure)
@@ -402,7 +402,7 @@ static void on_names(int rc, const struct String_vector *names, const void *data
 	}
 }
 
-/* One that could not even be begun is answered at once. */
+/* A request that could not even be begun is answered at once. */
 static void begun(struct reply *reply, int rc)
 {
 	if (rc != ZOK)

@@ -252,7 +252,7 @@ static void join(struct lock *lock, const struct contender *holder, struct deadl
 	if (answer->result != LOCK_GRANTED)
 		return;
 	if (z->session.reply[0].rc != ZOK && z->session.reply[0].rc != ZNODEEXISTS) {
-		/* It changed meanwhile: ask again. */
+		/* The list changed meanwhile: ask again. */
 		contest_begin_anew(&z->contest, answer);
 		return;
 	}
@@ -336,7 +336,7 @@ const struct contest_ops zookeeper_contest = {
 	.wait_for = wait_for,
 };
 
-/* It wants a place in any case, and has none: what the server itself knows will do. */
+/* This waiter wants a place in any case, and has none: what the server itself knows will do. */
 static void enter_quickly(
 	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
@@ -406,7 +406,7 @@ static bool is_as_seen(
 }
 
 /* Sets the watches: on what is in the way, and on our own node. LOCK_GRANTED: ask. LOCK_BUSY: wait.
- * One that waits for a permit before us writes its node when it has one. That it has none yet the
+ * A waiter for a permit before us writes its node when it has one. That it has none yet the
  * contenders tell, if they are read behind the watch. */
 static enum lock_result watch(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)

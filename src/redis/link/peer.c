@@ -203,8 +203,8 @@ bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)
 	return false;
 }
 
-/* One of which nothing is awaited would be ready all the time once it has closed, or has said more
- * than it was asked. */
+/* A connection of which nothing is awaited would be ready all the time once it has closed, or has
+ * said more than it was asked. */
 static struct pollfd interest(const struct peer *peer)
 {
 	const struct connection *connection = peer->link.connection;

@@ -68,7 +68,7 @@ int peer_fd(const struct peer *peer);
 /* Nothing that was sent can have come there. */
 bool peer_is_untouched(const struct peer *peer);
 
-/* It is reached, and has the word: what is to be sent waits for TLS's handshake. */
+/* The server is reached, and has the word: what is to be sent waits for TLS's handshake. */
 bool peer_shakes_hands(const struct peer *peer);
 
 /* Not connected, and not on the way to it. */
@@ -89,7 +89,7 @@ void peer_expect(struct peer *peer, size_t owed, struct peer_due what);
  * False: there is none now, or the peer has just gone down. */
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply);
 
-/* Waits until one of them can get on, and sends and connects what can be. Those that are down are
+/* Waits until one of them can get on, and sends and connects what can be. Servers that are down are
  * passed over. What has come is there to be taken (peer_take) even when time is up; patience as in
  * deadline_wait. */
 enum deadline_end peers_wait(struct peer *peers, size_t count, struct deadline *deadline);

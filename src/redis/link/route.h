@@ -53,13 +53,11 @@ const char *route_name(const struct route *route, const struct server *server);
 bool route_place(const struct route *route, const struct server *server, const char *host,
 	int64_t port, struct place *place);
 
-/* sentinel.c: which server is the master of a service now.
- * Asks one after the other, from *first on, which becomes the one that answered. One that is silent
- * costs a quarter of a second; when all were, each gets twice as long, until patience ends. The
- * URL's user and password are for the master; a sentinel gets them when it asks for some.
- * IO_FAILED with EXIT_CONFIG: all answered, and none knows the service. IO_CLOSED: none can be
- * reached that does.
- */
+/* sentinel.c: which server is the master of a service now. Asks one after the other, from *first
+ * on, which becomes the one that answered. A Sentinel that is silent costs a quarter of a second;
+ * when all were, each gets twice as long, until patience ends. The URL's user and password are for
+ * the master; a sentinel gets them when it asks for some. IO_FAILED with EXIT_CONFIG: all answered,
+ * and none knows the service. IO_CLOSED: none can be reached that does. */
 enum io_result sentinel_find(const struct server *server, size_t *first, struct place *master,
 	struct deadline deadline, struct failure *failure);
 

@@ -142,7 +142,7 @@ static const struct lock_lack lacks[] = {
 	{0},
 };
 
-/* None is ever handed the lock: a waiter is woken, and tries. */
+/* No waiter is ever handed the lock: a waiter is woken, and tries. */
 static const struct lock_overlap quorum_overlap = {
 	.ask = quorum_ask,
 	.answer = quorum_answer,

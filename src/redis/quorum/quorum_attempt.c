@@ -107,7 +107,7 @@ static bool is_sent(const struct vote *vote, const struct peer *peer)
 	return vote->kind != VOTE_NONE && vote->kind != VOTE_NO && !peer_is_untouched(peer);
 }
 
-/* Those that were asked, or will be once a connection stands. */
+/* The servers that were asked, or will be once a connection stands. */
 static size_t count_asked(const struct quorum *quorum)
 {
 	return quorum->count - quorum_count(quorum, VOTE_NONE) - quorum_count(quorum, VOTE_NO);
@@ -369,7 +369,7 @@ static void report_refusal(struct quorum *quorum, struct lock_answer *answer)
 	}
 }
 
-/* Those that by TLS are asked only once they have shaken hands, which others have done sooner; or
+/* Servers that by TLS are asked only once they have shaken hands, which others have done sooner; or
  * all that still owe an answer. */
 static bool is_late(const struct quorum *quorum)
 {

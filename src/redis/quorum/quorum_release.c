@@ -21,7 +21,7 @@ static void send_releases(struct quorum *quorum)
 
 		if (vote->release_sent || (!vote->touched && !quorum->enrolled))
 			continue;
-		/* One that refused would do so again and again. */
+		/* A server that refused would do so again and again. */
 		if (vote->word == WORD_FAULT && clock_now() < vote->sent_at + QUORUM_DIAL_PAUSE)
 			continue;
 		if (peer_is_untouched(peer) && peer->due_count > 0)
@@ -304,7 +304,7 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 					quorum_send(quorum, i, PEER_FORCE, false);
 		if (quorum_count_pending(quorum) == 0)
 			break;
-		/* Those that are slow get what a majority leaves them. */
+		/* Servers that are slow get what a majority leaves them. */
 		limit = answered >= quorum->majority ? deadline_within(deadline, FORCE_SHARE)
 						     : deadline;
 		end = peers_wait(quorum->peers, quorum->count, &limit);

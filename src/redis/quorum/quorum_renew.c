@@ -67,7 +67,7 @@ void quorum_watch(struct quorum *quorum)
 			shaking = true;
 			epoll_ctl(quorum->watch, EPOLL_CTL_ADD, peer_fd(peer), &due);
 		} else if (peer_is_untouched(peer)) {
-			/* One that cannot be connected to would be news all the time. */
+			/* A server that cannot be connected to would be news all the time. */
 			missing = true;
 		} else {
 			epoll_ctl(quorum->watch, EPOLL_CTL_ADD, peer_fd(peer), &dropped);
@@ -89,8 +89,9 @@ void quorum_unwatch(struct quorum *quorum)
 }
 
 /* A renewal that is still under way counts from when it was sent; once it is answered there is
- * another. A server that is silent for long is left behind: its connection may be dead. One that is
- * connected to anew may have lost its scripts, and its answer be read at the next renewal only. */
+ * another. A server that is silent for long is left behind: its connection may be dead. A server
+ * that is connected to anew may have lost its scripts, and its answer be read at the next renewal
+ * only. */
 static void send_renewals(struct quorum *quorum, nanos began)
 {
 	int64_t ttl_ms = quorum->request.ttl_ms;

@@ -156,7 +156,7 @@ static void read_renewal(struct vote *vote, const struct peer *peer, const char 
 	vote->renewing = false;
 	if (!read_word(vote, renewals, text))
 		record_nonsense(vote, peer);
-	/* One that has it for the first time has lost nothing. */
+	/* A server that has it for the first time has lost nothing. */
 	if (vote->word == WORD_AGAIN && !vote->had)
 		vote->word = WORD_YES;
 	if (vote->word == WORD_YES || vote->word == WORD_AGAIN) {

@@ -145,7 +145,7 @@ enum io_result deadlock_look(struct single *single, struct failure *failure)
 		deadlock->look_at = NANOS_NEVER;
 		return IO_OK;
 	}
-	/* It cannot just now: the wait itself will find out whether that is for good. */
+	/* The server cannot just now: the wait itself will find out whether that is for good. */
 	if (io == IO_AGAIN && single->link.connection)
 		return IO_OK;
 	if (io != IO_OK)

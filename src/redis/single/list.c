@@ -144,7 +144,7 @@ static bool scan(struct listing *listing, const char *pattern)
 	return good;
 }
 
-/* One that cannot be reached must not be taken for one that has no locks. */
+/* A node that cannot be reached must not be taken for one that has no locks. */
 static bool scan_node(struct listing *listing, const struct place *place, const char *pattern)
 {
 	struct link *link = &listing->nodes[listing->node_count++];
@@ -194,7 +194,7 @@ static int compare_links(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-/* Those that are asked for, each once; side by side if one connection leads to them. */
+/* The locks that are asked for, each once; side by side if one connection leads to them. */
 static void sort_out(struct listing *listing)
 {
 	struct found *names = listing->names;

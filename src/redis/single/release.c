@@ -172,7 +172,7 @@ bool single_release_send(
 		link->server->tls)
 		return false;
 	single_begin_release(single, &call, release_terms);
-	/* It may have gone over another connection in the end. */
+	/* The request may have gone over another connection in the end. */
 	return link_send(link, &call, deadline, &unheard) == IO_OK &&
 	       link->dials == single->asked_on;
 }

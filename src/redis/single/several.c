@@ -101,7 +101,7 @@ static size_t read_take(struct lock_part *parts, size_t count, const struct repl
 	return answered;
 }
 
-/* The server granted though it refused the greeting. That must not stay. */
+/* The server granted though it refused the greeting. Such a grant must not stay. */
 static void take_back(struct lock_part *parts, size_t count, struct deadline deadline)
 {
 	static struct lock_answer unheard; /* large, and seldom needed */

@@ -377,7 +377,7 @@ static enum io_result reopen(
 	enum io_result io =
 		link_open(&single->link, deadline_within(deadline, SINGLE_TRY), failure);
 
-	/* It may be a server that has lost its memory by now, as behind any new connection. */
+	/* The server may have lost its memory by now, as behind any new connection. */
 	single->waiting.dropped_at = clock_now();
 	return io == IO_OK || io == IO_FAILED ? io : IO_CLOSED;
 }

@@ -294,7 +294,7 @@ local function within()
   end
 end
 
--- The same for a success. One that lies ahead is of a clock that was set back since: it must not count
+-- The same for a success. A success that lies ahead is of a clock that was set back since: it must not count
 -- for longer than asked for either.
 local function already()
   local run
