@@ -1235,8 +1235,8 @@ waits_within() {
 		asked=$(now_ms)
 		holder a$span y$span
 		waits_within $((span * 900)) b$span y$span --cooldown $span && break
-		all_end a$span b$span
-		finish b$span
+		all_end a$span
+		ends b$span # passed over, if it was in time after all
 	done
 	wait_until -t 40 eval '(($(now_ms) - asked > span * 1000 + 500))'
 	ends a$span
