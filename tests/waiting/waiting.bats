@@ -111,7 +111,9 @@ teardown() { test_end; }
 	start two dlock -S "unix://$PWD/old.socket" x echo ran
 	wait_until waits $two_pid
 	try dlock -w 1.2 -S "unix://$PWD/old.socket" x touch late
-	expect_failure 1 'busy after 1.2s: held by'
+	assert_equal "$status" 1
+	assert_match "$err" 'busy after 1.2s: held by'
+	refute_file late
 	assert_between "$took" 1200 $((1900 * TEST_PATIENCE)) ms
 	let_go one
 	finish two

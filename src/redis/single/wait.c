@@ -253,8 +253,9 @@ static enum io_result handle_expiry(struct single *single, const struct reply *r
 		waiting->moved = true;
 	else
 		record_expiry(waiting, left);
-	/* The key lives as long as the last permit, but the first to run out makes room. */
-	if (single->request.mode == LOCK_PERMITS && waiting->rank <= 1 && before > clock_now() &&
+	/* The key lives as long as the last share, but the first permit to run out makes room; so
+	 * does the end of --settle. */
+	if (single->request.mode != LOCK_EXCLUSIVE && waiting->rank <= 1 && before > clock_now() &&
 		before < waiting->look_at)
 		waiting->look_at = before;
 	waiting->stage = WAIT_PLACE;
