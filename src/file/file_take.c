@@ -10,8 +10,9 @@
 #include "file/file_lock.h"
 #include "lock/reentrance.h"
 
-#define CLAIM      NANOS_PER_SEC      /* for each of those ahead, to take what is free */
-#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
+#define CLAIM       NANOS_PER_SEC       /* for each of those ahead, to take what is free */
+#define LOOK_AFTER  (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
+#define LOOK_SELDOM (4 * NANOS_PER_SEC) /* times how many are before us */
 
 /* What the record says to one that wants the lock. */
 struct survey {
@@ -128,7 +129,8 @@ static bool is_in_the_way(const struct slot *holder, const struct survey *survey
 
 /* How it is waited for. Not by flock(2), though it is in the way there: one that is stopped at the
  * moment in which it gets that would keep it. Of holders that all must go one is enough. Those that
- * are further back hear of it in turn, and only if the first does not, or has had the lock. */
+ * are further back hear of it in turn, and only if the first does not, or has had the lock. If it
+ * is stopped just then, and the second with it, no other would ever hear: so they look, seldom. */
 static void wait_for_holder(struct file_lock *f, int i, nanos until, const struct survey *survey)
 {
 	struct file_wait *wait = &f->wait;
@@ -142,6 +144,8 @@ static void wait_for_holder(struct file_lock *f, int i, nanos until, const struc
 		return;
 	} else if (survey->rank > 1) {
 		add_byte(f, i, BYTE_END, WAIT_IN_TURN);
+		wait->look_at =
+			number_least(wait->look_at, clock_now() + survey->rank * LOOK_SELDOM);
 	} else if (survey->rank == 0 && wait->count == 0) {
 		add_byte(f, i, BYTE_END, WAIT_AND_KEEP);
 	} else {
