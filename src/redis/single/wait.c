@@ -189,13 +189,14 @@ static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
 	struct wait_state *waiting = &single->waiting;
-	int64_t ms = number_least(
-		number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock))),
-		ms_until(deadline.until));
+	int64_t ms = number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock)));
 	int64_t lease;
 	char timeout[32], expiry[32];
 	bool done = true;
 
+	/* A wait that goes on after this deadline is to find BLPOP as it was. */
+	if (!waiting->in_seconds)
+		ms = number_least(ms, ms_until(deadline.until));
 	waiting->told_ms = -1;
 	if (ms == 0)
 		return look(single, deadline, failure);
