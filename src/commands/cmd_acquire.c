@@ -17,6 +17,7 @@
 #include "lock/nesting.h"
 #include "net/server.h"
 #include "process/caller_state.h"
+#include "supervise/detached.h"
 #include "supervise/outcome.h"
 
 /* NFS finds a full disk when a descriptor is closed, any one of the file's. */
@@ -71,21 +72,23 @@ static void acquire(const struct options *options, struct outcome *outcome)
 	struct caller_state caller_state;
 	struct front_task task;
 	struct failure failure;
-	struct lock *lock;
+	struct lease *lease = take_lock_begin(options, &caller_state, &nesting, &failure);
+	struct lock *lock = NULL;
 
-	take_lock_begin(options, &caller_state, &nesting);
-	take_lock_prepare(options, &nesting, &request);
-	request.detached = true;
-	lock = lock_open(options->server, &request, &failure);
+	if (lease) {
+		take_lock_prepare(options, &nesting, lease, &request);
+		request.detached = true;
+		lock = lock_open(options->server, &request, &failure);
+	}
 	if (!lock) {
 		outcome_fail(outcome, &failure);
 		return;
 	}
 	take_lock_announce(options->server);
-	task = take_lock_task(options, lock, &nesting, &request, &caller_state);
+	task = take_lock_task(options, lock, lease, &nesting, &request, &caller_state);
 	task.terms = (struct lease_terms){.ttl = options->ttl};
 	task.deliver = print_token;
-	front_acquire(&task, outcome);
+	detached_acquire(&task, outcome);
 	lock_close(lock);
 }
 

@@ -85,7 +85,7 @@ static int do_step(const struct options *options,
 		return message_failure(&failure);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 	step(lock, options, deadline, &answer);
-	handoff_see_to(lock);
+	handoff_verify(lock, HANDOFF_GLANCE);
 	lock_close(lock);
 	return end(&answer, options);
 }

@@ -26,7 +26,7 @@ static bool find_caller(
 /* The caller is the holder: what runs below it finds itself inside the lock. Of the options only
  * those about the lock count, even if a configuration has others. */
 static void prepare(const struct options *options, const struct nesting *nesting,
-	const struct caller *caller, struct lock_request *request)
+	const struct caller *caller, struct lease *lease, struct lock_request *request)
 {
 	static char program[PROCESS_PROGRAM];
 	struct options own = *options;
@@ -36,7 +36,7 @@ static void prepare(const struct options *options, const struct nesting *nesting
 		own.label = program;
 	own.cooldown = 0;
 	own.once = NULL;
-	take_lock_prepare(&own, nesting, request);
+	take_lock_prepare(&own, nesting, lease, request);
 	request->hold = true;
 	request->self.pid = caller->pid;
 	request->self.start = caller->start;
@@ -53,12 +53,12 @@ static void hold(const struct options *options, struct outcome *outcome)
 	struct lock_request request;
 	struct front_task task;
 	struct failure failure;
+	struct lease *lease = take_lock_begin(options, &caller_state, &nesting, &failure);
 	struct lock *lock = NULL;
 
-	take_lock_begin(options, &caller_state, &nesting);
-	if (surroundings_suffice(&caller_state, &failure) &&
+	if (lease && surroundings_suffice(&caller_state, &failure) &&
 		find_caller(options, &hold.caller, &failure)) {
-		prepare(options, &nesting, &hold.caller, &request);
+		prepare(options, &nesting, &hold.caller, lease, &request);
 		lock = lock_open(options->server, &request, &failure);
 	}
 	if (!lock) {
@@ -66,7 +66,7 @@ static void hold(const struct options *options, struct outcome *outcome)
 		return;
 	}
 	take_lock_announce(options->server);
-	task = take_lock_task(options, lock, &nesting, &request, &caller_state);
+	task = take_lock_task(options, lock, lease, &nesting, &request, &caller_state);
 	task.ward = (struct ward){&hold_ward, &hold};
 	front_run(&task, outcome);
 	lock_close(lock);

@@ -50,20 +50,20 @@ static void run(const struct options *options, struct outcome *outcome)
 	struct caller_state caller_state;
 	struct front_task task;
 	struct failure failure;
-	struct lock *lock;
+	struct lease *lease = take_lock_begin(options, &caller_state, &nesting, &failure);
+	struct lock *lock = NULL;
 
-	take_lock_begin(options, &caller_state, &nesting);
-	take_lock_prepare(options, &nesting, &request);
-	lock = open_lock(options, &request, &failure); /* connects meanwhile, if it can */
-	if (!lock || !surroundings_suffice(&caller_state, &failure) ||
-		!find_program(options, &program, &failure)) {
+	if (lease && surroundings_suffice(&caller_state, &failure) &&
+		find_program(options, &program, &failure)) {
+		take_lock_prepare(options, &nesting, lease, &request);
+		lock = open_lock(options, &request, &failure);
+	}
+	if (!lock) {
 		outcome_fail(outcome, &failure);
-		if (lock)
-			lock_close(lock);
 		return;
 	}
 	take_lock_announce(options->server);
-	task = take_lock_task(options, lock, &nesting, &request, &caller_state);
+	task = take_lock_task(options, lock, lease, &nesting, &request, &caller_state);
 	task.terms.max_run = options->max_run;
 	task.ward = (struct ward){&command_ward, &program};
 	task.close_early = options->close;

@@ -19,17 +19,22 @@
 #include "supervise/outcome.h"
 #include "supervise/wait_line.h"
 
-void take_lock_begin(
-	const struct options *options, struct caller_state *caller_state, struct nesting *nesting)
+struct lease *take_lock_begin(const struct options *options, struct caller_state *caller_state,
+	struct nesting *nesting, struct failure *failure)
 {
+	struct lease *lease = lease_open();
+
 	caller_state_take(caller_state);
 	if (options->server->password)
 		caller_state_keep_secret(caller_state);
 	nesting_open(nesting);
+	if (!lease)
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return lease;
 }
 
-void take_lock_prepare(
-	const struct options *options, const struct nesting *nesting, struct lock_request *request)
+void take_lock_prepare(const struct options *options, const struct nesting *nesting,
+	struct lease *lease, struct lock_request *request)
 {
 	*request = (struct lock_request){
 		.name = options->name,
@@ -54,16 +59,18 @@ void take_lock_prepare(
 		.watched = wait_line_is_wanted() || notify_is_wanted(options->notify_ready),
 		.outer = nesting->tokens,
 		.held = nesting->held,
+		.token_page = lease->token,
 	};
 	owner_self(&request->self, options->label);
 }
 
 struct front_task take_lock_task(const struct options *options, struct lock *lock,
-	struct nesting *nesting, const struct lock_request *request,
+	struct lease *lease, struct nesting *nesting, const struct lock_request *request,
 	struct caller_state *caller_state)
 {
 	return (struct front_task){
 		.lock = lock,
+		.lease = lease,
 		.nesting = nesting,
 		.self = &request->self,
 		.terms = {.ttl = options->ttl,

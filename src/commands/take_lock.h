@@ -8,17 +8,18 @@ struct options;
 struct report;
 struct server;
 
-/* Prepares this process for it: signals, secrets, the dlocks around it. */
-void take_lock_begin(
-	const struct options *options, struct caller_state *caller_state, struct nesting *nesting);
+/* Prepares this process for it: signals, secrets, the dlocks around it. NULL with failure: there is
+ * no memory for the lease. It lasts as long as the process. */
+struct lease *take_lock_begin(const struct options *options, struct caller_state *caller_state,
+	struct nesting *nesting, struct failure *failure);
 
 /* What the options ask for, and the owner that asks; borrows from both. */
-void take_lock_prepare(
-	const struct options *options, const struct nesting *nesting, struct lock_request *request);
+void take_lock_prepare(const struct options *options, const struct nesting *nesting,
+	struct lease *lease, struct lock_request *request);
 
-/* What front_run or front_acquire is to do; without the ward, or how the grant is delivered. */
+/* What front_run or detached_acquire is to do; without the ward, or how the grant is delivered. */
 struct front_task take_lock_task(const struct options *options, struct lock *lock,
-	struct nesting *nesting, const struct lock_request *request,
+	struct lease *lease, struct nesting *nesting, const struct lock_request *request,
 	struct caller_state *caller_state);
 
 /* Says which server is asked (-v), and what may be unwise about it. */

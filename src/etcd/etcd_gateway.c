@@ -645,17 +645,3 @@ void gateway_close(struct gateway *gateway)
 	resolve_abandon(gateway->lookup);
 	gateway->lookup = NULL;
 }
-
-/* What the libraries would say when they close goes nowhere. */
-void gateway_abandon(struct gateway *gateway)
-{
-	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (size_t i = 0; i < GATEWAY_SOCKETS; i++)
-		if (gateway->sockets[i] != 0 &&
-			(nowhere < 0 || dup3(nowhere, gateway->sockets[i] - 1, O_CLOEXEC) < 0))
-			close(gateway->sockets[i] - 1);
-	if (nowhere >= 0)
-		close(nowhere);
-	drop(gateway);
-}

@@ -41,10 +41,6 @@ void gateway_open(struct gateway *gateway, const struct server *server);
 void gateway_open_beside(struct gateway *gateway, const struct gateway *other);
 
 void gateway_close(struct gateway *gateway);
-
-/* As gateway_close, but the server does not learn of it: another process has the connection. */
-void gateway_abandon(struct gateway *gateway);
-
 /* Sends the body, whose reference it takes, to /v3/PATH and reads the answer. LOCK_GRANTED: *answer
  * is it, owned by the caller. LOCK_GONE: there is no such lease. LOCK_TIMEOUT, LOCK_CANCELLED,
  * LOCK_FAILED with failure: EXIT_UNREACHABLE, EXIT_REFUSED, EXIT_PROTOCOL, EXIT_CONFIG,

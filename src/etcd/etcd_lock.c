@@ -42,7 +42,7 @@ void etcd_begin(struct lock *lock)
 	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
 	e->spare = 0;
 	if (e->request.token)
-		strlcpy(e->lock.token, e->request.token, sizeof(e->lock.token));
+		strlcpy(e->lock.token, e->request.token, LOCK_TOKEN_SIZE);
 	else
 		token_make(&e->request.self, e->lock.token);
 	e->own.is.id = e->lock.token;

@@ -47,7 +47,7 @@ static struct lock *open_lock(
 			failure, EXIT_CONFIG, "a TTL of less than 2s (-t) cannot be had from etcd");
 		return NULL;
 	}
-	e = lock_new(sizeof(*e), &etcd_service, failure);
+	e = lock_new(sizeof(*e), &etcd_service, request, failure);
 	if (!e)
 		return NULL;
 	e->request = *request;
@@ -69,16 +69,6 @@ static void close_lock(struct lock *lock)
 	queue_free(&e->seen);
 	gateway_close(&e->gateway);
 	free(e);
-}
-
-static void leave(struct lock *lock)
-{
-	struct etcd_lock *e = (struct etcd_lock *)lock;
-
-	if (e->stream_text)
-		gateway_abandon(&e->stream);
-	gateway_abandon(&e->gateway);
-	etcd_wait_stop(e);
 }
 
 static const struct lock_scheme schemes[] = {
@@ -111,7 +101,6 @@ const struct lock_service etcd_service = {
 	.take = etcd_take,
 	.renew = etcd_renew,
 	.release = etcd_release,
-	.leave = leave,
 	.wait = etcd_wait,
 	.watch_fd = etcd_watch_fd,
 	.force = etcd_force,

@@ -79,8 +79,9 @@ struct file_lock {
 	const struct server *server; /* borrowed */
 	struct folder folder;
 	char key[KEY_SIZE], file[FILE_NAME_SIZE];
-	int fd;       /* owned; of the lock's file; -1: not open */
-	bool flocked; /* it has the flock */
+	int fd;        /* owned; of the lock's file; -1: not open */
+	bool flocked;  /* it has the flock */
+	bool orphaned; /* another process, which is dead, has asked by our token */
 	bool loss_told;
 	int ended_fd; /* owned; a holder's, readable when the lock was broken; -1: none */
 	struct record record;
@@ -108,12 +109,13 @@ void file_change(struct file_lock *f, struct deadline deadline,
 /* The threads of a wait are stopped by then. */
 void file_close_all(struct file_lock *f);
 
-/* After a wait: its threads have been told to end, and are waited for. A process may be forked
- * before that, so that it is not held up: they keep no lock of libc that it needs. */
+/* After a wait: its threads have been told to end, and are waited for here, so that the grant is
+ * not held up. A process that was forked meanwhile has none of them. */
 void file_wait_end(struct file_wait *wait);
 
 /* struct lock_service's. */
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void file_take_over(struct lock *lock, const struct lock_answer *granted);
 void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void file_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);

@@ -279,6 +279,26 @@ static void release_own(
 		answer->result = LOCK_FAILED;
 }
 
+/* The slot that a dead process of ours had under our token, and its flock. */
+static bool find_orphan(struct file_lock *f)
+{
+	struct record *record = &f->record;
+	struct slot_text text;
+
+	for (int i = 0; i < record->head.count && record->own < 0; i++) {
+		if (record->slots[i].state == SLOT_FREE)
+			continue;
+		record_read_text(record, i, &text, NULL);
+		if (strcmp(text.token, f->lock.token) == 0)
+			record->own = i;
+	}
+	if (record->own >= 0) {
+		record->serial = file_own(f)->serial;
+		f->flocked = true;
+	}
+	return record->own >= 0;
+}
+
 static void release(struct file_lock *f, const void *terms, struct lock_answer *answer)
 {
 	if (lock_is_by_token(&f->request)) {
@@ -287,8 +307,16 @@ static void release(struct file_lock *f, const void *terms, struct lock_answer *
 			f->record.serial = file_own(f)->serial;
 	}
 	answer->result = LOCK_LOST;
+	if (f->orphaned)
+		answer->result = find_orphan(f) ? LOCK_LOST : LOCK_GONE;
 	if (f->record.own >= 0)
 		release_own(f, terms, answer);
+}
+
+void file_take_over(struct lock *lock, const struct lock_answer *granted)
+{
+	(void)granted;
+	((struct file_lock *)lock)->orphaned = true;
 }
 
 /* If the record cannot be had, the kernel lets others have the lock all the same once the process
@@ -300,10 +328,11 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 
 	file_wait_end(&f->wait);
 	answer->result = LOCK_RELEASED;
-	if (lock_is_by_token(&f->request) || f->record.own >= 0)
+	if (lock_is_by_token(&f->request) || f->record.own >= 0 || f->orphaned)
 		file_change(f, deadline, release, release_terms, answer);
 	file_unlock(f);
-	file_close_all(f);
+	f->loss_told = false;
+	lock->asked = false;
 	if (!f->request.token)
 		token_make(&f->request.self, f->lock.token);
 }

@@ -102,10 +102,19 @@ void file_close_all(struct file_lock *f)
 
 /* --- The service ------------------------------------------------------------------------------ */
 
+static void file_close(struct lock *lock)
+{
+	struct file_lock *f = (struct file_lock *)lock;
+
+	file_wait_end(&f->wait);
+	file_close_all(f);
+	free(lock);
+}
+
 static struct lock *file_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct file_lock *f = lock_new(sizeof(*f), &file_service, failure);
+	struct file_lock *f = lock_new(sizeof(*f), &file_service, request, failure);
 
 	if (!f)
 		return NULL;
@@ -118,34 +127,15 @@ static struct lock *file_open(
 	folder_key(request->prefix, request->name, f->key);
 	folder_name(f->key, f->file);
 	if (request->token)
-		strlcpy(f->lock.token, request->token, sizeof(f->lock.token));
+		strlcpy(f->lock.token, request->token, LOCK_TOKEN_SIZE);
 	else
 		token_make(&request->self, f->lock.token);
-	return &f->lock;
-}
-
-static void file_close(struct lock *lock)
-{
-	struct file_lock *f = (struct file_lock *)lock;
-
-	file_wait_end(&f->wait);
-	file_close_all(f);
-	free(lock);
-}
-
-/* The lock is with an open file that both sides of the fork have, and free once neither has it: so
- * nothing is closed. What only this side could do is over. */
-static void file_leave(struct lock *lock)
-{
-	file_wait_end(&((struct file_lock *)lock)->wait);
-}
-
-/* The line of flock is the kernel's: one that leaves it comes back behind all others. */
-static bool file_wait_goes_on(const struct lock *lock)
-{
-	const struct file_wait *wait = &((const struct file_lock *)lock)->wait;
-
-	return wait->count == 0 || wait->obstacles[0].kind != OBSTACLE_FLOCK;
+	/* Before the fork: front and keeper both have what is opened now, and the kernel frees the
+	 * lock when neither has it. */
+	if (open_all(f, failure))
+		return &f->lock;
+	file_close(&f->lock);
+	return NULL;
 }
 
 static int file_watch_fd(const struct lock *lock)
@@ -171,11 +161,10 @@ const struct lock_service file_service = {
 	.open = file_open,
 	.close = file_close,
 	.take = file_take,
+	.take_over = file_take_over,
 	.renew = file_renew,
 	.release = file_release,
-	.leave = file_leave,
 	.wait = file_wait,
-	.wait_goes_on = file_wait_goes_on,
 	.watch_fd = file_watch_fd,
 	.force = file_force,
 	.check = file_check,

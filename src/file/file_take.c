@@ -621,6 +621,9 @@ void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *
 	struct file_lock *f = (struct file_lock *)lock;
 
 	answer->asked_at = clock_now();
+	if (f->record.own < 0 && file_is_removed(f))
+		file_close_all(f); /* and others are made */
+	lock->asked = true;
 	file_change(f, deadline, take, NULL, answer);
 	if (answer->result == LOCK_FAILED)
 		file_forget(f); /* it is not on record, perhaps */

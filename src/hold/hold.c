@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -26,27 +25,15 @@
 
 /* ---- the front ---- */
 
-static int cancel_fd(const void *own, int fd)
+static int end_fd(const void *own)
 {
-	const struct hold *hold = own;
-	struct epoll_event readable = {.events = EPOLLIN};
-	int both = epoll_create1(EPOLL_CLOEXEC);
-
-	if (both < 0 || epoll_ctl(both, EPOLL_CTL_ADD, fd, &readable) < 0 ||
-		epoll_ctl(both, EPOLL_CTL_ADD, hold->caller.fd, &readable) < 0)
-		return -1;
-	return both;
+	return ((const struct hold *)own)->caller.fd;
 }
 
-static bool is_gone(const void *own, struct failure *failure)
+static void explain_end(const void *own, struct failure *failure)
 {
-	const struct hold *hold = own;
-
-	if (!process_has_ended(hold->caller.fd))
-		return false;
 	failure_set(failure, EXIT_SYSTEM, "process %d, which was to hold the lock, has ended",
-		(int)hold->caller.pid);
-	return true;
+		(int)((const struct hold *)own)->caller.pid);
 }
 
 /* export VARIABLE='TEXT', whatever TEXT holds. */
@@ -143,16 +130,6 @@ static void open_release_socket(struct hold *hold)
 			strerror(errno));
 }
 
-/* Until now the keeper was one of the front's job: what it got so far, the front and the caller have
- * got as well. */
-static void drop_signals(const struct keeper_loop *s)
-{
-	struct signalfd_siginfo info;
-
-	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		continue;
-}
-
 static bool start(struct keeper_loop *s)
 {
 	struct hold *hold = hold_of(s);
@@ -161,7 +138,6 @@ static bool start(struct keeper_loop *s)
 		atomic_store(&s->lease->phase, LEASE_ENDED);
 		_exit(0);
 	}
-	drop_signals(s);
 	process_keep_proc();
 	tree_close();
 	hold->tree = (struct foreign_tree){
@@ -258,8 +234,8 @@ const struct ward_ops hold_ward = {
 	.name = "its caller",
 	.own_session = true, /* it outlives a script that may have the terminal: no Ctrl-C, and no
 			      * hangup */
-	.cancel_fd = cancel_fd,
-	.is_gone = is_gone,
+	.end_fd = end_fd,
+	.explain_end = explain_end,
 	.conclude = conclude,
 	.start = start,
 	.watch = watch,

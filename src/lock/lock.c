@@ -81,14 +81,17 @@ int64_t lock_ttl_ms(const struct lock_request *request, nanos granted_at)
 	return left > request->ttl_ms ? left : request->ttl_ms;
 }
 
-void *lock_new(size_t size, const struct lock_service *service, struct failure *failure)
+void *lock_new(size_t size, const struct lock_service *service, const struct lock_request *request,
+	struct failure *failure)
 {
 	struct lock *lock = calloc(1, size);
 
-	if (lock)
-		lock->service = service;
-	else
+	if (!lock) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return NULL;
+	}
+	lock->service = service;
+	lock->token = request->token_page ? request->token_page : lock->token_own;
 	return lock;
 }
 
@@ -127,57 +130,15 @@ bool lock_check_server(const struct server *server, const struct lock_request *r
 	       server->service->check(server, request, take, context, failure);
 }
 
-/* The connection is a keeper's as well, which may have read from it or may need it still; or the
- * answer to a request is on its way that this process will not read. Then the next request goes
- * over another. */
-static void own_again(struct lock *lock)
-{
-	if (lock->is_shared || lock->is_ahead)
-		lock->service->leave(lock);
-	lock->is_shared = lock->is_ahead = false;
-}
-
 void lock_close(struct lock *lock)
 {
-	own_again(lock);
-	free(lock->answered);
 	lock->service->close(lock);
 }
 
-/* Without overlap: the answer is there at once, and waits for lock_answer; or the request was sent,
- * and lock_answer reads the answer. */
-static enum lock_result take(struct lock *lock, struct deadline deadline, struct failure *failure)
+void lock_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
-	struct lock_answer *answer = lock->answered;
-
-	own_again(lock);
-	lock->is_ahead = lock->service->take_ahead && lock->service->take_ahead(lock);
-	if (lock->is_ahead)
-		return LOCK_GRANTED;
-	if (!answer)
-		answer = lock->answered = malloc(sizeof(*answer));
-	if (!answer) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return LOCK_FAILED;
-	}
 	memset(answer, 0, sizeof(*answer));
 	lock->service->take(lock, deadline, answer);
-	switch (answer->result) {
-	case LOCK_TIMEOUT:
-	case LOCK_CANCELLED:
-	case LOCK_FAILED:
-		*failure = answer->failure;
-		return answer->result;
-	default:
-		return LOCK_GRANTED;
-	}
-}
-
-enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure)
-{
-	const struct lock_overlap *overlap = lock->service->overlap;
-
-	return overlap ? overlap->ask(lock, deadline, failure) : take(lock, deadline, failure);
 }
 
 bool lock_may_be_asked(const struct lock *lock)
@@ -185,64 +146,11 @@ bool lock_may_be_asked(const struct lock *lock)
 	return lock->asked;
 }
 
-bool lock_answers_at_once(const struct lock *lock)
+void lock_take_over(struct lock *lock, const struct lock_answer *granted)
 {
-	return !lock->service->overlap;
-}
-
-bool lock_wait_goes_on(const struct lock *lock)
-{
-	return lock->service->wait_goes_on && lock->service->wait_goes_on(lock);
-}
-
-bool lock_is_busy(const struct lock *lock)
-{
-	const struct lock_overlap *overlap = lock->service->overlap;
-
-	if (overlap)
-		return overlap->is_busy && overlap->is_busy(lock);
-	return !lock->is_ahead && lock->answered->result != LOCK_GRANTED &&
-	       lock->answered->result != LOCK_WITHIN;
-}
-
-void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
-{
-	const struct lock_overlap *overlap = lock->service->overlap;
-
-	if (overlap) {
-		overlap->answer(lock, deadline, answer);
-	} else if (lock->is_ahead) {
-		lock->is_ahead = false;
-		memset(answer, 0, sizeof(*answer));
-		lock->service->take(lock, deadline, answer);
-	} else {
-		*answer = *lock->answered;
-	}
-}
-
-void lock_share(struct lock *lock)
-{
-	const struct lock_service *service = lock->service;
-
-	if (service->several)
-		service->several->share(lock);
-	else if (!service->overlap && service->parting && service->parting->share(lock))
-		lock->is_shared = true;
-	else
-		lock_hand_over(lock);
-}
-
-void lock_hand_over(struct lock *lock)
-{
-	if (!lock->service->overlap)
-		lock->service->leave(lock);
-	lock->is_ahead = false;
-}
-
-void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer)
-{
-	if (lock->service->overlap)
-		lock->service->overlap->adopt_answer(lock, answer);
+	lock->asked = true;
+	if (lock->service->take_over)
+		lock->service->take_over(lock, granted);
 }
 
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
@@ -266,29 +174,10 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	lock->circles.due = 0;
-	own_again(lock);
 	do {
 		memset(answer, 0, sizeof(*answer));
 		lock->service->release(lock, release_terms, deadline, answer);
 	} while (may_release_again(lock, answer, deadline));
-}
-
-bool lock_release_send(
-	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
-{
-	const struct lock_parting *parting = lock->service->parting;
-
-	return parting && parting->send(lock, release_terms, deadline);
-}
-
-void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	memset(answer, 0, sizeof(*answer));
-	lock->is_shared = false; /* the keeper has not read the answer */
-	lock->service->parting->finish(lock, release_terms, deadline, answer);
-	if (may_release_again(lock, answer, deadline))
-		lock_release(lock, release_terms, deadline, answer);
 }
 
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
@@ -305,19 +194,12 @@ void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 
 const char *lock_handed(const struct lock *lock)
 {
-	const struct lock_overlap *overlap = lock->service->overlap;
-
-	return overlap && overlap->handed ? overlap->handed(lock) : NULL;
+	return lock->service->handed ? lock->service->handed(lock) : NULL;
 }
 
 enum lock_result lock_verify(struct lock *lock, struct deadline deadline)
 {
-	return lock->service->overlap->verify(lock, deadline);
-}
-
-void lock_leave(struct lock *lock)
-{
-	lock->service->leave(lock);
+	return lock->service->verify(lock, deadline);
 }
 
 int lock_watch_fd(const struct lock *lock)
@@ -330,18 +212,7 @@ const char *lock_token(const struct lock *lock)
 	return lock->token;
 }
 
-bool lock_needs_guardian(struct lock *lock)
-{
-	return lock->service->several && lock->service->several->needs_guardian(lock);
-}
-
-void lock_assume_asked(struct lock *lock)
-{
-	if (lock->service->several) /* else it knows whether it was */
-		lock->service->several->assume_asked(lock);
-}
-
 const char *lock_fences(struct lock *lock)
 {
-	return lock->service->several ? lock->service->several->fences(lock) : NULL;
+	return lock->service->fences ? lock->service->fences(lock) : NULL;
 }

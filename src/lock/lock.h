@@ -1,9 +1,10 @@
 /*
  * A named lock with a TTL on some lock service, spoken to as one party that wants or holds it.
  *
- * A struct lock belongs to one thread at a time and holds its connections. fork() copies it: parent
- * and child must then not both use the same connection (lock_adopt_answer, lock_leave). No call
- * blocks longer than its patience. Nothing is said on stderr: failures travel in struct failure.
+ * A struct lock belongs to one process, and in it to one thread at a time. It is opened before the
+ * fork and used after it, by one side; the other may take over when that one is dead
+ * (lock_take_over). No call blocks longer than its patience. Nothing is said on stderr: failures
+ * travel in struct failure.
  */
 #pragma once
 
@@ -54,6 +55,8 @@ struct lock_request {
 			      * NAME"; may change as well; NULL: none */
 	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
 	int64_t fence;       /* lock_force: only the holder that has this fencing token; 0: all */
+	char *token_page;    /* borrowed; LOCK_TOKEN_SIZE bytes that always have the token before it
+			      * is asked with, for another process to read; NULL: nobody does */
 	bool hold;           /* self is not the asker, but a process that is to hold the lock: one
 			      * that does so already needs no second dlock for it (covered) */
 	struct owner self;   /* the owner that asks */
@@ -162,42 +165,25 @@ struct lock *lock_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure);
 void lock_close(struct lock *lock);
 
-/* Connects if that is needed and sends the request to acquire, without waiting for its answer:
- * LOCK_GRANTED here means "on its way". Else LOCK_TIMEOUT, LOCK_CANCELLED, LOCK_FAILED; of several
- * locks LOCK_LOST as well: one that was held was lost, all were released, ask again. */
-enum lock_result lock_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
+/* One attempt to acquire: connects if that is needed, sends the request, and awaits the answer.
+ * Meanwhile repeats it: in full if the server does not know the script, after a pause if it cannot
+ * answer just now (LOADING, a failover). Any result that enum lock_result has for acquire; of
+ * several locks LOCK_LOST as well: one that was held was lost, all were released, ask again. */
+void lock_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
-/* Whether a server may have taken up a request of which lock_ask has said nothing but LOCK_TIMEOUT,
- * LOCK_CANCELLED or LOCK_FAILED: lock_release takes it back. Pure. */
+/* Whether a server may have taken up a request of ours: lock_release takes it back. Pure. */
 bool lock_may_be_asked(const struct lock *lock);
 
-/* Whether lock_ask comes back with the answer. Else a server has it under way. Pure. */
-bool lock_answers_at_once(const struct lock *lock);
-
-/* After LOCK_BUSY: whether lock_wait may be cut short by its cancel_fd, and called again, at no
- * cost. Pure. */
-bool lock_wait_goes_on(const struct lock *lock);
-
-/* Whether the answer to lock_ask has come already and says that the lock is busy. Then the asker
- * may call lock_answer itself: a child would have nothing to do. Never waits; may say false though
- * it is so. */
-bool lock_is_busy(const struct lock *lock);
-
-/* Waits for the answer to lock_ask. Meanwhile repeats it: in full if the server does not know the
- * script, after a pause if it cannot answer just now (LOADING, a failover). The process that calls
- * it may be a child of the one that asked; the asker then calls lock_adopt_answer, or lock_release,
- * before anything else. */
-void lock_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-
-/* The asker takes over what its child learnt by lock_answer: the connection is clean again, the
- * place in the queue, the holder's expiry and the end of the settle time are known. */
-void lock_adopt_answer(struct lock *lock, const struct lock_answer *answer);
+/* For a process that was forked before anything was asked, once the one that asked is dead: by the
+ * token that stands in request.token_page, lock_release gives back whatever that one had. granted:
+ * its answer, if it held the lock; else NULL. Nothing else may be called but lock_close. */
+void lock_take_over(struct lock *lock, const struct lock_answer *granted);
 
 /* After LOCK_BUSY with request.queues: waits until asking again makes sense, by message, and by
  * the holder's expiry when we are first; without a place in the queue: until answer.settling_ms are
- * over. Keeps the place in the queue alive meanwhile, through
- * reconnects too. LOCK_GRANTED: ask now. LOCK_TIMEOUT, LOCK_CANCELLED: it may be called again and
- * goes on where it was. LOCK_FAILED: not to be mended by reconnecting. */
+ * over. Keeps the place in the queue alive meanwhile, through reconnects too. LOCK_GRANTED: ask
+ * now. LOCK_TIMEOUT, LOCK_CANCELLED: it may be called again and goes on where it was. LOCK_FAILED:
+ * not to be mended by reconnecting. */
 enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
 
 /* Extends the lease by a TTL from now on: LOCK_GRANTED, LOCK_SET_AGAIN, LOCK_LOST, LOCK_TIMEOUT,
@@ -212,19 +198,6 @@ void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
  * a detached lock: LOCK_RELEASED, or LOCK_LOST as for lock_renew; a server that refuses from the
  * start is not tried again. */
 void lock_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-
-/*
- * The two halves of a release, for a child that has the lock, and for its asker, which waits for
- * the end of that child. So the child can end while the server works. lock_release_send sends the
- * release over the connection that both have by fork. False: nothing was sent, as the connection
- * was replaced since. Then the asker calls lock_adopt_answer with the grant, and
- * lock_release_finish, which reads the answer. If none comes, it does all that lock_release would.
- * The release terms are the same in both.
- */
-bool lock_release_send(
-	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
-void lock_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
 /* Releases the lock of any holder, a foreign client too. It is free then, or its next waiter's, and
@@ -244,33 +217,11 @@ const char *lock_handed(const struct lock *lock);
  * have not. LOCK_RELEASED, or as above; lock_handed says what is left to settle. */
 enum lock_result lock_verify(struct lock *lock, struct deadline deadline);
 
-/* Another process uses the connections from now on: forgets them without a word to the server. The
- * next call opens fresh ones. */
-void lock_leave(struct lock *lock);
-
-/* A child of this process has been forked that reads the answer to lock_ask, and holds the lock if
- * it is granted. lock_leave, unless the service lets both sides use one connection. */
-void lock_share(struct lock *lock);
-
-/* As lock_share, for one of several locks: lock_leave without exception. The keeper of several
- * awaits the answer to each release itself. */
-void lock_hand_over(struct lock *lock);
-
 /* A descriptor that becomes readable when a connection drops while no request is under way; -1:
  * none. */
 int lock_watch_fd(const struct lock *lock);
 
 const char *lock_token(const struct lock *lock);
-
-/* Of several locks as one (lock_set.h) some are had while the others are still asked for. Whether
- * another process has to know of it before the next request: one that was forked now would know all
- * tokens which that is made with, and none that was forked before does. True once for each time
- * that they change. */
-bool lock_needs_guardian(struct lock *lock);
-
-/* Of several locks as one, in a process that was forked before the request: from now on
- * lock_release releases what may have been asked for since by the token of then. */
-void lock_assume_asked(struct lock *lock);
 
 /* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by
  * blanks; NULL: it is a single lock. Owned by the lock. */

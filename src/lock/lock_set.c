@@ -1,12 +1,3 @@
-/*
- * A service that can take several at once (lock_batch) is asked for them all, and answers, in the
- * process that asks. lock_answer repeats that answer, in a child if there is one. So both know what
- * is held.
- *
- * Else all but the last are taken in the process that asks; only the request for the last may be
- * answered in a child (lock_answer), and with it the child gets what is held. If one before the
- * last is not to be had, its answer is put by, and lock_answer repeats it.
- */
 #include "lock/lock_set.h"
 
 #include <bsd/string.h>
@@ -44,8 +35,6 @@ struct lock_set {
 	size_t next;  /* the first that is not held: asked, or waited for */
 	size_t named; /* request.name's */
 	bool lost;    /* one was, or an attempt was ended: all are to be released, and taken anew */
-	bool fresh;   /* no other process has the tokens yet */
-	bool put_by;  /* members[next].answer is the answer to lock_ask */
 	bool sent;    /* a request for several has left, since open_members */
 	bool one_by_one;             /* the service's batch is of no use here */
 	struct lock_part *parts;     /* owned; for a batch */
@@ -55,6 +44,7 @@ struct lock_set {
 	const struct server *server; /* borrowed */
 	struct lock_request request; /* for them all; its strings are borrowed */
 	const char *outer_held;      /* borrowed: the caller's request.held */
+	char *page;                  /* borrowed; the members' token; NULL: nobody reads it */
 	char held[SET_HELD];         /* the same, and our own: the members' request.held */
 	struct member members[];
 };
@@ -65,7 +55,7 @@ static void record_token(struct lock_set *set)
 	const struct member *named = &set->members[set->named];
 
 	strlcpy(set->lock.token, named->within ? named->token : lock_token(named->lock),
-		sizeof(set->lock.token));
+		LOCK_TOKEN_SIZE);
 }
 
 /* Takes over a grant from member->answer. */
@@ -133,6 +123,22 @@ static size_t list_releases(struct lock_set *set, const struct release_terms *re
 	return count;
 }
 
+static bool is_released(enum lock_result result)
+{
+	return result == LOCK_RELEASED || result == LOCK_GONE || result == LOCK_LOST;
+}
+
+static void forget_released(struct lock_set *set)
+{
+	set->lock.asked = false;
+	for (size_t i = 0; i < set->count; i++) {
+		struct member *member = &set->members[i];
+
+		member->asked = member->asked && !is_released(member->answer.result);
+		set->lock.asked = set->lock.asked || member->asked;
+	}
+}
+
 /* The lock taken last is released first, so that no waiter for several is woken for nothing. */
 static enum lock_result give_back(struct lock_set *set, const struct release_terms *release_terms,
 	struct deadline deadline, struct failure *failure)
@@ -155,6 +161,7 @@ static enum lock_result give_back(struct lock_set *set, const struct release_ter
 		result = worse(result, part->answer->result);
 	}
 	set->next = 0;
+	forget_released(set);
 	return result;
 }
 
@@ -196,22 +203,6 @@ static void set_refresh(struct lock_set *set, struct deadline deadline)
 		set->lost = renew_member(set, i, deadline, &answer) == LOCK_LOST;
 }
 
-/* Whether the server has said of each that nothing of ours is left. */
-static bool is_given_back(const struct lock_set *set)
-{
-	for (size_t i = 0; i < set->count; i++)
-		switch (set->members[i].answer.result) {
-		case LOCK_RELEASED:
-		case LOCK_GONE:
-		case LOCK_LOST:
-			break;
-		default:
-			if (set->members[i].asked)
-				return false;
-		}
-	return true;
-}
-
 static void close_members(struct lock_set *set)
 {
 	for (size_t i = 0; i < set->count; i++) {
@@ -234,6 +225,7 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 		own.name = member->name;
 		own.held = set->held;
 		own.token = token;
+		own.token_page = NULL;
 		if (i != set->named) {
 			own.cooldown_ms = 0;
 			own.once = NULL;
@@ -243,9 +235,10 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 			return false;
 		member->asked = member->within = false;
 	}
+	if (set->page)
+		strlcpy(set->page, token, LOCK_TOKEN_SIZE);
 	record_token(set);
 	set->sent = false;
-	set->fresh = true;
 	return true;
 }
 
@@ -258,7 +251,7 @@ static enum lock_result set_begin_anew(
 
 	set->lost = true;
 	result = give_back(set, NULL, deadline_within(deadline, UNDO_LIMIT), failure);
-	if (!is_given_back(set))
+	if (set->lock.asked)
 		return result == LOCK_LOST ? LOCK_TIMEOUT : result;
 	close_members(set); /* nothing is left in the server by the old token */
 	if (!open_members(set, failure))
@@ -285,25 +278,14 @@ static void set_renew(struct lock *lock, struct deadline deadline, struct lock_a
 	answer->fence = set->members[set->named].fence;
 }
 
-static void set_leave(struct lock *lock)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-
-	for (size_t i = 0; i < set->count; i++)
-		lock_leave(set->members[i].lock);
-}
-
 static void set_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 	const struct member *named = &set->members[set->named];
 
-	/* A child may have used the connections, and has not said for what. */
-	if (set->put_by && set->sent)
-		set_leave(lock);
-	set->put_by = false;
 	answer->result = give_back(set, release_terms, deadline, &answer->failure);
+	set->lost = true; /* the next attempt has another token */
 	answer->inside_count = named->answer.inside_count;
 	memcpy(answer->inside, named->answer.inside, sizeof(answer->inside));
 }
@@ -329,11 +311,6 @@ static enum lock_result set_verify(struct lock *lock, struct deadline deadline)
 	return result;
 }
 
-static struct member *last_of(struct lock_set *set)
-{
-	return &set->members[set->count - 1];
-}
-
 /* A wait for the next lock is a wait under those that are held already. */
 static void record_held(struct lock_set *set)
 {
@@ -343,43 +320,6 @@ static void record_held(struct lock_set *set)
 		if (!set->members[i].within) /* else it is among the outer ones */
 			used += (size_t)snprintf(set->held + used, SET_HELD - used, "%s %s\n",
 				lock_token(set->members[i].lock), set->members[i].name);
-}
-
-static enum lock_result ask_member(struct lock_set *set, struct deadline deadline)
-{
-	struct member *member = &set->members[set->next];
-
-	record_held(set);
-	member->asked = true;
-	member->within = false;
-	return lock_ask(member->lock, deadline, &member->answer.failure);
-}
-
-/* Of a member before the last: asks, and waits for the answer. */
-static enum lock_result take_member(struct lock_set *set, struct deadline deadline)
-{
-	struct member *member = &set->members[set->next];
-	enum lock_result result = ask_member(set, deadline);
-
-	if (result != LOCK_GRANTED)
-		return member->answer.result = result;
-	lock_answer(member->lock, deadline, &member->answer);
-	return member->answer.result;
-}
-
-/* If a lock is held by now, or has a place in a queue, the caller has something to release. So the
- * failure comes to it as an answer. */
-static enum lock_result put_by(struct lock_set *set, struct failure *failure)
-{
-	struct lock_answer *answer = &set->members[set->next].answer;
-
-	if (set->next == 0 && !set->sent && answer->result != LOCK_BUSY) {
-		*failure = answer->failure;
-		set->lock.asked = set->members[0].lock->asked;
-		return answer->result;
-	}
-	set->put_by = true;
-	return LOCK_GRANTED;
 }
 
 static bool is_had(enum lock_result result)
@@ -401,99 +341,55 @@ static size_t take_batch(struct lock_set *set, struct deadline deadline)
 			.lock = member->lock, .answer = &member->answer, .asked = member->asked};
 	}
 	answered = batch_of(set)->take(set->parts, count, &set->sent, deadline);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		set->members[set->next + i].asked = set->parts[i].asked;
+		set->lock.asked = set->lock.asked || set->parts[i].asked;
+	}
 	set->one_by_one = answered == 0;
 	return answered;
 }
 
-/* Of the last, and of the first that is not to be had, the answer stays to be told by lock_answer.
- */
+/* Whether all were answered that were asked for together, and had; then `next` has moved on. Else
+ * members[next] has the answer that is to be told. */
 static bool record_batch(struct lock_set *set, size_t answered)
 {
 	for (; answered > 0; answered--) {
 		struct member *member = &set->members[set->next];
 
-		if (!is_had(member->answer.result) || set->next + 1 == set->count)
-			return true;
+		if (!is_had(member->answer.result))
+			return false;
 		member_record_grant(member);
 		set->next++;
 	}
-	return false;
-}
-
-/* False: the rest is to be asked for one by one. Else members[next].answer is the answer. */
-static bool ask_batch(struct lock_set *set, struct deadline deadline)
-{
-	struct member *member;
-	size_t answered;
-
-	do {
-		answered = take_batch(set, deadline);
-		if (answered == 0)
-			return false;
-	} while (!record_batch(set, answered));
-	member = &set->members[set->next];
-	/* It was read before it was known what the wait is under. */
-	record_held(set);
-	if (member->answer.result == LOCK_BUSY)
-		lock_adopt_answer(member->lock, &member->answer);
 	return true;
 }
 
-static enum lock_result set_ask(
-	struct lock *lock, struct deadline deadline, struct failure *failure)
+/* False: the next one is not to be had; members[next] has the answer. */
+static bool take_next(struct lock_set *set, struct deadline deadline)
 {
-	struct lock_set *set = (struct lock_set *)lock;
-	enum lock_result result;
+	struct member *member = &set->members[set->next];
+	size_t answered = take_batch(set, deadline);
 
-	set->put_by = false;
-	set_refresh(set, deadline);
-	if (set->lost)
-		return set_begin_anew(set, deadline, failure);
-	if (ask_batch(set, deadline)) {
-		if (set->members[set->next].answer.result == LOCK_LOST)
-			return set_begin_anew(set, deadline, failure);
-		return put_by(set, failure);
-	}
-	for (; set->next + 1 < set->count; set->next++) {
-		struct member *member = &set->members[set->next];
-
-		result = take_member(set, deadline);
-		if (result == LOCK_LOST) /* that attempt was ended, the next is another */
-			return set_begin_anew(set, deadline, failure);
-		if (result != LOCK_GRANTED && result != LOCK_WITHIN)
-			return put_by(set, failure);
-		member_record_grant(member);
-	}
-	result = ask_member(set, deadline);
-	if (result == LOCK_GRANTED)
-		return result;
-	last_of(set)->answer.result = result;
-	return put_by(set, failure);
+	if (answered > 0)
+		return record_batch(set, answered);
+	record_held(set);
+	member->within = false;
+	lock_take(member->lock, deadline, &member->answer);
+	member->asked = member->asked || lock_may_be_asked(member->lock);
+	set->lock.asked = set->lock.asked || member->asked;
+	return record_batch(set, 1);
 }
 
-/* If the answer is here, no child is needed to say that one is busy. A child would be in the way: a
- * service without overlap shares its connection with that, and could not wait over it any more. */
-static bool set_is_busy(const struct lock *lock)
-{
-	const struct lock_set *set = (const struct lock_set *)lock;
-	const struct member *member = &set->members[set->next];
-
-	return set->put_by ? !is_had(member->answer.result) : lock_is_busy(member->lock);
-}
-
-/* The answer for them all, from that of the last. */
+/* The answer for them all, from those of each. */
 static void complete(struct lock_set *set, struct lock_answer *answer)
 {
 	const struct member *named = &set->members[set->named];
 
-	set->next = set->count;
 	record_token(set);
+	*answer = named->answer;
+	answer->name = named->name;
 	answer->asked_at = set_oldest(set);
-	answer->fence = named->fence;
-	answer->has_slot = named->answer.has_slot;
-	answer->slot = named->answer.slot;
+	answer->granted_at = set->members[set->count - 1].answer.granted_at;
 	answer->result = LOCK_WITHIN;
 	for (size_t i = 0; i < set->count; i++)
 		if (!set->members[i].within)
@@ -502,50 +398,37 @@ static void complete(struct lock_set *set, struct lock_answer *answer)
 		strlcpy(answer->holder_token, named->token, sizeof(answer->holder_token));
 }
 
-static void set_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+static void set_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
-	struct member *member = &set->members[set->next];
+	bool goes_on = true;
 
-	if (!set->put_by)
-		lock_answer(member->lock, deadline, &member->answer);
-	set->put_by = false;
-	*answer = member->answer;
-	answer->name = member->name;
-	if (!is_had(answer->result))
-		return;
-	member_record_grant(member);
-	complete(set, answer);
+	set_refresh(set, deadline);
+	while (!set->lost && goes_on && set->next < set->count)
+		goes_on = take_next(set, deadline);
+	if (set->lost || (!goes_on && set->members[set->next].answer.result == LOCK_LOST)) {
+		answer->result = set_begin_anew(set, deadline, &answer->failure);
+	} else if (goes_on) {
+		complete(set, answer);
+	} else {
+		record_held(set); /* the wait is under what was had just now */
+		*answer = set->members[set->next].answer;
+		answer->name = set->members[set->next].name;
+	}
 }
 
-static void set_adopt_answer(struct lock *lock, const struct lock_answer *answer)
+/* The members have one token, which the page says. */
+static void set_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	struct lock_set *set = (struct lock_set *)lock;
-	struct member *last = last_of(set);
 
-	if (set->put_by) {
-		set->put_by = false;
-		if (!is_had(set->members[set->next].answer.result))
-			return;
-		if (is_had(answer->result)) {
-			member_record_grant(last);
-			set->next = set->count;
-			return;
-		}
+	for (size_t i = 0; i < set->count; i++) {
+		struct member *member = &set->members[i];
+
+		strlcpy(member->lock->token, set->page, LOCK_TOKEN_SIZE);
+		member->asked = true;
+		lock_take_over(member->lock, i == set->named ? granted : NULL);
 	}
-	if (answer->result == LOCK_TIMEOUT) {
-		/* Granted too late, perhaps, and released with all the others. */
-		for (size_t i = 0; i < set->count; i++)
-			lock_adopt_answer(set->members[i].lock, answer);
-		set->next = 0;
-		return;
-	}
-	last->answer = *answer;
-	lock_adopt_answer(last->lock, answer);
-	if (answer->result == LOCK_LOST)
-		set->lost = true;
-	if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
-		set->next = set->count;
 }
 
 static enum lock_result set_wait(
@@ -568,31 +451,6 @@ static enum lock_result set_wait(
 		if (set->lost)
 			return LOCK_GRANTED;
 	}
-}
-
-static void set_share(struct lock *lock)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-
-	for (size_t i = 0; i < set->count; i++)
-		lock_hand_over(set->members[i].lock);
-}
-
-static bool set_needs_guardian(struct lock *lock)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-	bool fresh = set->fresh;
-
-	set->fresh = false;
-	return fresh && set->count > 1;
-}
-
-static void set_assume_asked(struct lock *lock)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-
-	for (size_t i = 0; i < set->count; i++)
-		set->members[i].asked = true;
 }
 
 static void open_watch(struct lock_set *set)
@@ -660,32 +518,18 @@ static void set_close(struct lock *lock)
 	free(set);
 }
 
-static const struct lock_overlap set_overlap = {
-	.ask = set_ask,
-	.is_busy = set_is_busy,
-	.answer = set_answer,
-	.adopt_answer = set_adopt_answer,
-	.handed = set_handed,
-	.verify = set_verify,
-};
-
-static const struct lock_several set_several = {
-	.share = set_share,
-	.needs_guardian = set_needs_guardian,
-	.assume_asked = set_assume_asked,
-	.fences = set_fences,
-};
-
 /* No URL names it. */
 static const struct lock_service set_service = {
 	.close = set_close,
+	.take = set_take,
+	.take_over = set_take_over,
 	.wait = set_wait,
 	.renew = set_renew,
 	.release = set_release,
-	.leave = set_leave,
 	.watch_fd = set_watch_fd,
-	.overlap = &set_overlap,
-	.several = &set_several,
+	.handed = set_handed,
+	.verify = set_verify,
+	.fences = set_fences,
 };
 
 static int compare_names(const void *a, const void *b)
@@ -721,6 +565,8 @@ struct lock *lock_set_open(const struct server *server, const struct lock_reques
 		return NULL;
 	}
 	set->lock.service = &set_service;
+	set->lock.token = set->lock.token_own;
+	set->page = request->token_page;
 	set->watch = -1;
 	set->server = server;
 	set->request = *request;

@@ -13,8 +13,6 @@
 #include "lock/lock_list.h"
 #include "lock/service.h"
 
-#define ASK_AGAIN NANOS_PER_SEC /* of a service that cannot tell when a lock comes free */
-
 #define FIRST    NANOS_PER_SEC        /* most waits are over by then */
 #define CONFIRM  (300 * NANOS_PER_MS) /* the locks are not seen at one moment */
 #define AGAIN    (20 * NANOS_PER_SEC)
@@ -193,19 +191,6 @@ static bool look_for_circle(struct lock *lock, struct failure *failure)
 
 /* --- Waiting ---------------------------------------------------------------------------------- */
 
-/* Until the holder's expiry at the latest, and never longer than a service that tells nothing may
- * be left alone. */
-static enum lock_result wait_for_expiry(const struct lock *lock, struct deadline deadline)
-{
-	nanos until = clock_now() + ASK_AGAIN;
-
-	if (lock->answered && lock->answered->look_at < until)
-		until = lock->answered->look_at;
-	if (!deadline_pause(deadline, until > clock_now() ? until - clock_now() : 0))
-		return LOCK_CANCELLED;
-	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
-}
-
 enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	for (;;) {
@@ -215,8 +200,7 @@ enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct f
 
 		if (due < limit.until)
 			limit = (struct deadline){.until = due, .cancel_fd = deadline.cancel_fd};
-		result = lock->service->wait ? lock->service->wait(lock, limit, failure)
-					     : wait_for_expiry(lock, limit);
+		result = lock->service->wait(lock, limit, failure);
 		if (result != LOCK_TIMEOUT || due == NANOS_NEVER || due > deadline.until)
 			return result;
 		if (clock_now() >= due && !look_for_circle(lock, failure))

@@ -2,10 +2,10 @@
  * The door: what a lock service must offer. Another one is one more folder and one more line in the
  * table of services.c.
  *
- * Seven functions are required; their contracts are those of lock_FUNCTION in lock.h, unless a
- * comment says otherwise. A service never sees the options, prints nothing, keeps nothing global,
- * and blocks no longer than its deadline. It is not asked for what it cannot do: lock.c has refused
- * that by then.
+ * read_url, open, close, take, wait, renew, release, check and list are required. The contracts are
+ * those of lock_FUNCTION in lock.h, unless a comment says otherwise. A service never sees the
+ * options, prints nothing, keeps nothing global, and blocks no longer than its deadline. It is not
+ * asked for what it cannot do: lock.c has refused that by then.
  */
 #pragma once
 
@@ -42,31 +42,6 @@ struct lock_scheme {
 	bool tls;         /* by our own layer (net/tls.h) */
 	int port;         /* of a host for which the URL names none; 0: there are no hosts */
 	int form;         /* which of the service's own forms it is */
-};
-
-/* With these functions the answer is awaited while a keeper is forked. Only for a service with a
- * connection that both sides of a fork can use. Without it lock_ask takes the lock, and the front
- * leaves the connection to the keeper. */
-struct lock_overlap {
-	enum lock_result (*ask)(
-		struct lock *lock, struct deadline deadline, struct failure *failure);
-	bool (*is_busy)(const struct lock *lock); /* NULL: never known so early */
-	void (*answer)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-	void (*adopt_answer)(struct lock *lock, const struct lock_answer *answer);
-	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
-	const char *(*handed)(const struct lock *lock);
-	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
-};
-
-/* With these functions a keeper ends while its release is on the way: lock_release_send, and
- * lock_release_finish. */
-struct lock_parting {
-	/* Without overlap: whether the front keeps its side of the connection at the fork. */
-	bool (*share)(struct lock *lock);
-	bool (*send)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline);
-	void (*finish)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline, struct lock_answer *answer);
 };
 
 /* Looking at the locks that there are. open: NULL with failure; nothing is sent yet. NULL in its
@@ -106,14 +81,6 @@ struct lock_batch {
 	void (*release)(struct lock_part *parts, size_t count, struct deadline deadline);
 };
 
-/* Of several locks as one (lock_set.h), the only one that has this table. */
-struct lock_several {
-	void (*share)(struct lock *lock);
-	bool (*needs_guardian)(struct lock *lock);
-	void (*assume_asked)(struct lock *lock);
-	const char *(*fences)(struct lock *lock);
-};
-
 struct lock_service {
 	const char *name;                  /* in messages: "etcd" */
 	const struct lock_scheme *schemes; /* which URLs are its own */
@@ -131,31 +98,19 @@ struct lock_service {
 	struct lock *(*open)(const struct server *server, const struct lock_request *request,
 		struct failure *failure);
 	void (*close)(struct lock *lock);
-	/* NULL with overlap, which stands for it. One attempt to acquire, from sending the request
-	 * to its answer: any result that lock.h has for acquire. Each attempt after a release has a
-	 * fresh token, unless request.token gives one. */
+	/* One attempt to acquire, from sending the request to its answer. Each attempt after a
+	 * release has a fresh token, unless request.token gives one; it stands in lock->token
+	 * before it is asked with. lock->asked says afterwards whether something may be left in the
+	 * server. */
 	void (*take)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-	/* NULL with overlap, or never. If the next attempt is all but sure to be granted: sends its
-	 * request, and take has but to read the answer, perhaps in a child, which so gets the
-	 * connection while the service works. False: nothing was sent. */
-	bool (*take_ahead)(struct lock *lock);
+	/* NULL: lock->token and lock->asked, which are set by then, are enough for a release. */
+	void (*take_over)(struct lock *lock, const struct lock_answer *granted);
 	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct release_terms *release_terms,
 		struct deadline deadline, struct lock_answer *answer);
-	/* The connections are another process's now (the other side of a fork): closes this side's
-	 * descriptors without a word to the service. The next call opens fresh connections, with
-	 * the token and the grant that are known. */
-	void (*leave)(struct lock *lock);
-
-	/* NULL: until the holder's expiry, or the end of the settle time. Where a terminal shows a
-	 * wait it is cut short each second, and called again: the service is asked nothing for
-	 * that, and no connection is opened. */
+	/* After LOCK_CANCELLED it may be called again, and goes on where it was. */
 	enum lock_result (*wait)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);
-	/* NULL: no. Whether nothing at all is lost when the next wait is cut short: it begins
-	 * without a request of which the answer would be awaited, and stands in no line of others.
-	 * Asked after LOCK_BUSY. */
-	bool (*wait_goes_on)(const struct lock *lock);
 	int (*watch_fd)(const struct lock *lock); /* NULL: there is none */
 	void (*force)(struct lock *lock,
 		void (*tell)(const struct lock_answer *held, void *context), void *context,
@@ -168,10 +123,11 @@ struct lock_service {
 	size_t look_size;  /* of the list's state, if list->open is NULL */
 	bool shows_tokens; /* the list: each owner's, and what a waiter holds; an empty prefix shows
 			    * all locks. Then lock_wait finds the circles of waits */
-	const struct lock_overlap *overlap; /* NULL: none */
-	const struct lock_parting *parting; /* NULL: a keeper awaits the end of its release */
-	const struct lock_several *several; /* NULL: it is one lock */
-	const struct lock_batch *batch;     /* NULL: several are taken one by one */
+	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
+	const char *(*handed)(const struct lock *lock);
+	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
+	const char *(*fences)(struct lock *lock); /* of several locks as one alone (lock_set.h) */
+	const struct lock_batch *batch;           /* NULL: several are taken one by one */
 };
 
 /* Looking for circles of waits. */
@@ -185,16 +141,13 @@ struct lock_circles {
 /* Every service's struct lock begins with this. */
 struct lock {
 	const struct lock_service *service;
-	char token[LOCK_TOKEN_SIZE];  /* the service keeps it right */
-	bool asked;                   /* without overlap the service keeps it right: something may
-				       * be left in the server of a take without an answer */
-	struct lock_circles circles;  /* lock.c's */
-	bool is_by_token;             /* lock.c's: of a detached lock, by its token */
-	bool is_ahead;                /* lock.c's: a request was sent by take_ahead */
-	bool is_shared;               /* lock.c's: a keeper has the connection, too (parting) */
-	nanos asked_first;            /* lock.c's: when it was first asked for; 0: not yet */
-	struct lock_answer *answered; /* lock.c's, owned; without overlap: what take said, until
-				       * lock_answer reads it */
+	char *token; /* the service keeps it right; request.token_page, or */
+	char token_own[LOCK_TOKEN_SIZE];
+	bool asked; /* the service keeps it right: something may be left in the server that only a
+		     * release takes away */
+	struct lock_circles circles; /* lock.c's */
+	bool is_by_token;            /* lock.c's: of a detached lock, by its token */
+	nanos asked_first;           /* lock.c's: when it was first asked for; 0: not yet */
 };
 
 /* For a service's take: within how long before now (ms) a success must have begun that will do for
@@ -204,4 +157,5 @@ int64_t lock_window_ms(struct lock *lock, const struct lock_request *request);
 
 /* For a service's open: `size` bytes of zeros that begin with a struct lock of the service. NULL
  * with failure. */
-void *lock_new(size_t size, const struct lock_service *service, struct failure *failure);
+void *lock_new(size_t size, const struct lock_service *service, const struct lock_request *request,
+	struct failure *failure);

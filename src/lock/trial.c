@@ -39,10 +39,7 @@ static bool expect(struct trial *trial, enum lock_result wanted)
 static bool take(struct trial *trial, struct lock *lock, const char *step, enum lock_result wanted)
 {
 	trial->step = step;
-	trial->answer.result = lock_ask(lock, limit(trial), &trial->answer.failure);
-	if (!expect(trial, LOCK_GRANTED))
-		return false;
-	lock_answer(lock, limit(trial), &trial->answer);
+	lock_take(lock, limit(trial), &trial->answer);
 	return expect(trial, wanted);
 }
 

@@ -33,7 +33,7 @@ static bool read_word(const PGresult *result, struct lock_answer *answer)
 }
 
 /* The plain statement answers with a row where it applies; else the function decides, which has the
- * same arguments and more. NULL: failed. Without an answer the function is only sent ahead. */
+ * same arguments and more. NULL: failed. */
 static PGresult *ask(struct postgres_lock *p, const char *plain, int plain_count,
 	const char *function, int count, const char *const *arguments, struct deadline deadline,
 	struct lock_answer *answer)
@@ -41,13 +41,11 @@ static PGresult *ask(struct postgres_lock *p, const char *plain, int plain_count
 	struct session *session = &p->session;
 	PGresult *result = NULL;
 
-	if (!answer) {
-		session_send_ahead(session, function, count, arguments);
-		return NULL;
-	}
-	if (plain)
+	if (plain) {
 		result = session_call(session, plain, plain_count, arguments, deadline, answer);
-	if (!plain || (PQntuples(result) == 0 && session->connection)) {
+		p->is_plain = PQntuples(result) > 0;
+	}
+	if (!plain || (!p->is_plain && session->connection)) {
 		PQclear(result);
 		result = session_call(session, function, count, arguments, deadline, answer);
 	}
@@ -122,37 +120,25 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 			!advisory && p->ticket == 0;
 	PGresult *result;
 
-	if (!p->session.connection) { /* the next one begins from nothing */
-		p->number = 0;
-		p->is_ready = false;
-	}
+	if (!p->session.connection)
+		p->number = 0; /* the next one begins from nothing */
 	p->session.is_take = true;
 	result = ask(p, is_plain ? sql_take : NULL, 8,
 		"SELECT * FROM dlock.acquire_1($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
 		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
 		"WHERE pg_catalog.pg_backend_pid() = $8::int", /* nothing through a pooler */
-		ARGUMENTS(p->key, p->lock.token,
-			NUMBER(lock_ttl_ms(r, 0)), FLAG(r->detached), NUMBER(p->ticket),
-			NUMBER(p->number), p->owner, p->session.pid, (const char *[]){"x", "s", "p"}[r->mode],
-			NUMBER(r->permits), NUMBER(r->priority), NUMBER(lock_window_ms(lock, r)),
+		ARGUMENTS(p->key, p->lock.token, NUMBER(lock_ttl_ms(r, 0)), FLAG(r->detached),
+			NUMBER(p->ticket), NUMBER(p->number), p->owner, p->session.pid,
+			(const char *[]){"x", "s", "p"}[r->mode], NUMBER(r->permits),
+			NUMBER(r->priority), NUMBER(lock_window_ms(lock, r)),
 			r->once ? r->once : "", outer, r->held ? r->held : "", FLAG(r->queues),
 			FLAG(r->hold), advisory, r->name),
 		deadline, answer);
 	p->session.is_take = false;
 	lock->asked = lock->asked || p->session.pid[0] != '\0';
-	if (answer && result)
+	if (result)
 		read_answer(p, result, answer);
 	PQclear(result);
-}
-
-bool postgres_take_ahead(struct lock *lock)
-{
-	struct postgres_lock *p = (struct postgres_lock *)lock;
-
-	if (p->is_handed)
-		postgres_take(lock, (struct deadline){0}, NULL);
-	p->is_handed = false;
-	return p->session.ahead_at != 0;
 }
 
 enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
@@ -160,11 +146,7 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 
 	(void)failure;
-	if (!p->is_ready)
-		PQclear(session_call(&p->session, "SELECT dlock.rehearse($1)",
-			ARGUMENTS(NUMBER(p->number)), deadline, &(struct lock_answer){0}));
-	p->is_ready = true;
-	while (p->session.connection && clock_now() < p->look_at) { /* else a child was refused */
+	while (p->session.connection && clock_now() < p->look_at) {
 		struct deadline limit = deadline;
 		enum lock_result got;
 		int64_t ms; /* in which to look */
@@ -177,7 +159,6 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 			return deadline_pause(deadline, clock_jitter(300 * NANOS_PER_MS))
 				       ? LOCK_GRANTED
 				       : LOCK_CANCELLED;
-		p->is_handed = got == LOCK_GRANTED && ms == 0;
 		if (got == LOCK_GRANTED)
 			p->look_at = number_least(p->look_at, clock_now() + ms * NANOS_PER_MS);
 	}
@@ -223,41 +204,20 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	PGresult *result;
 
 	answer->result = LOCK_GONE;
-	/* If it has been to no server yet, it is a guardian: the front asked, by the same token. */
-	if (!p->lock.asked && p->session.pid[0] != '\0' && !lock_is_by_token(r))
+	if (!p->lock.asked && !lock_is_by_token(r))
 		return;
-	/* The keeper has sent the short one, which applies if no waiter has come. */
-	result = ask(p, p->session.ahead_at != 0 ? sql_release : NULL, 3,
+	result = ask(p, p->is_plain && terms.keep_ms <= 0 ? sql_release : NULL, 3,
 		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
 		"dlock.advisory_key($9, $10))",
 		ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
-			NUMBER(terms.keep_ms), NUMBER((int64_t)p->fence),
-			FLAG(lock_is_by_token(r)), r->once ? r->once : "", NUMBER(r->once_for_ms),
-			p->session.server->setting, r->name),
+			NUMBER(terms.keep_ms), NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
+			r->once ? r->once : "", NUMBER(r->once_for_ms), p->session.server->setting,
+			r->name),
 		deadline, answer);
 	if (result)
 		read_release(p, result, answer);
 	PQclear(result);
 }
-
-static bool share(struct lock *lock)
-{
-	return session_share(&((struct postgres_lock *)lock)->session);
-}
-
-static bool release_send(
-	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
-{
-	struct postgres_lock *p = (struct postgres_lock *)lock;
-
-	(void)deadline;
-	return release_terms->keep_ms <= 0 &&
-	       session_send_release(
-		       &p->session, (const char *[]){p->key, lock->token,
-					    NUMBER(release_terms->ran ? release_terms->exit : -1)});
-}
-
-const struct lock_parting postgres_parting = {share, release_send, postgres_release};
 
 void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)

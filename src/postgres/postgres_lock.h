@@ -10,18 +10,16 @@ struct postgres_lock {
 	struct session session;
 	char key[641]; /* a prefix, and a name */
 	char owner[OWNER_TEXT + 16];
-	int64_t ticket; /* 0: not asked yet */
-	int64_t number; /* of the session, as the server counts them; 0: none */
-	uint64_t fence; /* of the grant; 0: none, */
+	int64_t ticket;   /* 0: not asked yet */
+	int64_t number;   /* of the session, as the server counts them; 0: none */
+	uint64_t fence;   /* of the grant; 0: none, */
 	nanos granted_at; /* which was then */
-	bool is_ready;  /* the session has rehearsed what follows a wait */
-	bool is_handed; /* the server has said so */
-	nanos look_at;  /* when asking again makes sense, by itself */
+	bool is_plain;    /* granted by sql_take: sql_release may do */
+	nanos look_at;    /* when asking again makes sense, by itself */
 };
 
 /* struct lock_service's. */
 void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-bool postgres_take_ahead(struct lock *lock);
 void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void postgres_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
@@ -38,4 +36,3 @@ struct listing {               /* of a look */
 	struct session session;
 };
 extern const struct lock_list_ops postgres_list_ops;
-extern const struct lock_parting postgres_parting;

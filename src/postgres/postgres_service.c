@@ -37,7 +37,7 @@ static bool read_url(struct server_reading *reading)
 static struct lock *postgres_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct postgres_lock *p = lock_new(sizeof(*p), &postgres_service, failure);
+	struct postgres_lock *p = lock_new(sizeof(*p), &postgres_service, request, failure);
 
 	if (!p)
 		return NULL;
@@ -57,11 +57,6 @@ static void postgres_close(struct lock *lock)
 {
 	session_close(&((struct postgres_lock *)lock)->session);
 	free(lock);
-}
-
-static void postgres_leave(struct lock *lock)
-{
-	session_leave(&((struct postgres_lock *)lock)->session);
 }
 
 static int postgres_watch_fd(const struct lock *lock)
@@ -99,15 +94,12 @@ const struct lock_service postgres_service = {
 	.open = postgres_open,
 	.close = postgres_close,
 	.take = postgres_take,
-	.take_ahead = postgres_take_ahead,
 	.renew = postgres_renew,
 	.release = postgres_release,
-	.leave = postgres_leave,
 	.wait = postgres_wait,
 	.watch_fd = postgres_watch_fd,
 	.force = postgres_force,
 	.check = postgres_check,
 	.list = &postgres_list_ops,
-	.parting = &postgres_parting,
 	.look_size = sizeof(struct listing),
 };

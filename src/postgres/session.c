@@ -8,9 +8,7 @@
 #include "net/password.h"
 #include "net/resolve.h"
 #include "net/server.h"
-#include "net/socket.h"
 
-#define RELEASE         "release" /* what sql_release is called in a session */
 #define NOT_READY_PAUSE (100 * NANOS_PER_MS)
 #define PATIENCE_MOST   5000 /* ms, as in sql/settings.sql */
 #define LOOKUP_MOST     NANOS_PER_SEC
@@ -117,7 +115,7 @@ static bool await(
 		return true;
 	failure_set(&answer->failure, EXIT_UNREACHABLE, "no answer from %s", session->server->text);
 	answer->result = end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
-	session_leave(session);
+	session_close(session);
 	return false;
 }
 
@@ -260,17 +258,12 @@ static PGresult *read_result(
 	return NULL;
 }
 
-/* Behind sql_take the server plans, while COMMAND runs, what is to release the lock. */
-static bool send_settings(struct session *session, bool is_taking)
+static bool send_settings(struct session *session)
 {
 	if (session->owes >= 0)
 		return true;
-	session->owes = is_taking ? 2 : 1;
-	return send_statement(session, sql_settings, 0, NULL) &&
-	       (!is_taking || (PQsendPrepare(session->connection, RELEASE, sql_release, 0, NULL) &&
-				      PQsendQueryPrepared(session->connection, RELEASE,
-					      ARGUMENTS("", "", "-1"), NULL, NULL, 0) &&
-				      PQpipelineSync(session->connection)));
+	session->owes = 1;
+	return send_statement(session, sql_settings, 0, NULL);
 }
 
 /* A session of a pooler is now one of the server's and then another. */
@@ -279,8 +272,6 @@ static bool read_settings(
 {
 	PGresult *result = session->owes ? read_result(session, deadline, answer) : NULL;
 
-	if (result && session->owes > 1)
-		PQclear(read_result(session, deadline, answer));
 	if (result && session->connection && PQresultStatus(result) != PGRES_TUPLES_OK)
 		fail_statement(session, result, &answer->failure);
 	else if (result && strcmp(text_at(result, 0, "pid"), session->pid) != 0)
@@ -295,21 +286,11 @@ static bool read_settings(
 	return !session->owes;
 }
 
-void session_send_ahead(
-	struct session *session, const char *statement, int count, const char *const *arguments)
-{
-	session->ahead_at = clock_now(); /* before it leaves */
-	if (!session->connection || session->owes ||
-		!send_statement(session, statement, count, arguments))
-		session->ahead_at = 0;
-}
-
 /* In the transaction of what follows: while the row is locked, or the table, a server goes on
  * waiting though the client is gone, and would take the lock for nobody. */
 static bool send_patience(struct session *session, const struct deadline *deadline)
 {
 	int64_t ms = (deadline->until - clock_now()) / NANOS_PER_MS + 1;
-
 	const char *argument = NUMBER(number_within(ms, 1, PATIENCE_MOST));
 
 	return PQsendQueryParams(session->connection,
@@ -322,14 +303,12 @@ static PGresult *execute(struct session *session, const char *statement, int cou
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
 	bool goes_first = session->owes < 0 && statement == sql_take;
-	bool is_sent = session->ahead_at != 0;
 
-	answer->asked_at = is_sent ? session->ahead_at : clock_now();
-	session->ahead_at = 0;
-	if (!is_sent && !((goes_first || send_settings(session, false)) &&
-				(!session->is_take || send_patience(session, deadline)) &&
-				send_statement(session, statement, count, arguments) &&
-				send_settings(session, true))) {
+	answer->asked_at = clock_now();
+	if (!((goes_first || send_settings(session)) &&
+		    (!session->is_take || send_patience(session, deadline)) &&
+		    send_statement(session, statement, count, arguments) &&
+		    send_settings(session))) {
 		break_off(session, &answer->failure);
 		return NULL;
 	}
@@ -369,32 +348,6 @@ PGresult *session_call(struct session *session, const char *statement, int count
 	return NULL;
 }
 
-bool session_send_release(struct session *session, const char *const arguments[3])
-{
-	PGconn *connection = session->connection;
-
-	if (session->owes < 2 || PQsslInUse(connection) || PQgssEncInUse(connection))
-		return false;
-	if (PQsendQueryPrepared(connection, RELEASE, 3, arguments, NULL, NULL, 0) &&
-		PQpipelineSync(connection) && PQflush(connection) == 0)
-		return true;
-	session_close(session);
-	return false;
-}
-
-bool session_share(struct session *session)
-{
-	int fd = PQsocket(session->connection), aside[2];
-
-	/* libpq reads answers only to what it has sent: it sends the same, not to the server. */
-	if (!socket_set_aside(fd, aside))
-		return false;
-	if (session_send_release(session, (const char *[]){"", "", "-1"}))
-		session->ahead_at = clock_now();
-	socket_put_back(fd, aside);
-	return session->ahead_at != 0;
-}
-
 enum lock_result session_listen(struct session *session, struct deadline deadline, int64_t *number)
 {
 	PGconn *connection = session->connection;
@@ -421,12 +374,4 @@ void session_close(struct session *session)
 {
 	PQfinish(session->connection);
 	session->connection = NULL;
-	session->ahead_at = 0;
-}
-
-void session_leave(struct session *session)
-{
-	if (session->connection && !socket_silence(PQsocket(session->connection)))
-		session->connection = NULL; /* libpq would say goodbye */
-	session_close(session);
 }

@@ -31,7 +31,6 @@ struct session {
 	bool not_ready; /* the server is there, but had no session for us */
 	bool by_name;   /* the last attempt left it to libpq to look up names */
 	bool is_take;   /* the statement must take no lock once it is given up */
-	nanos ahead_at; /* when it was sent, what session_call reads; 0: nothing */
 };
 
 /* $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL: null. */
@@ -52,17 +51,6 @@ struct session {
 PGresult *session_call(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline deadline, struct lock_answer *answer);
 
-/* Sends a statement, if there is a session that owes nothing; session_call reads the answer. */
-void session_send_ahead(
-	struct session *session, const char *statement, int count, const char *const *arguments);
-
-/* Sends sql_release, if nothing was read since sql_take was granted. False: it was not sent; or not
- * all of it, then the session is closed. */
-bool session_send_release(struct session *session, const char *const arguments[3]);
-
-/* Another process shall send it over this connection; then session_call reads the answer. */
-bool session_share(struct session *session);
-
 /* A field of a row by its column's name, borrowed from the result; "" or 0 where there is none. */
 const char *text_at(const PGresult *result, int row, const char *column);
 int64_t number_at(const PGresult *result, int row, const char *column);
@@ -75,6 +63,3 @@ enum lock_result session_listen(struct session *session, struct deadline deadlin
 
 /* Ends the session; what it has by sessions (advisory locks) is free. */
 void session_close(struct session *session);
-
-/* Another process uses it from now on: closes this side's descriptor, without a word. */
-void session_leave(struct session *session);

@@ -19,14 +19,14 @@ static void single_close(struct lock *lock)
 static struct lock *single_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct single *single = lock_new(sizeof(*single), &redis_service, failure);
+	struct single *single = lock_new(sizeof(*single), &redis_service, request, failure);
 	bool done;
 
 	if (!single)
 		return NULL;
 	single->request = *request;
 	single->link.server = server;
-	single->asked = request->token != NULL; /* an owner with a token was here before */
+	single->lock.asked = request->token != NULL; /* an owner with a token was here before */
 	owner_record_mode(request, single->mode);
 	owner_record_text(request, single->text);
 	keys_once(request->once, single->once);
@@ -38,14 +38,6 @@ static struct lock *single_open(
 	return NULL;
 }
 
-static void single_leave(struct lock *lock)
-{
-	struct single *single = (struct single *)lock;
-
-	link_drop(&single->link);
-	wait_stop(single);
-}
-
 static int single_watch_fd(const struct lock *lock)
 {
 	const struct single *single = (const struct single *)lock;
@@ -54,31 +46,11 @@ static int single_watch_fd(const struct lock *lock)
 	return link->connection && !link->waiting ? connection_fd(link->connection) : -1;
 }
 
-static const struct lock_overlap redis_overlap = {
-	.ask = single_ask,
-	.is_busy = single_is_busy,
-	.answer = single_answer,
-	.adopt_answer = single_adopt_answer,
-	.handed = single_handed,
-	.verify = single_verify,
-};
-
-static const struct lock_parting redis_parting = {
-	.send = single_release_send,
-	.finish = single_release_finish,
-};
-
 static const struct lock_batch redis_batch = {
 	.take = single_take_several,
 	.renew = single_renew_several,
 	.release = single_release_several,
 };
-
-static bool wait_goes_on(const struct lock *lock)
-{
-	(void)lock;
-	return true;
-}
 
 const struct lock_service redis_service = {
 	.name = "Redis",
@@ -91,16 +63,16 @@ const struct lock_service redis_service = {
 	.read_url = redis_read_url,
 	.open = single_open,
 	.close = single_close,
+	.take = single_take,
+	.take_over = single_take_over,
 	.renew = single_renew,
 	.release = single_release,
-	.leave = single_leave,
 	.wait = single_wait,
-	.wait_goes_on = wait_goes_on,
 	.watch_fd = single_watch_fd,
 	.force = single_force,
 	.check = redis_check,
 	.list = &single_list_ops,
-	.overlap = &redis_overlap,
-	.parting = &redis_parting,
+	.handed = single_handed,
+	.verify = single_verify,
 	.batch = &redis_batch,
 };

@@ -93,16 +93,13 @@ static void record_all(const struct keeper_watch *watch, const struct keeper_tas
 /* To the keeper's end. The lock's end is seen to from here only if the keeper cannot do it. */
 static _Noreturn void stay(struct keeper_watch *watch, const struct keeper_task *order)
 {
-	int unheard;
-
 	setsid();
 	caller_state_close();
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
-	watch->guardian = GUARDIAN_NONE;
 	watch->notify = NULL;
 	foreign_tree_attach(&below, &watch->tree);
 	watch->tree.empty = false;
-	if (keeper_watch_run(watch, order, &unheard) == KEEPER_WATCH_DIED)
+	if (keeper_watch_run(watch, order) == KEEPER_WATCH_DIED)
 		takeover(watch, order);
 	_exit(0);
 }
@@ -181,8 +178,8 @@ static bool start(struct keeper_loop *s)
 	pid_t group = caller_state->terminal ? getpgid(s->front) : 0;
 
 	export_answer(s);
-	s->tree.command = program_start(
-		s->task->run->ward.own, caller_state, s->front, group < 0 ? 0 : group, &exec_failed);
+	s->tree.command = program_start(s->task->run->ward.own, caller_state, s->front,
+		group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {
 		s->lease->command_errno = errno;
 		s->lease->exec_failed = exec_failed;
@@ -240,5 +237,3 @@ const struct ward_ops command_ward = {
 	.forward = forward,
 	.front_gone = front_gone,
 };
-
-const struct ward_ops detached_ward = {0};

@@ -1,7 +1,8 @@
 /*
- * The front: the process that the caller started; its exit code is dlock's. It asks for the lock,
- * waits for it, and forks a keeper for each request that may be granted. It passes signals on,
- * stops and continues as any job does, and takes over when the keeper dies or stands still.
+ * The front: the process that the caller started; its exit code is dlock's. It talks to the caller:
+ * it passes signals on, shows the wait, stops and continues as any job does. It asks the service
+ * nothing; its keeper does. It takes over when the keeper dies or stands still: then it stops what
+ * the keeper left, and releases by the owner token, over a connection of its own.
  */
 #pragma once
 
@@ -13,14 +14,17 @@
 struct caller_state;
 struct lock;
 struct nesting;
+struct outcome;
+struct owner;
 
 /* All borrowed. */
 struct front_task {
-	struct lock *lock;       /* opened, nothing sent yet */
+	struct lock *lock;       /* opened, nothing sent yet; its token stands in the lease */
+	struct lease *lease;     /* of lease_open */
 	struct nesting *nesting; /* opened; what is learnt goes into the lock's request */
 	const struct owner *self;
 	struct lease_terms terms;
-	struct ward ward; /* what the lock is for; not front_acquire's */
+	struct ward ward; /* what the lock is for; not detached_acquire's */
 	struct caller_state *caller_state;
 	const char *name;
 	nanos started; /* `wait` counts from here */
@@ -30,17 +34,22 @@ struct front_task {
 	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
 	bool notify_ready;   /* --notify-ready (notify.h) */
 
-	/* For front_acquire, which takes no notice of what is COMMAND's. Tells the caller what was
-	 * granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with
+	/* For detached_acquire, which takes no notice of what is COMMAND's. Tells the caller what
+	 * was granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with
 	 * granted->failure. */
 	enum lock_result (*deliver)(
 		struct lock *lock, struct lock_answer *granted, struct deadline deadline);
 };
 
-/* Takes the lock for its ward, from the first request to the end of COMMAND (or until the caller
- * has it), and says how it went. */
+/* Has a keeper take the lock for its ward, to the end of COMMAND (or until the caller has it), and
+ * says how it went. */
 void front_run(const struct front_task *task, struct outcome *outcome);
 
-/* Takes a detached lock: from the first request to the moment at which the caller has learned of
- * it, or it was released. Nothing is left running. */
-void front_acquire(const struct front_task *task, struct outcome *outcome);
+/* Sets the outcome of asking that was not granted: what asking_run said, and whether dlock was to
+ * wait. */
+void front_record_denial(const struct front_task *task, enum lock_result result,
+	const struct lock_answer *answer, const struct failure *failure, struct outcome *outcome);
+
+/* What was asked for is not taken back yet, though that goes on to be tried: says so, with how long
+ * a lock would stay that was granted; in the outcome's failure if it has one. */
+void front_say_left(const struct front_task *task, struct outcome *outcome);

@@ -2,39 +2,224 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/message.h"
 #include "base/wakeup.h"
+#include "lock/asking.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
-#include "supervise/guardian.h"
+#include "process/caller_state.h"
+#include "process/process.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_task.h"
 #include "supervise/notify.h"
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
 
-/* COMMAND's status, if it ended by itself; else -1. What became of the rest of the tree after that
- * was told is no concern of it. */
+#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back if it is not late yet, */
+#define LATE_LIMIT   (80 * NANOS_PER_MS)  /* and if it is: -w is kept to 100 ms */
+
+/* ---- asking ---- */
+
+static void expect(void *context, nanos until)
+{
+	const struct keeper_loop *s = context;
+
+	atomic_store(&s->lease->answer_due, until);
+}
+
+/* A service manager hears of the wait by the front. */
+static void tell_of_wait(const struct keeper_loop *s)
+{
+	if (s->task->notifies)
+		wakeup_send(s->task->wakeup_fd);
+}
+
+static void unreached(void *context, const struct failure *why)
+{
+	const struct keeper_loop *s = context;
+
+	wait_page_tell_unreached(&s->lease->waits, why);
+	tell_of_wait(s);
+}
+
+static void denied(void *context, const struct lock_answer *answer)
+{
+	const struct keeper_loop *s = context;
+
+	wait_page_tell(&s->lease->waits, answer);
+	tell_of_wait(s);
+}
+
+static bool learn(void *context, const struct lock_answer *answer)
+{
+	const struct front_task *run = ((const struct keeper_loop *)context)->task->run;
+
+	return nesting_learn(run->nesting, run->self, answer);
+}
+
+/* What the front has found by itself: a dlock around this one. */
+static bool has_learnt(const struct keeper_loop *s)
+{
+	if (!atomic_exchange(&s->lease->has_learnt, false))
+		return false;
+	*s->task->run->nesting = s->lease->learnt;
+	return true;
+}
+
+static enum asking_news read_news(void *context)
+{
+	const struct keeper_loop *s = context;
+	char bytes[16];
+
+	while (read(s->task->news_fd, bytes, sizeof(bytes)) > 0)
+		continue;
+	if (atomic_load(&s->lease->phase) == LEASE_CANCELLED || keeper_loop_front_is_gone(s))
+		return ASKING_ENDS;
+	return has_learnt(s) ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
+}
+
+/* A front that was stopped by itself (kill -STOP) is to get no COMMAND started. It tells when it
+ * goes on. */
+static bool front_runs(void *context)
+{
+	const struct keeper_loop *s = context;
+	struct process front;
+
+	return !process_read(s->front, &front) || front.state != 'T';
+}
+
+/* From here on no Ctrl-C, no Ctrl-Z and no `kill %1` reaches the keeper. What the group was sent
+ * meanwhile the front has had as well; it passes on what comes after the grant. */
+static void leave_group(const struct keeper_loop *s)
+{
+	struct signalfd_siginfo info;
+
+	keeper_loop_shield();
+	if (!s->task->run->ward.ops->own_session || setsid() < 0)
+		setpgid(0, 0);
+	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		continue;
+}
+
+/* A front that is to act on it hears of it. In a short run none is. */
+static void tell_of_grant(const struct keeper_loop *s)
+{
+	if (s->task->notifies)
+		notify_await(s->lease, s->task->wakeup_fd);
+	else if (s->task->run->caller_state->terminal && atomic_load(&s->lease->waits.told) > 0)
+		wakeup_send(s->task->wakeup_fd);
+}
+
+static enum lock_result use(void *context, struct lock_answer *granted)
+{
+	struct keeper_loop *s = context;
+	struct lease *lease = s->lease;
+	nanos valid_until;
+
+	lease->granted_at = clock_now();
+	lease_adopt_ttl(lease, granted->ttl_ms);
+	valid_until = lease_valid_until(&lease->terms, granted->asked_at);
+	s->renewal_due = lease_first_renewal(&lease->terms, granted->asked_at);
+	if (lease->granted_at >= lease_stop_at(&lease->terms, valid_until)) {
+		lease->granted_at = 0;
+		failure_set(&granted->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
+		return LOCK_TIMEOUT;
+	}
+	wait_page_end(&lease->waits);
+	leave_group(s);
+	atomic_store(&lease->valid_until, valid_until);
+	if (keeper_loop_front_is_gone(s) || !lease_decide(lease, LEASE_HELD)) {
+		lease->granted_at = 0;
+		atomic_store(&lease->valid_until, 0);
+		return LOCK_CANCELLED;
+	}
+	holder_say_grant(granted);
+	tell_of_grant(s);
+	return LOCK_GRANTED;
+}
+
+static const struct asking_ops keeper_asking = {
+	.expect = expect,
+	.unreached = unreached,
+	.denied = denied,
+	.learn = learn,
+	.news = read_news,
+	.is_ready = front_runs,
+	.use = use,
+};
+
+/* The front has been told, and may have ended. */
+static void go_on_alone(const struct keeper_loop *s)
+{
+	prctl(PR_SET_NAME, HANDOFF_PROGRAM);
+	caller_state_close();
+	/* Not below another dlock: that would take us for a descendant which keeps the lock. */
+	if (!s->task->nested)
+		wakeup_send(s->task->wakeup_fd);
+}
+
+/* The time may be up. */
+static bool is_late(enum lock_result result)
+{
+	return result == LOCK_BUSY || result == LOCK_FAILED;
+}
+
+/* The lock was not had: tells the front why, and gives back what was asked for. */
+static _Noreturn void end_denied(struct keeper_loop *s, struct asking *asking,
+	enum lock_result result, const struct failure *failure)
+{
+	struct lease *lease = s->lease;
+
+	if (result == LOCK_BUSY || result == LOCK_ALREADY)
+		lease->answer = asking->denial;
+	lease->answered_at = asking->denied_at;
+	lease->answer.result = result;
+	lease->answer.failure = *failure;
+	wait_page_end(&lease->waits);
+	asking_withdraw(asking, is_late(result) ? LATE_LIMIT : CANCEL_LIMIT, HANDOFF_GLANCE);
+	lease->unheard = asking->outstanding;
+	atomic_store(&lease->phase, LEASE_ENDED);
+	if (asking->outstanding || lock_handed(s->lock)) {
+		go_on_alone(s);
+		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
+		handoff_verify(s->lock, HANDOFF_LIMIT);
+	}
+	_exit(0);
+}
+
+/* Ends here unless the lock is ours and there is still time to use it. */
+static void take(struct keeper_loop *s)
+{
+	const struct front_task *run = s->task->run;
+	static struct asking asking; /* large */
+	struct failure failure;
+	enum lock_result result;
+
+	asking = (struct asking){.lock = s->lock,
+		.ops = &keeper_asking,
+		.context = s,
+		.started = run->started,
+		.wait = run->wait,
+		.cancel_fd = s->task->news_fd};
+	result = asking_run(&asking, &s->lease->answer, &failure);
+	if (result != LOCK_GRANTED && result != LOCK_WITHIN)
+		end_denied(s, &asking, result, &failure);
+	close(s->task->news_fd); /* hold's caller is to find nothing of it */
+}
+
+/* ---- the end ---- */
+
+/* COMMAND's status, if it ended by itself; else -1. If that was told, it stands, whatever became of
+ * the rest of the tree after it. */
 static int own_status(const struct keeper_loop *s)
 {
 	bool stands = s->stop == STOP_NONE || atomic_load(&s->lease->told);
 
 	return s->tree.over && stands ? s->tree.status : -1;
-}
-
-/* If the connection is still the front's as well, the keeper only sends the release, and ends while
- * the server works on it: ending a process takes as long as that. */
-static void part(struct keeper_loop *s, const struct release_terms *release_terms, nanos limit)
-{
-	if (s->renewal || s->lingering || keeper_loop_front_is_gone(s))
-		return;
-	s->lease->release_terms = *release_terms;
-	if (!lock_release_send(s->lock, release_terms, release_terms_limit(limit)))
-		return;
-	atomic_store(&s->lease->phase, LEASE_RELEASE_SENT);
-	_exit(0);
 }
 
 /* Whether the lock is the main thread's afterwards. */
@@ -46,7 +231,6 @@ static bool give_back(struct keeper_loop *s, const struct release_terms *release
 		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
 		return false;
 	}
-	part(s, release_terms, limit);
 	if (s->renewal)
 		return renewal_finish(s->renewal, release_terms, limit, answer);
 	lock_release(s->lock, release_terms, release_terms_limit(limit), answer);
@@ -54,7 +238,7 @@ static bool give_back(struct keeper_loop *s, const struct release_terms *release
 }
 
 /* Releases the lock and ends. The answer is static: it is large, and there is one. */
-static _Noreturn void leave(struct keeper_loop *s, bool started)
+static _Noreturn void release(struct keeper_loop *s, bool started)
 {
 	static struct lock_answer answer;
 	const struct ward_ops *ward = s->task->run->ward.ops;
@@ -78,107 +262,39 @@ static _Noreturn void leave(struct keeper_loop *s, bool started)
 	if (ward->released)
 		ward->released(s, &answer);
 	if (ours && lock_handed(s->lock)) {
-		/* The front may leave; this is no longer its business. Not below another dlock:
-		 * that would take us for a descendant which keeps the lock. */
-		if (!s->task->nested)
-			wakeup_send(s->task->wakeup_fd);
+		go_on_alone(s);
 		handoff_verify(s->lock, HANDOFF_LIMIT);
 	}
 	_exit(0);
 }
 
-/* Takes back whatever the request has brought: the lock, or a place in the queue. */
-static void take_back(struct keeper_loop *s)
+/* There are no descriptors left to watch with. */
+static _Noreturn void refuse(const struct keeper_task *task)
 {
-	static struct lock_answer answer;
-
-	lock_release(
-		s->lock, NULL, release_terms_limit(clock_now() + LEASE_RELEASE_LIMIT), &answer);
-	handoff_verify(s->lock, HANDOFF_LIMIT);
-}
-
-static struct deadline answer_limit(const struct keeper_loop *s)
-{
-	const struct keeper_task *task = s->task;
-
-	return (struct deadline){
-		.until = task->answer_until, .cancel_fd = -1, .least = task->answer_least};
-}
-
-/* What the request handed off is for this process to see to: the front has not read of it. */
-static _Noreturn void end_denied(struct keeper_loop *s)
-{
-	if (lock_handed(s->lock))
-		handoff_leave_behind(s->lock);
-	lease_decide(s->lease, LEASE_DENIED);
+	task->lease->answer.result = LOCK_FAILED;
+	failure_set(&task->lease->answer.failure, EXIT_SYSTEM, "cannot watch over COMMAND: %s",
+		strerror(errno));
+	atomic_store(&task->lease->phase, LEASE_ENDED);
 	_exit(0);
 }
 
-/* Reads the answer; ends here unless the lock is ours and there is still time to use it. */
-static void obtain(struct keeper_loop *s)
-{
-	struct lock_answer *answer = &s->lease->answer;
-	nanos valid_until;
-
-	lock_answer(s->lock, answer_limit(s), answer);
-	if (keeper_loop_front_is_gone(s)) {
-		take_back(s);
-		end_denied(s);
-	}
-	if (answer->result != LOCK_GRANTED && answer->result != LOCK_WITHIN)
-		end_denied(s);
-
-	s->lease->granted_at = clock_now();
-	lease_adopt_ttl(s->lease, answer->ttl_ms);
-	valid_until = lease_valid_until(&s->lease->terms, answer->asked_at);
-	s->renewal_due = lease_first_renewal(&s->lease->terms, answer->asked_at);
-	atomic_store(&s->lease->valid_until, valid_until);
-	if (s->lease->granted_at >= lease_stop_at(&s->lease->terms, valid_until)) {
-		take_back(s); /* granted so late that it is as good as expired */
-		answer->result = LOCK_TIMEOUT;
-		failure_set(&answer->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
-		end_denied(s);
-	}
-	contact_made(&(struct contact){s->task->contact.lost_at, s->task->contact.told});
-	holder_say_grant(answer);
-	if (!lease_decide(s->lease, LEASE_HELD))
-		pause(); /* cancelled: the front kills us and releases the lock itself */
-	guardian_dismiss(s->task->leash);
-	if (s->task->notifies)
-		notify_await(s->lease, s->task->wakeup_fd);
-}
-
-/* There are no descriptors left to watch with: reads the answer, and takes back what it brings. */
-static _Noreturn void refuse(struct keeper_loop *s)
-{
-	struct lock_answer *answer = &s->lease->answer;
-	int error = errno;
-
-	lock_answer(s->lock, answer_limit(s), answer);
-	take_back(s);
-	answer->result = LOCK_FAILED;
-	failure_set(
-		&answer->failure, EXIT_SYSTEM, "cannot watch over COMMAND: %s", strerror(error));
-	end_denied(s);
-}
+/* --- the story ---- */
 
 pid_t keeper_start(const struct keeper_task *task)
 {
-	const struct ward_ops *ward = task->run->ward.ops;
-	struct keeper_loop s;
+	static struct keeper_loop s;
 	pid_t front = getpid();
 	pid_t pid = fork();
 	bool started;
 
 	if (pid != 0)
 		return pid;
-	if (!ward->own_session || setsid() < 0)
-		setpgid(0, 0);
+	close(task->tell_fd); /* or the front's end could not be seen there */
 	if (!keeper_loop_open(&s, task, front))
-		refuse(&s);
-	obtain(&s);
-	started = ward->start(&s);
+		refuse(task);
+	take(&s);
+	started = task->run->ward.ops->start(&s);
 	if (started)
 		keeper_loop_run(&s);
-	leave(&s, started);
+	release(&s, started);
 }

@@ -1,11 +1,12 @@
 /*
- * The keeper: the process between the front and COMMAND that owns the lock from its grant on.
+ * The keeper: the process between the front and COMMAND. It talks to the service: it connects,
+ * asks, waits in the queue, starts COMMAND, renews, stops the tree, and releases.
  *
  * Why it exists: if the process that the user started is killed, COMMAND must not run on while
- * another takes the lock. The keeper has a process group of its own, so neither a terminal
- * nor `kill %1` reaches it. It is the reaper of COMMAND's descendants, and goes on renewing while
- * the front is stopped by Ctrl-Z. It is forked while the request is in flight, which hides what
- * forking costs.
+ * another takes the lock. From the grant on the keeper has a process group of its own, so neither a
+ * terminal nor `kill %1` reaches it. It is the reaper of COMMAND's descendants, and goes on
+ * renewing while the front is stopped by Ctrl-Z. Before the grant it is in the front's group, so
+ * that Ctrl-Z stops a waiter whole.
  */
 #pragma once
 
@@ -13,7 +14,6 @@
 
 struct keeper_task;
 
-/* Forks the keeper; returns its pid, or -1 with errno. The keeper itself never returns: it reads
- * the answer, starts its ward, and tells all through task->lease. Signals sent to it go to the
- * ward. */
+/* Forks the keeper; returns its pid, or -1 with errno. The keeper itself never returns, and tells
+ * all through task->lease. From the grant on, signals sent to it go to its ward. */
 pid_t keeper_start(const struct keeper_task *task);

@@ -37,7 +37,6 @@ static void set_phase(struct keeper_loop *s, enum lease_phase phase)
 bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid_t front)
 {
 	sigset_t handled = task->run->caller_state->forwarded;
-	sigset_t quiet;
 
 	*s = (struct keeper_loop){
 		.task = task,
@@ -48,13 +47,6 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 	};
 	sigaddset(&handled, SIGCHLD);
 	s->signal_fd = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
-	/* A background process group that writes to a terminal with `stty tostop` would be stopped;
-	 * so would we by a Ctrl-Z while we are in COMMAND's group (leave_session). */
-	sigemptyset(&quiet);
-	sigaddset(&quiet, SIGTTOU);
-	sigaddset(&quiet, SIGTSTP);
-	sigprocmask(SIG_BLOCK, &quiet, NULL);
-
 	s->lost_fd = wakeup_open();
 	s->timer = clock_timer_open();
 	s->front_fd = pidfd_open(s->front, 0);
@@ -63,6 +55,18 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 		return false;
 	return s->signal_fd >= 0 && s->lost_fd >= 0 && s->timer >= 0 && tree_open(&s->tree) &&
 	       tree_prepare();
+}
+
+/* A background process group that writes to a terminal with `stty tostop` would be stopped; so
+ * would we by a Ctrl-Z while we are in COMMAND's group (leave_session). */
+void keeper_loop_shield(void)
+{
+	sigset_t quiet;
+
+	sigemptyset(&quiet);
+	sigaddset(&quiet, SIGTTOU);
+	sigaddset(&quiet, SIGTSTP);
+	sigprocmask(SIG_BLOCK, &quiet, NULL);
 }
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *s)

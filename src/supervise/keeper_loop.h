@@ -24,8 +24,8 @@ struct keeper_loop {
 	struct renewal *renewal; /* NULL: none was due yet */
 	pid_t front;
 	int front_fd, signal_fd, lost_fd, timer;
-	int command_fd; /* COMMAND's pidfd, until that is readable; -1: none */
-	bool ward_news; /* the first of what is watched for the ward is readable */
+	int command_fd;    /* COMMAND's pidfd, until that is readable; -1: none */
+	bool ward_news;    /* the first of what is watched for the ward is readable */
 	nanos renewal_due; /* when the main thread must see to it; NANOS_NEVER: the thread does */
 
 	struct stopping stopping;
@@ -40,6 +40,9 @@ struct keeper_loop {
 
 /* Opens what watching needs, in the keeper of the front with this pid. False with errno. */
 bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, pid_t front);
+
+/* With the grant: signals that stop a process do so no longer. */
+void keeper_loop_shield(void);
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
 

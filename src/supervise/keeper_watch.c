@@ -1,6 +1,7 @@
 #include "supervise/keeper_watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
@@ -10,6 +11,7 @@
 #include "base/number.h"
 #include "base/wakeup.h"
 #include "process/caller_state.h"
+#include "lock/nesting.h"
 #include "supervise/keeper.h"
 #include "supervise/keeper_task.h"
 #include "supervise/lease.h"
@@ -26,26 +28,34 @@
 
 #define ANSWER_SLACK (500 * NANOS_PER_MS) /* beyond what a late keeper gives the server */
 #define ANSWER_LATE  (100 * NANOS_PER_MS) /* the front has stood still, if it comes so late */
+#define WAIT_LEAST   (80 * NANOS_PER_MS)  /* what a late keeper gives it at the end of -w */
+#define CANCEL_LIMIT (600 * NANOS_PER_MS) /* for a keeper that takes back what it asked for */
 
-bool keeper_watch_open(struct keeper_watch *watch, const struct caller_state *caller_state)
+bool keeper_watch_open(struct keeper_watch *watch, const struct front_task *run)
 {
+	const struct caller_state *caller_state = run->caller_state;
 	sigset_t other = caller_state->forwarded;
+	int pipe[2];
 
 	for (int sig = 1; sig < NSIG; sig++)
 		if (sigismember(&caller_state->ending, sig) == 1)
 			sigdelset(&other, sig);
-	*watch = (struct keeper_watch){
-		.caller_state = caller_state,
+	*watch = (struct keeper_watch){.caller_state = caller_state,
+		.lease = run->lease,
 		.keeper_fd = -1,
-		.guardian = GUARDIAN_NONE,
 		.bystander = BYSTANDER_NONE};
 	watch->ending_fd = signalfd(-1, &caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->other_fd = signalfd(-1, &other, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->wakeup_fd = wakeup_open();
 	watch->timer = clock_timer_open();
-	watch->lease = lease_open();
+	if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+		return false;
+	watch->news_fd = pipe[0];
+	watch->tell_fd = pipe[1];
+	wait_line_open(&watch->line, run->name, &run->lease->waits);
+	watch->look_at = wait_page_look_at(run->wait);
 	return watch->ending_fd >= 0 && watch->other_fd >= 0 && watch->wakeup_fd >= 0 &&
-	       watch->timer >= 0 && watch->lease;
+	       watch->timer >= 0;
 }
 
 static enum lease_phase phase(const struct keeper_watch *watch)
@@ -70,20 +80,18 @@ static void kill_keeper(struct keeper_watch *watch)
 
 bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
 {
-	atomic_store(&watch->lease->valid_until, 0);
-	watch->lease->granted_at = 0;
-	atomic_store(&watch->lease->phase, LEASE_ASKING);
 	task->lease = watch->lease;
 	task->wakeup_fd = watch->wakeup_fd;
-	task->leash = watch->guardian.leash;
+	task->news_fd = watch->news_fd;
+	task->tell_fd = watch->tell_fd;
 	watch->asking_since = clock_now();
-	watch->answer_until = clock_after(task->answer_until, STOP_SLACK);
-	watch->answer_late = false;
+	atomic_store(&watch->lease->answer_due, NANOS_NEVER);
 	watch->keeper = keeper_start(task);
 	if (watch->keeper < 0) {
 		watch->keeper = 0;
 		return false;
 	}
+	close(watch->news_fd);
 	watch->keeper_fd = pidfd_open(watch->keeper, 0);
 	watch->prepare_at = clock_after(watch->asking_since, SHORT_RUN);
 	if (watch->keeper_fd >= 0)
@@ -96,6 +104,11 @@ bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
 	errno = error;
 	return !decided; /* COMMAND may run already: keeper_watch_run finds that the keeper has died
 			  */
+}
+
+static void tell_keeper(const struct keeper_watch *watch)
+{
+	(void)!write(watch->tell_fd, "", 1);
 }
 
 /* Whether COMMAND has got this signal as well, from the terminal. */
@@ -138,25 +151,40 @@ void keeper_watch_record_signals(struct keeper_watch *watch)
 	}
 }
 
-/* Passes signals on. The one that comes before the lock is granted ends it all: returned, else 0. A
- * keeper that was denied and is just about to end is sent nothing any more: it would be lost. */
-static int handle_signals(struct keeper_watch *watch, bool *continued)
+/* True: the lock is not to be had any more, and the keeper takes back what it asked for. */
+static bool cancel(struct keeper_watch *watch)
+{
+	if (!lease_decide(watch->lease, LEASE_CANCELLED))
+		return phase(watch) == LEASE_CANCELLED ||
+		       (phase(watch) == LEASE_ENDED && watch->lease->granted_at == 0);
+	watch->cancel_until = clock_now() + CANCEL_LIMIT;
+	tell_keeper(watch);
+	return true;
+}
+
+/* Passes signals on. The one that comes before the lock is granted ends it all. */
+static void handle_signals(struct keeper_watch *watch, bool *continued)
 {
 	struct signalfd_siginfo info;
 
 	while (read(watch->ending_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (lease_decide(watch->lease, LEASE_CANCELLED) || phase(watch) == LEASE_DENIED) {
-			kill_keeper(watch);
-			return (int)info.ssi_signo;
+		if (cancel(watch)) {
+			watch->cancel_signal = (int)info.ssi_signo;
+			continue;
 		}
 		watch->ending_signal = (int)info.ssi_signo;
 		forward(watch, &info);
 	}
 	while (read(watch->other_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		bool asking = phase(watch) == LEASE_ASKING;
+
+		if (asking && info.ssi_signo != SIGCONT)
+			continue;
 		*continued |= info.ssi_signo == SIGCONT;
 		forward(watch, &info);
+		if (asking)
+			tell_keeper(watch); /* the front runs again */
 	}
-	return 0;
 }
 
 /* COMMAND was stopped: so is dlock, or the shell would wait for it for ever. News that is older
@@ -197,7 +225,8 @@ static nanos next_look(const struct keeper_watch *watch, const struct keeper_tas
 		return watch->lease->release_until + RELEASE_SLACK;
 	if (phase(watch) == LEASE_KILLING)
 		return clock_after(later(lease_kill_at(valid_until), watch->moved_at), KILL_SLACK);
-	if (task->run->warn_when_lost)
+	if (task->run->warn_when_lost || phase(watch) == LEASE_CANCELLED ||
+		phase(watch) == LEASE_ENDED)
 		return NANOS_NEVER;
 	if (valid_until == 0) /* the grant does not wake us, which spares a switch of processes */
 		valid_until = lease_valid_until(&watch->lease->terms, watch->asking_since);
@@ -292,34 +321,83 @@ static void step_in(struct keeper_watch *watch, const struct keeper_task *task)
 	end_keeper(watch);
 }
 
-/* When the keeper must have told what became of the request. */
+/* When the keeper must have told what became of the request, or have taken it back. */
 static nanos answer_look(const struct keeper_watch *watch)
 {
-	return phase(watch) == LEASE_ASKING ? watch->answer_until : NANOS_NEVER;
+	if (phase(watch) == LEASE_CANCELLED)
+		return watch->cancel_until;
+	if (phase(watch) != LEASE_ASKING)
+		return NANOS_NEVER;
+	return later(clock_after(atomic_load(&watch->lease->answer_due), STOP_SLACK),
+		watch->answer_more);
 }
 
 /* If it has not, it stands still. The front may have stood still as well, and be the first of the
  * two that runs again, while the grant lies in the keeper's socket: so the keeper's time counts
  * from when the front notices; and once more if the front comes late to that, too. */
-static bool gives_more_time(struct keeper_watch *watch, const struct keeper_task *task, nanos now)
+static bool gives_more_time(
+	struct keeper_watch *watch, const struct keeper_task *task, nanos due, nanos now)
 {
-	if (watch->answer_late && now - watch->answer_until < ANSWER_LATE)
+	bool waited = atomic_load(&watch->lease->answer_due) ==
+		      clock_after(task->run->started, task->run->wait);
+
+	if (phase(watch) == LEASE_CANCELLED || (watch->answer_late && now - due < ANSWER_LATE))
 		return false;
 	watch->answer_late = true;
-	watch->answer_until = now + task->answer_least + ANSWER_SLACK;
+	watch->answer_more = now + (waited ? WAIT_LEAST : DEADLINE_LEAST) + ANSWER_SLACK;
 	return true;
 }
 
 /* A keeper that stands still is killed; what it asked for is to be taken back. */
 static bool end_asking(struct keeper_watch *watch, const struct keeper_task *task)
 {
-	nanos now = clock_now();
+	nanos now = clock_now(), due = answer_look(watch);
 
-	if (now < answer_look(watch) || gives_more_time(watch, task, now) ||
-		!lease_decide(watch->lease, LEASE_CANCELLED))
+	if (now < due || gives_more_time(watch, task, due, now) ||
+		(phase(watch) != LEASE_CANCELLED && !lease_decide(watch->lease, LEASE_CANCELLED)))
 		return false;
 	kill_keeper(watch);
 	return true;
+}
+
+/* ---- while the keeper waits ---- */
+
+/* The keeper hears of a dlock around this one. */
+static void look_around(struct keeper_watch *watch, const struct keeper_task *task)
+{
+	const struct front_task *run = task->run;
+
+	if (clock_now() < watch->look_at ||
+		!wait_page_look(&watch->lease->waits, &watch->look_at, run->nesting, run->self))
+		return;
+	watch->lease->learnt = *run->nesting;
+	atomic_store(&watch->lease->has_learnt, true);
+	tell_keeper(watch);
+}
+
+static nanos wait_look(const struct keeper_watch *watch)
+{
+	nanos due = number_least(watch->line.draw_at, watch->look_at);
+
+	return number_least(due, notify_due(watch->notify, &watch->lease->waits));
+}
+
+static void attend_wait(struct keeper_watch *watch, const struct keeper_task *task)
+{
+	if (phase(watch) != LEASE_ASKING)
+		return;
+	wait_line_draw(&watch->line);
+	notify_wait(watch->notify, &watch->lease->waits);
+	look_around(watch, task);
+}
+
+/* The end of what the lock is for, before the grant; -1: it is not to be watched. */
+static int ward_fd(const struct keeper_watch *watch, const struct keeper_task *task)
+{
+	const struct ward *ward = &task->run->ward;
+
+	return phase(watch) == LEASE_ASKING && ward->ops->end_fd ? ward->ops->end_fd(ward->own)
+								 : -1;
 }
 
 /* Once the keeper has died its children are among ours, or no longer to be found. So what must be
@@ -350,8 +428,16 @@ static void prepare_to_kill(struct keeper_watch *watch)
 		return;
 	watch->prepare_at = NANOS_NEVER;
 	(void)tree_prepare();
-	if (watch->caller_state->terminal)
-		bystander_start(&watch->bystander);
+}
+
+/* While dlock waits nobody but the keeper is in our group. */
+static void start_bystander(struct keeper_watch *watch)
+{
+	if (!watch->caller_state->terminal || watch->prepare_at != NANOS_NEVER ||
+		watch->has_bystander || phase(watch) == LEASE_ASKING)
+		return;
+	watch->has_bystander = true;
+	bystander_start(&watch->bystander);
 }
 
 static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
@@ -360,23 +446,20 @@ static nanos next_due(const struct keeper_watch *watch, const struct keeper_task
 
 	due = number_least(answer_look(watch), later(due, watch->next_round));
 	due = number_least(due, number_least(watch->prepare_at, watch->bystander.due));
+	if (phase(watch) == LEASE_ASKING)
+		due = number_least(due, wait_look(watch));
 	return has_to_record(watch) ? number_least(watch->note_at, due) : due;
 }
 
-static bool has_done_its_work(const struct keeper_watch *watch)
+/* Below another dlock the keeper's end is awaited: it would be taken for a descendant that keeps
+ * the lock. */
+static bool needs_us_no_longer(const struct keeper_watch *watch, const struct keeper_task *task)
 {
-	switch (phase(watch)) {
-	case LEASE_DENIED:
-	case LEASE_RELEASE_SENT:
-	case LEASE_ENDED:
-		return true;
-	default:
-		return false;
-	}
+	return (phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
+	       (phase(watch) == LEASE_ENDED && !task->nested);
 }
 
-static enum keeper_watch_end run(
-	struct keeper_watch *watch, const struct keeper_task *task, int *signal)
+static enum keeper_watch_end run(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	while (watch->keeper != 0) {
 		struct pollfd fds[] = {
@@ -385,7 +468,7 @@ static enum keeper_watch_end run(
 			{.fd = watch->other_fd, .events = POLLIN},
 			{.fd = watch->wakeup_fd, .events = POLLIN},
 			{.fd = watch->timer, .events = POLLIN},
-			{.fd = watch->guardian.fd, .events = POLLIN},
+			{.fd = ward_fd(watch, task), .events = POLLIN},
 		};
 		bool continued = false;
 
@@ -394,17 +477,16 @@ static enum keeper_watch_end run(
 			clock_timer_set(watch->timer, next_due(watch, task)));
 		if (fds[0].revents) {
 			reap_keeper(watch);
-			return has_done_its_work(watch) ? KEEPER_WATCH_OVER : KEEPER_WATCH_DIED;
+			return phase(watch) == LEASE_ENDED ? KEEPER_WATCH_OVER : KEEPER_WATCH_DIED;
 		}
+		handle_signals(watch, &continued);
 		if (fds[5].revents)
-			guardian_end(&watch->guardian);
-		if ((*signal = handle_signals(watch, &continued)) != 0)
-			return KEEPER_WATCH_CANCELLED;
-		if ((phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
-			phase(watch) == LEASE_ENDED)
+			watch->ward_gone = cancel(watch);
+		if (needs_us_no_longer(watch, task))
 			return KEEPER_WATCH_OVER;
 		notify_look(watch->notify, watch->lease);
 		prepare_to_kill(watch);
+		start_bystander(watch);
 		if (clock_now() >= watch->bystander.due)
 			send_held(watch);
 		record_others(watch);
@@ -412,6 +494,7 @@ static enum keeper_watch_end run(
 			handle_news(watch, continued);
 		if (end_asking(watch, task))
 			return KEEPER_WATCH_LATE;
+		attend_wait(watch, task);
 		end_overrun(watch, task);
 		step_in(watch, task);
 	}
@@ -419,10 +502,9 @@ static enum keeper_watch_end run(
 }
 
 /* The bystander must not pass for one of COMMAND's tree. */
-enum keeper_watch_end keeper_watch_run(
-	struct keeper_watch *watch, const struct keeper_task *task, int *signal)
+enum keeper_watch_end keeper_watch_run(struct keeper_watch *watch, const struct keeper_task *task)
 {
-	enum keeper_watch_end end = run(watch, task, signal);
+	enum keeper_watch_end end = run(watch, task);
 
 	bystander_end(&watch->bystander);
 	return end;

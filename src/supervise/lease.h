@@ -15,6 +15,8 @@
 
 #include "base/clock.h"
 #include "lock/lock.h"
+#include "lock/nesting.h"
+#include "supervise/wait_line.h"
 
 #define LEASE_KILL_RESERVE                                                                         \
 	(250 * NANOS_PER_MS) /* measured: fifty setsid chains are gone in 94 ms */
@@ -51,17 +53,15 @@ nanos lease_first_renewal(const struct lease_terms *terms, nanos asked_at);
 nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at);
 
 enum lease_phase {
-	LEASE_ASKING,    /* the keeper waits for the answer */
-	LEASE_CANCELLED, /* the front took the request back; the keeper is killed */
-	LEASE_DENIED,    /* answer says why; the keeper ends */
+	LEASE_ASKING,    /* the keeper asks for the lock, and waits for it */
+	LEASE_CANCELLED, /* the front wants it no longer: the keeper takes back what it asked for */
 	LEASE_HELD,      /* COMMAND runs */
 	LEASE_STOPPING,  /* the keeper has sent the stop signal */
 	LEASE_KILLING,   /* the keeper has sent SIGKILL */
 	LEASE_LINGERING, /* COMMAND ended, its descendants keep the lock; or the caller of hold has
 			    it; the front may leave */
 	LEASE_RELEASING, /* the tree is gone, or -o: the lock is being released */
-	LEASE_RELEASE_SENT, /* the keeper has sent the release: the front reads the answer */
-	LEASE_ENDED,        /* the tree is gone and the lock released, as far as that went */
+	LEASE_ENDED,     /* the keeper has done its work: the lock was released, or was not had */
 };
 
 /* Why the tree was stopped, if it was. */
@@ -76,12 +76,14 @@ enum lease_stop {
 
 /*
  * Shared by the front and both threads of the keeper: atomics, and plain data that is written
- * before the phase that publishes it (release) and read after it (acquire). From fork to the end
- * there is one writer of each: the phase is moved from ASKING by the first of the two, then by the
- * keeper; valid_until and lost are the renewal's.
+ * before the phase that publishes it (release) and read after it (acquire), or after the keeper's
+ * death. From fork to the end there is one writer of each: the phase is moved from ASKING by the
+ * first of the two, then by the keeper; valid_until and lost are the renewal's; learnt is the
+ * front's.
  */
 struct lease {
 	_Atomic(enum lease_phase) phase;
+	_Atomic nanos answer_due; /* ASKING: when the keeper must have heard from the server */
 	_Atomic nanos valid_until;
 	atomic_bool lost;         /* proven: another has, or had, the lock */
 	atomic_int reclaimed;     /* how often it was set again */
@@ -105,13 +107,19 @@ struct lease {
 	nanos release_until;      /* once RELEASING: when the keeper gives up trying */
 	enum lease_stop stop;     /* once STOPPING, LINGERING or RELEASING */
 	nanos held;               /* once ENDED or LINGERING */
-	pid_t survivors[LEASE_SURVIVORS];   /* what could not be stopped, or lingers; 0-terminated
-					       unless full */
-	struct release_terms release_terms; /* once RELEASE_SENT */
-	struct lock_answer answer;          /* once past ASKING; large, so it comes last */
+	pid_t survivors[LEASE_SURVIVORS]; /* what could not be stopped, or lingers; 0-terminated
+					     unless full */
+	char token[LOCK_TOKEN_SIZE];      /* the lock's, before it is asked with: the keeper's */
+	bool unheard; /* once ENDED without a grant: the server has not said that nothing of ours is
+		       * left; the keeper goes on trying */
+	atomic_bool has_learnt; /* `learnt` is there */
+	nanos answered_at; /* once ENDED without a grant: when the last denial came; 0: none did */
+	struct lock_answer answer; /* that to the last request; large, so these come last */
+	struct wait_page waits;
+	struct nesting learnt; /* a dlock around this one that the front has found */
 };
 
-/* An anonymous shared mapping, zeroed: ASKING. NULL with errno. */
+/* An anonymous shared mapping, zeroed: ASKING, no time for an answer. NULL with errno. */
 struct lease *lease_open(void);
 
 /* Takes over the TTL that a lock was granted with (lock_answer.ttl_ms), if it is not the one that

@@ -88,11 +88,6 @@ static void send_status(const char *more, const char *format, ...)
 
 /* --- Waiting ---------------------------------------------------------------------------------- */
 
-nanos notify_due(const struct notify *notify)
-{
-	return notify->wanted ? notify->due : NANOS_NEVER;
-}
-
 /* The lines that keep the manager from losing patience; false: it has enough of it still. */
 static bool ask_for_time(struct notify *notify, int rank, char lines[static 64])
 {
@@ -107,7 +102,7 @@ static bool ask_for_time(struct notify *notify, int rank, char lines[static 64])
 	return true;
 }
 
-void notify_waiting(struct notify *notify, const struct lock_answer *answer, nanos since)
+static void say_waiting(struct notify *notify, const struct lock_answer *answer, nanos since)
 {
 	char lines[64], holder[HOLDER_TEXT], ahead[32] = "";
 
@@ -119,12 +114,30 @@ void notify_waiting(struct notify *notify, const struct lock_answer *answer, nan
 		holder_describe(answer, since, holder));
 }
 
-void notify_unreached(struct notify *notify, const char *why)
+static void say_unreached(struct notify *notify, const char *why)
 {
 	char lines[64];
 
 	if (ask_for_time(notify, -1, lines))
 		send_status(lines, "waiting for %s; %s", notify->name, why);
+}
+
+nanos notify_due(const struct notify *notify, const struct wait_page *page)
+{
+	return notify && notify->wanted && atomic_load(&page->told) > 0 ? notify->due : NANOS_NEVER;
+}
+
+void notify_wait(struct notify *notify, struct wait_page *page)
+{
+	static struct lock_answer answer; /* large */
+	nanos at;
+
+	if (!notify || !notify->wanted || !wait_page_read(page, &answer, &at))
+		return;
+	if (answer.result == LOCK_BUSY)
+		say_waiting(notify, &answer, clock_now() - at);
+	else
+		say_unreached(notify, answer.failure.text);
 }
 
 /* --- Holding ---------------------------------------------------------------------------------- */

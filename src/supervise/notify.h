@@ -11,8 +11,8 @@
 #include "base/clock.h"
 
 struct lease;
-struct lock_answer;
 struct outcome;
+struct wait_page;
 
 enum notify_told { NOTIFY_NOTHING, NOTIFY_HELD, NOTIFY_LOST, NOTIFY_STOPPING };
 
@@ -32,15 +32,12 @@ bool notify_is_wanted(bool ready);
 
 void notify_open(struct notify *notify, const char *name, bool ready);
 
-/* The wait goes on: says so if that is due, or if more or fewer are ahead than before, and has the
- * manager wait as well. `since` is how long ago the answer, LOCK_BUSY, came. */
-void notify_waiting(struct notify *notify, const struct lock_answer *answer, nanos since);
+/* The wait goes on, as the page says: says so if that is due, or if more or fewer are ahead than
+ * before, and has the manager wait as well. NULL: nothing. */
+void notify_wait(struct notify *notify, struct wait_page *page);
 
-/* The same while no server can be reached; why, in words. */
-void notify_unreached(struct notify *notify, const char *why);
-
-/* When notify_waiting is due; NANOS_NEVER: nothing is sent. */
-nanos notify_due(const struct notify *notify);
+/* When that is due by itself; NANOS_NEVER: nothing is sent. */
+nanos notify_due(const struct notify *notify, const struct wait_page *page);
 
 /* The front's look at the lease while the keeper is at work: says that the lock is held, or lost,
  * if it has not yet. NULL: nothing. */

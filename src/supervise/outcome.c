@@ -45,7 +45,7 @@ void outcome_fail(struct outcome *outcome, const struct failure *failure)
 void outcome_read_lease(struct outcome *outcome, const struct lease *lease, nanos started)
 {
 	outcome->answer = lease->answer;
-	outcome->waited = lease->granted_at - started;
+	outcome->waited = (lease->granted_at != 0 ? lease->granted_at : clock_now()) - started;
 	outcome->command_ended = atomic_load(&lease->command_over);
 	outcome->command_status = lease->command_status;
 	outcome->held = lease->held;

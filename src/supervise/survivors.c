@@ -6,12 +6,10 @@
 #include "lock/handoff.h"
 #include "process/process.h"
 #include "process/process_tree.h"
-#include "supervise/guardian.h"
 #include "supervise/ward.h"
 
 #define HOLDER_TIME   LEASE_RELEASE_LIMIT
 #define HANDOVER_TIME (6 * NANOS_PER_SEC) /* a handover is looked after for a second less */
-#define GUARDIAN_TIME (8 * NANOS_PER_SEC) /* the one, then the other */
 #define PID_TEXT      13                  /* "4194304, " and then some */
 
 void survivors_say(struct lease *lease, const struct process_tree *tree, enum message_level level,
@@ -35,7 +33,6 @@ nanos survivors_leave_within(const struct process_tree *tree)
 	} leaving[] = {
 		{HOLDER_PROGRAM, HOLDER_TIME},
 		{HANDOFF_PROGRAM, HANDOVER_TIME},
-		{GUARDIAN_PROGRAM, GUARDIAN_TIME},
 	};
 	pid_t pids[LEASE_SURVIVORS + 1];
 	size_t count = tree_list(tree, pids, LEASE_SURVIVORS + 1);

@@ -1,11 +1,14 @@
 #include "supervise/takeover.h"
 
+#include "base/duration.h"
 #include "base/message.h"
 #include "lock/handoff.h"
 #include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/release_terms.h"
 #include "supervise/survivors.h"
+
+#define WITHDRAW_LIMIT (500 * NANOS_PER_MS) /* the caller waits */
 
 /* Whether the keeper was stopping COMMAND for that when it died. */
 static bool is_lost(const struct keeper_watch *watch)
@@ -58,6 +61,23 @@ static int own_status(const struct keeper_watch *watch)
 	}
 }
 
+/* The answer by which the keeper has the lock; NULL: it has it not, as far as is known. */
+static const struct lock_answer *granted(const struct lease *lease)
+{
+	return lease->granted_at != 0 ? &lease->answer : NULL;
+}
+
+bool takeover_withdraw(const struct keeper_task *order)
+{
+	static struct lock_answer answer; /* large, and seldom needed */
+	struct deadline limit = {.until = clock_now() + WITHDRAW_LIMIT, .cancel_fd = -1};
+
+	lock_take_over(order->run->lock, NULL);
+	lock_release(order->run->lock, NULL, limit, &answer);
+	handoff_verify(order->run->lock, HANDOFF_GLANCE);
+	return answer.result != LOCK_TIMEOUT && answer.result != LOCK_FAILED;
+}
+
 /* Over a connection of its own: the keeper has used the others. What lives on is to have the lock
  * as long as the server keeps it. */
 static void give_back(struct keeper_watch *watch, const struct keeper_task *order, nanos limit,
@@ -65,10 +85,7 @@ static void give_back(struct keeper_watch *watch, const struct keeper_task *orde
 {
 	struct release_terms release_terms = {0}; /* if COMMAND was not started */
 
-	if (watch->lease->answer.result == LOCK_GRANTED ||
-		watch->lease->answer.result == LOCK_WITHIN)
-		lock_adopt_answer(order->run->lock, &watch->lease->answer);
-	lock_leave(order->run->lock);
+	lock_take_over(order->run->lock, granted(watch->lease));
 	if (atomic_load(&watch->lease->command) != 0)
 		release_terms = release_terms_make(watch->lease, own_status(watch));
 	if (watch->tree.empty)
@@ -81,6 +98,7 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 {
 	static struct lock_answer answer; /* large, and seldom needed */
 	struct lease *lease = watch->lease;
+	char span[DURATION_TEXT];
 	nanos limit;
 
 	keeper_watch_stop_orphans(watch, order); /* takes its time: the grace */
@@ -95,8 +113,11 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 	if (!watch->tree.empty)
 		survivors_say(lease, &watch->tree, MESSAGE_ERROR, "could not stop");
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(watch));
-	if (!watch->tree.empty)
-		message_say(MESSAGE_WARNING, "the lock is not released; it frees itself");
-	handoff_see_to(order->run->lock);
+	if (answer.result == LOCK_TIMEOUT || answer.result == LOCK_FAILED)
+		message_say(MESSAGE_WARNING, "the lock is not released; it frees itself%s%s",
+			lease->terms.ttl == NANOS_NEVER ? "" : " within ",
+			lease->terms.ttl == NANOS_NEVER ? ""
+							: duration_format(lease->terms.ttl, span));
+	handoff_verify(order->run->lock, HANDOFF_GLANCE);
 	return end_of_takeover(watch, &answer);
 }

@@ -12,3 +12,7 @@ struct keeper_watch;
  * happened. The lease has the rest of the run then; returned is the kind of outcome. Blocks for the
  * grace, and two seconds. */
 enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *order);
+
+/* After KEEPER_WATCH_LATE: takes back whatever the keeper has asked for. Half a second at most.
+ * False: the server has not said that nothing of it is left. */
+bool takeover_withdraw(const struct keeper_task *order);

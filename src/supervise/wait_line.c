@@ -1,71 +1,41 @@
 #include "supervise/wait_line.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/duration.h"
 #include "base/message.h"
-#include "base/number.h"
 #include "base/utf8.h"
 #include "lock/holder.h"
+#include "lock/nesting.h"
 
 #define FIRST     (300 * NANOS_PER_MS) /* a shorter wait is not worth a line */
 #define AGAIN     NANOS_PER_SEC
-#define TEXT_SIZE 1400 /* a NAME of 512 bytes, a holder, and what stands between */
-#define COLUMNS   80   /* if the terminal does not say */
+#define LOOK      (100 * NANOS_PER_MS) /* a shorter one is not worth a look, either */
+#define TEXT_SIZE 1400                 /* a NAME of 512 bytes, a holder, and what stands between */
+#define COLUMNS   80                   /* if the terminal does not say */
 #define WIDEST    500
+#define YIELDS    200 /* a line is drawn within some of them, unless its writer was stopped */
 
 bool wait_line_is_wanted(void)
 {
 	return message_shows(MESSAGE_WARNING) && isatty(STDERR_FILENO) == 1;
 }
 
-void wait_line_open(struct wait_line *line, const char *name, int cancel_fd, struct notify *notify)
+static void describe(const struct wait_line *line, const struct lock_answer *answer, nanos at,
+	char text[static TEXT_SIZE])
 {
-	*line = (struct wait_line){
-		.name = name,
-		.cancel_fd = cancel_fd,
-		.notify = notify,
-		.timer = -1,
-		.both_fd = -1,
-		.draw_at = NANOS_NEVER,
-		.wake_at = NANOS_NEVER,
-	};
-}
-
-/* One descriptor for both, since a wait for a message can be ended by one only. */
-static void open_both(struct wait_line *line)
-{
-	struct epoll_event readable = {.events = EPOLLIN};
-
-	if (line->both_fd >= 0)
-		return;
-	line->timer = clock_timer_open();
-	line->both_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (line->timer >= 0 && line->both_fd >= 0 &&
-		epoll_ctl(line->both_fd, EPOLL_CTL_ADD, line->timer, &readable) == 0 &&
-		epoll_ctl(line->both_fd, EPOLL_CTL_ADD, line->cancel_fd, &readable) == 0)
-		return;
-	if (line->timer >= 0)
-		close(line->timer);
-	if (line->both_fd >= 0)
-		close(line->both_fd);
-	line->timer = line->both_fd = -1;
-}
-
-static void describe(const struct wait_line *line, nanos now, char text[static TEXT_SIZE])
-{
-	const struct lock_answer *answer = line->answer;
+	nanos now = clock_now();
 	char waited[DURATION_TEXT], holder[HOLDER_TEXT], ahead[32] = "";
 
 	if (answer->rank > 0)
 		snprintf(ahead, sizeof(ahead), ", %d ahead", answer->rank);
 	snprintf(text, TEXT_SIZE, "dlock: %s: waiting for %s%s; %s", line->name,
-		duration_format((now - line->started) / NANOS_PER_SEC * NANOS_PER_SEC, waited),
-		ahead, holder_describe(answer, now - line->answered_at, holder));
+		duration_format((now - line->page->since) / NANOS_PER_SEC * NANOS_PER_SEC, waited),
+		ahead, holder_describe(answer, now - at, holder));
 	utf8_clean(text);
 }
 
@@ -91,91 +61,146 @@ static bool may_draw(void)
 
 /* From the first column on, cut and filled with blanks to the last, so that the line before is
  * gone and no terminal needs to know a control sequence. */
-static void draw(struct wait_line *line, const char *text)
+static void draw(const char *text)
 {
 	char out[TEXT_SIZE + WIDEST + 2];
 	size_t left = (size_t)count_columns();
 	int fit = (int)utf8_width_fit(text, &left);
 	int length = snprintf(out, sizeof(out), "\r%.*s%*s\r", fit, text, (int)left, "");
 
-	line->drawn = write(STDERR_FILENO, out, (size_t)length) > 0;
+	(void)!write(STDERR_FILENO, out, (size_t)length);
 }
 
-static void redraw(struct wait_line *line)
+/* --- The waiter's side ------------------------------------------------------------------------ */
+
+static void say_first(const struct lock_answer *answer)
 {
-	nanos now = clock_now();
-	char text[TEXT_SIZE];
-
-	if (may_draw()) {
-		describe(line, now, text);
-		draw(line, text);
-	}
-	line->draw_at = now + AGAIN;
-}
-
-static bool set_timer(const struct wait_line *line)
-{
-	nanos due = number_least(notify_due(line->notify), line->wake_at);
-
-	return clock_timer_set(line->timer, number_least(line->draw_at, due)) < 0;
-}
-
-int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, nanos wake_at)
-{
-	bool first = line->started == 0;
 	char text[HOLDER_TEXT];
 
-	line->answer = answer;
-	line->answered_at = clock_now();
-	if (first) {
-		line->started = line->answered_at;
-		holder_describe(answer, 0, text);
-		if (answer->settling_ms > 0)
-			message_say(MESSAGE_INFO, "%s", text);
-		else
-			message_say(MESSAGE_INFO, "waiting, %d ahead; %s",
-				answer->rank > 0 ? answer->rank : 0, text);
-		if (wait_line_is_wanted())
-			line->draw_at = line->started + FIRST;
-	}
-	line->wake_at = wake_at;
-	notify_waiting(line->notify, answer, 0);
-	if (line->draw_at != NANOS_NEVER || wake_at != NANOS_NEVER ||
-		notify_due(line->notify) != NANOS_NEVER)
-		open_both(line);
-	if (line->both_fd < 0)
-		return line->cancel_fd;
-	if (line->draw_at != NANOS_NEVER && line->answered_at - line->started >= FIRST)
-		redraw(line);
-	return set_timer(line) ? line->both_fd : line->cancel_fd;
+	holder_describe(answer, 0, text);
+	if (answer->settling_ms > 0)
+		message_say(MESSAGE_INFO, "%s", text);
+	else
+		message_say(MESSAGE_INFO, "waiting, %d ahead; %s",
+			answer->rank > 0 ? answer->rank : 0, text);
 }
 
-bool wait_line_goes_on(struct wait_line *line)
+/* Where the reader does not look just now. */
+static struct wait_news *next_half(struct wait_page *page)
 {
-	struct pollfd fds[] = {
-		{.fd = line->cancel_fd, .events = POLLIN}, {.fd = line->timer, .events = POLLIN}};
-
-	if (poll(fds, 2, 0) < 0 || fds[0].revents != 0)
-		return false;
-	if (fds[1].revents != 0) {
-		nanos now = clock_now();
-
-		clock_timer_clear(line->timer);
-		if (now >= line->draw_at)
-			redraw(line);
-		if (now >= line->wake_at)
-			line->wake_at = NANOS_NEVER;
-		notify_waiting(line->notify, line->answer, now - line->answered_at);
-		set_timer(line);
-	}
-	return true;
+	return &page->half[(atomic_load(&page->told) + 1) % 2];
 }
 
-void wait_line_end(struct wait_line *line)
+static void publish(struct wait_page *page)
 {
-	if (!line->drawn)
+	next_half(page)->at = clock_now();
+	atomic_fetch_add(&page->told, 1);
+}
+
+void wait_page_tell(struct wait_page *page, const struct lock_answer *answer)
+{
+	int over = WAIT_LINE_OVER; /* of a grant that came too late, or of a server that is back */
+
+	atomic_compare_exchange_strong(&page->line, &over, WAIT_LINE_AWAY);
+	next_half(page)->answer = *answer;
+	if (page->since == 0) {
+		page->since = clock_now();
+		say_first(answer);
+	}
+	publish(page);
+}
+
+void wait_page_tell_unreached(struct wait_page *page, const struct failure *why)
+{
+	struct lock_answer *answer = &next_half(page)->answer;
+
+	wait_page_end(page);
+	answer->result = LOCK_FAILED;
+	answer->failure = *why;
+	publish(page);
+}
+
+void wait_page_end(struct wait_page *page)
+{
+	int state = atomic_load(&page->line);
+
+	for (int i = 0; i < YIELDS && state != WAIT_LINE_OVER; i++) {
+		if (state != WAIT_LINE_BUSY &&
+			atomic_compare_exchange_strong(&page->line, &state, WAIT_LINE_OVER))
+			break;
+		sched_yield();
+		state = atomic_load(&page->line);
+	}
+	if (state == WAIT_LINE_DRAWN && may_draw())
+		draw("");
+}
+
+/* --- The reader's -------------------------------------------------------------------------------
+ */
+
+bool wait_page_read(struct wait_page *page, struct lock_answer *answer, nanos *at)
+{
+	unsigned told;
+
+	do {
+		told = atomic_load(&page->told);
+		*answer = page->half[told % 2].answer;
+		*at = page->half[told % 2].at;
+	} while (atomic_load(&page->told) != told);
+	return told > 0;
+}
+
+nanos wait_page_look_at(nanos wait)
+{
+	return wait == 0 ? NANOS_NEVER : clock_now() + LOOK;
+}
+
+bool wait_page_look(
+	struct wait_page *page, nanos *look_at, struct nesting *nesting, const struct owner *self)
+{
+	static struct lock_answer answer; /* large */
+	nanos at;
+
+	*look_at = clock_now() + LOOK;
+	if (!wait_page_read(page, &answer, &at) || answer.result != LOCK_BUSY)
+		return false; /* not busy so far */
+	*look_at = NANOS_NEVER;
+	return nesting_learn(nesting, self, &answer);
+}
+
+void wait_line_open(struct wait_line *line, const char *name, struct wait_page *page)
+{
+	*line = (struct wait_line){.name = name,
+		.page = page,
+		.draw_at = wait_line_is_wanted() ? clock_now() + FIRST : NANOS_NEVER};
+}
+
+/* Nothing else may be written meanwhile. False: the wait is over. */
+static bool claim(struct wait_page *page)
+{
+	int state = WAIT_LINE_AWAY;
+
+	return atomic_compare_exchange_strong(&page->line, &state, WAIT_LINE_BUSY) ||
+	       (state == WAIT_LINE_DRAWN &&
+		       atomic_compare_exchange_strong(&page->line, &state, WAIT_LINE_BUSY));
+}
+
+void wait_line_draw(struct wait_line *line)
+{
+	static struct lock_answer answer; /* large */
+	char text[TEXT_SIZE];
+	nanos at;
+
+	if (clock_now() < line->draw_at)
 		return;
-	if (may_draw())
-		draw(line, "");
-	line->drawn = false;
+	line->draw_at = clock_now() + AGAIN;
+	if (!wait_page_read(line->page, &answer, &at)) {
+		line->draw_at = clock_now() + FIRST; /* no answer yet */
+	} else if (answer.result == LOCK_BUSY && may_draw()) {
+		describe(line, &answer, at, text);
+		if (!claim(line->page))
+			return;
+		draw(text);
+		atomic_store(&line->page->line, WAIT_LINE_DRAWN);
+	}
 }

@@ -1,42 +1,67 @@
 /*
- * What is seen of a wait. On a terminal it is one line, redrawn in place every second, as long as
- * dlock is in the foreground; with -v it is one line when the wait begins; else nothing. Its timer
- * also wakes the front once, and again and again for what a service manager is told (notify.h).
+ * What is seen of a wait. The process that waits writes what it knows into a page; the process that
+ * talks to the caller reads it. On a terminal that is one line, redrawn in place every second, as
+ * long as dlock is in the foreground; with -v it is one line when the wait begins; else nothing.
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/clock.h"
 #include "lock/lock.h"
-#include "supervise/notify.h"
+
+enum wait_line_state { WAIT_LINE_AWAY, WAIT_LINE_BUSY, WAIT_LINE_DRAWN, WAIT_LINE_OVER };
+
+struct wait_news {
+	struct lock_answer answer; /* LOCK_BUSY; or LOCK_FAILED, and why: no server is reached */
+	nanos at;                  /* when it came */
+};
+
+/* Zeros: nothing is known. The waiter writes the half that is not read just now; so a reader that
+ * finds `told` unchanged has read one whole. */
+struct wait_page {
+	atomic_uint told; /* how often the waiter has written; the last is in half told % 2 */
+	atomic_int line;  /* enum wait_line_state: who may write to the terminal */
+	nanos since;      /* when the wait for a holder began; 0: there was none */
+	struct wait_news half[2];
+};
+
+struct nesting;
+struct owner;
 
 struct wait_line {
-	const char *name;                 /* of the lock; borrowed */
-	const struct lock_answer *answer; /* the last LOCK_BUSY; borrowed */
-	nanos answered_at;
-	nanos started;          /* when the wait began; 0: not yet */
-	int cancel_fd;          /* borrowed */
-	int timer, both_fd;     /* owned; -1: nothing is to be done meanwhile */
-	nanos draw_at, wake_at; /* NANOS_NEVER: not at all, or not any more */
-	struct notify *notify;  /* borrowed */
-	bool drawn;
+	const char *name; /* of the lock; borrowed */
+	struct wait_page *page;
+	nanos draw_at; /* NANOS_NEVER: there is no line */
 };
 
 /* Whether a line would be drawn: stderr is a terminal, and -q was not given. */
 bool wait_line_is_wanted(void);
 
-/* cancel_fd: becomes readable when the wait is to end. */
-void wait_line_open(struct wait_line *line, const char *name, int cancel_fd, struct notify *notify);
+/* The waiter's: the lock is busy, as answer says. Says so with -v, the first time. */
+void wait_page_tell(struct wait_page *page, const struct lock_answer *answer);
 
-/* The lock is busy, as answer says, and its queue is listened to from now on. Returns a descriptor
- * that becomes readable when cancel_fd does, when the line is to be redrawn, or at wake_at
- * (NANOS_NEVER: not at all); or cancel_fd itself if no other is to be had. */
-int wait_line_begin(struct wait_line *line, const struct lock_answer *answer, nanos wake_at);
+/* The waiter's: no server can be reached, for that reason. The line is taken away. */
+void wait_page_tell_unreached(struct wait_page *page, const struct failure *why);
 
-/* Redraws the line if that is due. True: it was that, or wake_at is past; false: cancel_fd is
- * readable. */
-bool wait_line_goes_on(struct wait_line *line);
+/* The waiter's, before anything else is written: takes the line away for good. */
+void wait_page_end(struct wait_page *page);
 
-/* Takes the line away, before anything else is written. */
-void wait_line_end(struct wait_line *line);
+/* Reads what the waiter told last, and when it knew; false: nothing yet. Any process. */
+bool wait_page_read(struct wait_page *page, struct lock_answer *answer, nanos *at);
+
+/* When a wait is to be looked at by wait_page_look; `wait` is the span. */
+nanos wait_page_look_at(nanos wait);
+
+/* A dlock around this one may hold the lock that is waited for, though our environment does not
+ * tell of it. To look takes a tenth of a run's time on the processor; so it is done once, in a wait
+ * that is worth it, beside it. True: it was found, and *nesting has it. *look_at is when to look
+ * again; NANOS_NEVER: it is done. Any process. */
+bool wait_page_look(
+	struct wait_page *page, nanos *look_at, struct nesting *nesting, const struct owner *self);
+
+void wait_line_open(struct wait_line *line, const char *name, struct wait_page *page);
+
+/* Draws the line if that is due, and sets draw_at, when the next look is due. */
+void wait_line_draw(struct wait_line *line);

@@ -27,15 +27,14 @@ struct signalfd_siginfo;
  * of no process: there is nothing to do, to watch, or that could be so. */
 struct ward_ops {
 	const char *name; /* in messages: "stopping COMMAND" */
-	bool own_session; /* the keeper leaves the front's session at once, or only its process
-			   * group */
+	bool own_session; /* with the grant the keeper leaves the front's session, not only its
+			   * process group */
 
-	/* The front's. Readable when cancel_fd is, or when the ward may have ended before the lock
-	 * was granted. -1 with errno. */
-	int (*cancel_fd)(const void *own, int cancel_fd);
+	/* The front's. Readable when the ward has ended: before the grant, so has all. */
+	int (*end_fd)(const void *own);
 
-	/* Whether the ward has ended before the lock was granted, with the failure that this is. */
-	bool (*is_gone)(const void *own, struct failure *failure);
+	/* The failure that this is. */
+	void (*explain_end)(const void *own, struct failure *failure);
 
 	/* In phase LINGERING: sees to it that the keeper is watched over after the front's end, if
 	 * that is called for. NULL: it is not. False: the keeper has died meanwhile, and the front

@@ -97,7 +97,7 @@ void zookeeper_begin(struct lock *lock)
 	z->state = ZOOKEEPER_NONE;
 	z->lock.asked = false;
 	if (z->request.token)
-		strlcpy(z->lock.token, z->request.token, sizeof(z->lock.token));
+		strlcpy(z->lock.token, z->request.token, LOCK_TOKEN_SIZE);
 	else
 		token_make(&z->request.self, z->lock.token);
 	queue_id(z->lock.token, z->id);
@@ -435,14 +435,12 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	bool holds = z->state == ZOOKEEPER_HOLDING || z->state == ZOOKEEPER_INSIDE;
-	/* If it has been to no server yet, it is a guardian: the front asked, by the same token. */
-	bool asked = z->lock.asked || z->session.attached_at == 0;
+	bool asked = z->lock.asked;
 
 	answer->result = LOCK_GRANTED;
 	if (!lock_is_by_token(&z->request) && (holds || asked))
-		answer->result = zookeeper_attach(z,
-			holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL, deadline,
-			&answer->failure);
+		answer->result = zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
+			deadline, &answer->failure);
 	if (answer->result == LOCK_LOST && !holds)
 		answer->result = LOCK_GONE; /* our node went with the session */
 	if (answer->result == LOCK_GRANTED && !lock_is_by_token(&z->request) && !holds)

@@ -54,7 +54,7 @@ static bool read_url(struct server_reading *reading)
 static struct lock *open_lock(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct zookeeper_lock *z = lock_new(sizeof(*z), &zookeeper_service, failure);
+	struct zookeeper_lock *z = lock_new(sizeof(*z), &zookeeper_service, request, failure);
 
 	if (!z)
 		return NULL;
@@ -76,11 +76,6 @@ static void close_lock(struct lock *lock)
 		session_end(&z->session);
 	session_close(&z->session);
 	free(z);
-}
-
-static void leave(struct lock *lock)
-{
-	session_leave(&((struct zookeeper_lock *)lock)->session);
 }
 
 /* What our node's watch says, or the end of the connection. */
@@ -120,7 +115,6 @@ const struct lock_service zookeeper_service = {
 	.take = zookeeper_take,
 	.renew = zookeeper_renew,
 	.release = zookeeper_release,
-	.leave = leave,
 	.wait = zookeeper_wait,
 	.watch_fd = watch_fd,
 	.force = zookeeper_force,

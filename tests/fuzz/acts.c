@@ -21,7 +21,7 @@ static const struct lock_request plain = {
 
 static void run(const struct server *server)
 {
-	use_lock(server, &plain, false);
+	use_lock(server, &plain);
 }
 
 /* Under others that it holds, so that waiting could go round in a circle. */
@@ -32,7 +32,7 @@ static void run_under(const struct server *server)
 	request.priority = 3;
 	request.held = "here:7:00 b\nhere:8:00 c\nnonsense\n";
 	request.watched = true;
-	use_lock(server, &request, true);
+	use_lock(server, &request);
 }
 
 static void run_shared(const struct server *server)
@@ -42,7 +42,7 @@ static void run_shared(const struct server *server)
 	request.mode = LOCK_SHARED;
 	request.name = "a{tag}b";
 	request.held = "here:7:00 b";
-	use_lock(server, &request, false);
+	use_lock(server, &request);
 }
 
 static void run_permitted(const struct server *server)
@@ -53,7 +53,7 @@ static void run_permitted(const struct server *server)
 	request.permits = 3;
 	request.name = "}{x";
 	request.once = "an id: 100%";
-	use_lock(server, &request, true);
+	use_lock(server, &request);
 }
 
 static void run_hurried(const struct server *server)
@@ -66,7 +66,7 @@ static void run_hurried(const struct server *server)
 	request.once = "id";
 	request.once_for_ms = 1000;
 	request.outer = TOKEN;
-	use_lock(server, &request, false);
+	use_lock(server, &request);
 }
 
 static void run_replicated(const struct server *server)
@@ -75,83 +75,69 @@ static void run_replicated(const struct server *server)
 
 	request.replicas = 2;
 	request.replicas_ms = 500;
-	use_lock(server, &request, false);
+	use_lock(server, &request);
 }
 
-/* The keeper hears the answer: *answer is what it says. */
-static void leave_to_keeper(
-	const struct server *server, const struct lock_request *request, struct lock_answer *answer)
+/* The keeper was killed: what it had is released by its token. granted: what it had heard; NULL:
+ * nothing. */
+static void take_over(struct lock *lock, const struct lock_answer *granted)
 {
-	const struct release_terms terms = {.success = true, .ran = true};
-	struct lock *lock = use_open(server, request);
-	struct failure failure = {0};
+	static struct lock_answer answer;
 
 	if (lock == NULL)
 		return;
-	if (lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED) {
-		lock_adopt_answer(lock, answer);
-		if (answer->result == LOCK_BUSY &&
-			lock_wait(lock, world_patience(), &failure) == LOCK_GRANTED)
-			use_acquire(lock, answer);
-		/* A keeper of a quorum's lock has not sent the release. */
-		if (redis_form(server) == REDIS_QUORUM)
-			lock_release(lock, &terms, world_patience(), answer);
-		else
-			lock_release_finish(lock, &terms, world_patience(), answer);
-	}
+	lock_take_over(lock, granted);
+	use_give(lock, &answer);
 	lock_close(lock);
+}
+
+static const struct lock_answer grant = {.result = LOCK_GRANTED, .fence = 7, .own = {7}};
+static const struct lock_answer joined = {
+	.result = LOCK_WITHIN, .fence = 7, .own = {7}, .holder_token = TOKEN};
+
+/* For another process to read. */
+static struct lock *open_paged(const struct server *server, const struct lock_request *request)
+{
+	static char page[LOCK_TOKEN_SIZE];
+	struct lock_request paged = *request;
+
+	paged.token_page = page;
+	return use_open(server, &paged);
 }
 
 static void run_kept(const struct server *server)
 {
-	struct lock_answer answer = {.result = LOCK_GRANTED, .fence = 7, .own = {7}};
-
-	leave_to_keeper(server, &plain, &answer);
+	take_over(open_paged(server, &plain), &grant);
 }
 
-static void run_denied(const struct server *server)
+static void run_joined(const struct server *server)
 {
-	struct lock_answer answer = {
-		.result = LOCK_BUSY, .look_at = world_patience().until, .free_in_ms = 5000};
-
-	leave_to_keeper(server, &plain, &answer);
+	take_over(open_paged(server, &plain), &joined);
 }
 
-static void run_late(const struct server *server)
-{
-	struct lock_request request = plain;
-	struct lock_answer answer = {.result = LOCK_TIMEOUT};
-
-	request.replicas = redis_form(server) == REDIS_QUORUM ? 0 : 2;
-	leave_to_keeper(server, &request, &answer);
-}
-
-/* The keeper was killed: what it had is released on other connections. */
 static void run_orphaned(const struct server *server)
 {
-	static struct lock_answer answer;
-	struct lock *lock = use_open(server, &plain);
-	struct failure failure = {0};
-
-	if (lock != NULL && lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED) {
-		lock_leave(lock);
-		use_give(lock, false, &answer);
-	}
-	if (lock != NULL)
-		lock_close(lock);
+	take_over(open_paged(server, &plain), NULL);
 }
 
 /* It asks again, not knowing what came of the first request. */
 static void run_repeated(const struct server *server)
 {
+	static struct lock_answer answer;
 	struct lock *lock = use_open(server, &plain);
-	struct failure failure = {0};
 
 	if (lock == NULL)
 		return;
-	if (lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED)
-		lock_leave(lock);
-	use_whole(lock, false);
+	lock_take(lock, world_patience(), &answer);
+	use_whole(lock);
+}
+
+static void run_late(const struct server *server)
+{
+	struct lock_request request = plain;
+
+	request.replicas = redis_form(server) == REDIS_QUORUM ? 0 : 2;
+	take_over(open_paged(server, &request), NULL);
 }
 
 /* --- Several as one ------------------------------------------------------------------------- */
@@ -173,7 +159,7 @@ static void run_set(const struct server *server)
 	struct lock *lock = open_set(server, &plain);
 
 	if (lock != NULL)
-		use_whole(lock, false);
+		use_whole(lock);
 }
 
 static void run_set_hurried(const struct server *server)
@@ -189,69 +175,26 @@ static void run_set_hurried(const struct server *server)
 	request.held = TOKEN " b\n";
 	lock = open_set(server, &request);
 	if (lock != NULL)
-		use_whole(lock, false);
+		use_whole(lock);
 }
 
-/* A child heard the answer: result, or none before it was killed (negative). */
-static void leave_set(const struct server *server, int result)
+static struct lock *open_paged_set(const struct server *server)
 {
-	static struct lock_answer answer;
-	struct lock *lock = open_set(server, &plain);
-	struct failure failure = {0};
+	static char page[LOCK_TOKEN_SIZE];
+	struct lock_request request = plain;
 
-	if (lock == NULL)
-		return;
-	if (lock_ask(lock, world_patience(), &failure) == LOCK_GRANTED) {
-		answer = (struct lock_answer){.result = (enum lock_result)result,
-			.fence = 7,
-			.look_at = world_patience().until,
-			.free_in_ms = 5000};
-		if (result >= 0)
-			lock_adopt_answer(lock, &answer);
-		if (result == LOCK_BUSY &&
-			lock_wait(lock, world_patience(), &failure) == LOCK_GRANTED)
-			use_acquire(lock, &answer);
-		if (result == LOCK_GRANTED || result < 0)
-			lock_leave(lock);
-	}
-	use_give(lock, false, &answer);
-	lock_close(lock);
-}
-
-static void run_set_denied(const struct server *server)
-{
-	leave_set(server, LOCK_BUSY);
-}
-
-static void run_set_late(const struct server *server)
-{
-	leave_set(server, LOCK_TIMEOUT);
+	request.token_page = page;
+	return open_set(server, &request);
 }
 
 static void run_set_kept(const struct server *server)
 {
-	leave_set(server, LOCK_GRANTED);
+	take_over(open_paged_set(server), &grant);
 }
 
 static void run_set_orphaned(const struct server *server)
 {
-	leave_set(server, -1);
-}
-
-/* The asker was killed. The child that was forked before the first request releases what the asker
- * may have asked for. */
-static void run_set_guarded(const struct server *server)
-{
-	static struct lock_answer answer;
-	struct lock *lock = open_set(server, &plain);
-
-	if (lock == NULL)
-		return;
-	MUST(lock_needs_guardian(lock) && !lock_needs_guardian(lock));
-	lock_leave(lock);
-	lock_assume_asked(lock);
-	use_give(lock, false, &answer);
-	lock_close(lock);
+	take_over(open_paged_set(server), NULL);
 }
 
 /* --- Without a process ---------------------------------------------------------------------- */
@@ -267,7 +210,7 @@ static void acquire(const struct server *server)
 	if (lock == NULL)
 		return;
 	if (!use_acquire(lock, &answer))
-		use_give(lock, false, &answer);
+		use_give(lock, &answer);
 	lock_close(lock);
 }
 
@@ -287,7 +230,7 @@ static void by_token(
 
 static void give_whole(struct lock *lock, struct lock_answer *answer)
 {
-	use_give(lock, false, answer);
+	use_give(lock, answer);
 }
 
 static void renew(const struct server *server)
@@ -341,14 +284,12 @@ static const struct {
 	{'h', run_hurried},
 	{'p', run_replicated},
 	{'k', run_kept},
-	{'d', run_denied},
+	{'d', run_joined},
 	{'t', run_late},
 	{'o', run_orphaned},
 	{'j', run_repeated},
 	{'m', run_set},
 	{'M', run_set_hurried},
-	{'D', run_set_denied},
-	{'T', run_set_late},
 	{'K', run_set_kept},
 	{'O', run_set_orphaned},
 	{'a', acquire},
@@ -359,7 +300,6 @@ static const struct {
 	{'n', survey_name},
 	{'l', look},
 	{'e', examine},
-	{'G', run_set_guarded},
 };
 
 #define ACTS (sizeof(acts) / sizeof(acts[0]))

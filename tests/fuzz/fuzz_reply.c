@@ -8,15 +8,7 @@
 #include "use.h"
 #include "world.h"
 
-enum way {
-	NOT_QUEUED = 1,
-	HELD = 2,
-	SHARED = 4,
-	GREETS = 8,
-	WATCHED = 16,
-	PARTS = 32,
-	SURVEY = 128
-};
+enum way { NOT_QUEUED = 1, HELD = 2, SHARED = 4, GREETS = 8, WATCHED = 16, SURVEY = 128 };
 
 static void ask_for_lock(const struct server *server, unsigned ways)
 {
@@ -33,7 +25,7 @@ static void ask_for_lock(const struct server *server, unsigned ways)
 		.self = {.host = "here", .pid = 7, .label = "fuzz"},
 	};
 
-	use_lock(server, &request, (ways & PARTS) != 0);
+	use_lock(server, &request);
 }
 
 static void look(const struct server *server, unsigned ways)

@@ -65,15 +65,12 @@ bool use_acquire(struct lock *lock, struct lock_answer *answer)
 	struct failure failure = {0};
 
 	for (int round = 0; round < ROUNDS; round++) {
-		enum lock_result result = lock_ask(lock, world_patience(), &failure);
+		enum lock_result result;
 
-		check_result(result, &failure);
-		if (result == LOCK_LOST)
-			continue;
-		if (result != LOCK_GRANTED)
-			return false;
-		lock_answer(lock, world_patience(), answer);
+		lock_take(lock, world_patience(), answer);
 		check_answer(answer);
+		if (answer->result == LOCK_LOST)
+			continue;
 		if (answer->result != LOCK_BUSY)
 			return answer->result == LOCK_GRANTED;
 		result = lock_wait(lock, world_patience(), &failure);
@@ -92,12 +89,9 @@ void use_renew(struct lock *lock, struct lock_answer *answer)
 	}
 }
 
-void use_give(struct lock *lock, bool halves, struct lock_answer *answer)
+void use_give(struct lock *lock, struct lock_answer *answer)
 {
-	if (halves && lock_release_send(lock, &release_terms, world_patience()))
-		lock_release_finish(lock, &release_terms, world_patience(), answer);
-	else
-		lock_release(lock, &release_terms, world_patience(), answer);
+	lock_release(lock, &release_terms, world_patience(), answer);
 	check_answer(answer);
 	settle(lock, answer);
 }
@@ -126,7 +120,7 @@ static void check_lock(struct lock *lock)
 	check_fences(lock_fences(lock));
 }
 
-void use_whole(struct lock *lock, bool halves)
+void use_whole(struct lock *lock)
 {
 	static struct lock_answer answer;
 
@@ -135,16 +129,16 @@ void use_whole(struct lock *lock, bool halves)
 		settle(lock, &answer);
 		use_renew(lock, &answer);
 	}
-	use_give(lock, halves, &answer);
+	use_give(lock, &answer);
 	lock_close(lock);
 }
 
-void use_lock(const struct server *server, const struct lock_request *request, bool halves)
+void use_lock(const struct server *server, const struct lock_request *request)
 {
 	struct lock *lock = use_open(server, request);
 
 	if (lock != NULL)
-		use_whole(lock, halves);
+		use_whole(lock);
 }
 
 static void hear_of(const struct lock_answer *held, void *context)

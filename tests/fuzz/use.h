@@ -13,14 +13,14 @@ bool use_acquire(struct lock *lock, struct lock_answer *answer);
 /* Renews it some times. */
 void use_renew(struct lock *lock, struct lock_answer *answer);
 
-/* Gives it back; by halves where that can be. */
-void use_give(struct lock *lock, bool halves, struct lock_answer *answer);
+/* Gives it back. */
+void use_give(struct lock *lock, struct lock_answer *answer);
 
 /* All of these, one after the other, and closes it. */
-void use_whole(struct lock *lock, bool halves);
+void use_whole(struct lock *lock);
 
 /* The same with one that it opens. */
-void use_lock(const struct server *server, const struct lock_request *request, bool halves);
+void use_lock(const struct server *server, const struct lock_request *request);
 
 /* Breaks it. */
 void use_force(struct lock *lock, struct lock_answer *answer);

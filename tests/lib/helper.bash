@@ -512,12 +512,27 @@ is_alive() { ! is_gone "$1"; }
 is_dlock() { [[ $(readlink "/proc/$1/exe") == */dlock ]]; }
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
 
-# The guardian of a front (guardian.h): its child of that name.
-guardian_of() {
+# The keeper of a dlock that waits: its only child.
+keeper_of() { # FRONT
+	local all
+	read -r all <"/proc/$1/task/$1/children"
+	echo "$all"
+}
+
+# Of each waiter whole: its front, and its keeper.
+processes_of() { # FRONT...
 	local one
-	for one in $(cat "/proc/$1/task/$1/children"); do
-		[[ $(proc_status "$one" Name) != 'dlock guardian' ]] || echo "$one"
+	for one; do
+		echo "$one" "$(keeper_of "$one")"
 	done
+}
+
+# A waiter whole: its front, and its keeper. For KILL both are stopped before: neither is to see the other's end.
+signal_waiters() { # SIGNAL FRONT...
+	local all
+	read -r -d '' -a all < <(processes_of "${@:2}") || true
+	[[ $1 != KILL ]] || kill -STOP "${all[@]}"
+	kill "-$1" "${all[@]}"
 }
 
 all_gone() {
@@ -538,6 +553,13 @@ is_quiet() {
 		((((16#${mine:-f} | 16#${all:-f}) & ~(1 << 16)) == 0)) || return 1
 		[[ $(proc_state "$one") == S ]] || return 1
 	done
+}
+
+# A dlock asleep in its wait: the front, and its keeper, which has a connection to the server.
+is_asking() { # FRONT
+	local keeper
+	is_dlock "$1" && keeper=$(pgrep -P "$1" -x dlock) || return 1
+	find "/proc/$keeper/fd" -lname 'socket:*' 2>/dev/null | grep -q . && is_quiet "$1" "$keeper"
 }
 
 is_held() { [[ $(cli EXISTS "lock:$1") == 1 ]]; }

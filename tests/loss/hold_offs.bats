@@ -102,7 +102,7 @@ can_be_had() { dlock -n "$1" true 2>/dev/null; }
 	wait_until listens $one_pid
 	wait_until held_off x settle
 	refute can_be_had x
-	kill -KILL $one_pid
+	signal_waiters KILL $one_pid
 	wait_until -t 40 can_be_had x
 	finish one
 }
@@ -112,7 +112,7 @@ can_be_had() { dlock -n "$1" true 2>/dev/null; }
 	start one dlock --settle 2h x true
 	wait_until held_off x settle
 	refute can_be_had x
-	kill -KILL $one_pid
+	signal_waiters KILL $one_pid
 	finish one
 	# Nor do newcomers that ask again and again keep it alive.
 	local name

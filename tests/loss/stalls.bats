@@ -33,12 +33,11 @@ teardown_file() {
 	file_end
 }
 
-# stalled CALL [STRACE OPTION]... dlock ...: the first CALL of the front, with -f of the keeper as well,
-# comes six seconds late.
+# stalled CALL dlock ...: the first CALL of the front and the first of the keeper come six seconds late.
 stalled() {
 	local call=$1
 	shift
-	strace -qq -e signal=none -e "trace=$call" -e "inject=$call:delay_enter=6000000:when=1" -o trace "$@"
+	strace -f -qq -e signal=none -e "trace=$call" -e "inject=$call:delay_enter=6000000:when=1" -o trace "$@"
 }
 
 # granted_late: the last try ran, late, and its report says how late.
@@ -47,7 +46,7 @@ granted_late() {
 	assert_between "$(jq .waited_ms report)" 5500 $((60000 * TEST_PATIENCE)) 'waited_ms'
 }
 
-# stalls CALL SERVER [OPTION]...: the front in CALL.
+# stalls CALL SERVER [OPTION]...: dlock in CALL.
 stalls() {
 	DLOCK_SERVER=$2 try stalled "$1" dlock --report report "${@:3}" x echo ran
 	granted_late
@@ -87,16 +86,16 @@ is_stopped() { [[ $(proc_state "$1") == T ]]; }
 }
 
 @test "front and keeper wait six seconds too long, with the grant in the socket: granted" {
-	try stalled poll -f dlock --report report x echo ran
+	try stalled poll dlock --report report x echo ran
 	granted_late
 	cli SCRIPT FLUSH >/dev/null
-	try stalled poll -f dlock --report report -n x echo ran
+	try stalled poll dlock --report report -n x echo ran
 	granted_late
 }
 
 @test "-w that is over by then: the grant is taken all the same" {
 	dlock x true # so that the server knows the scripts
-	try stalled poll -f dlock -w 2 --report report x echo ran
+	try stalled poll dlock -w 2 --report report x echo ran
 	granted_late
 }
 
@@ -116,10 +115,10 @@ is_stopped() { [[ $(proc_state "$1") == T ]]; }
 	done
 }
 
-@test "a quorum, the front in a call: granted" {
+@test "a quorum, dlock in a call: granted" {
 	stalls connect "$quorum"
 	stalls sendto "$quorum" -n
-	DLOCK_SERVER=$quorum try stalled poll -f dlock --report report x echo ran
+	DLOCK_SERVER=$quorum try stalled poll dlock --report report x echo ran
 	granted_late
 }
 
@@ -128,7 +127,7 @@ is_stopped() { [[ $(proc_state "$1") == T ]]; }
 	stands_still "$quorum" $(cat "$BATS_FILE_TMPDIR"/q?/pid)
 }
 
-@test "TLS, the front in a call: granted" {
+@test "TLS, dlock in a call: granted" {
 	DLOCK_SERVER=$tls has_tls || return 0
 	stalls connect "$tls"
 	stalls sendto "$tls" -n

@@ -5,18 +5,15 @@
  * REPLICAS
  *
  * Reads commands from stdin, one a line, and answers each with one line; a number is its patience
- * in ms (1000 times TEST_PATIENCE): acquire [MS]         ask and answer ask [MS], answer [MS] child
- * [MS]           ask here, answer in a child, learn here listen [MS]          waits for its turn
- * wait [MS] acquire, listen, acquire ... until granted renew [MS], verify [MS] release [MS [KEEP]]
- * settle [MS] verify until nothing is pending reset, token, sleep MS, fd, survey [PATTERN [MS]]
+ * in ms (1000 times TEST_PATIENCE): acquire [MS]; listen [MS] waits for its turn; wait [MS]
+ * acquires, listens, acquires ... until granted; renew [MS], verify [MS], release [MS [KEEP]];
+ * settle [MS] verifies until nothing is pending; token, sleep MS, fd, survey [PATTERN [MS]]
  */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lock/lock.h"
@@ -45,7 +42,7 @@ struct probe {
 	struct server *server;
 	struct lock_request request;
 	struct lock *lock;
-	struct lock_answer *answer; /* shared with the child */
+	struct lock_answer *answer;
 	struct deadline deadline;
 	int64_t argument;
 	const char *word;
@@ -94,55 +91,15 @@ static void say_answer(const struct probe *probe)
 	printf(" handed=%d\n", single ? single->handed.count : 0);
 }
 
-static void do_ask(struct probe *probe)
-{
-	struct failure failure = {0};
-
-	say_result(lock_ask(probe->lock, probe->deadline, &failure), &failure);
-}
-
-static void do_answer(struct probe *probe)
-{
-	lock_answer(probe->lock, probe->deadline, probe->answer);
-	say_answer(probe);
-}
-
 static enum lock_result acquire(struct probe *probe)
 {
-	struct failure failure = {0};
-	enum lock_result result = lock_ask(probe->lock, probe->deadline, &failure);
-
-	if (result == LOCK_GRANTED) {
-		lock_answer(probe->lock, probe->deadline, probe->answer);
-	} else {
-		probe->answer->result = result;
-		probe->answer->failure = failure;
-	}
+	lock_take(probe->lock, probe->deadline, probe->answer);
 	return probe->answer->result;
 }
 
 static void do_acquire(struct probe *probe)
 {
 	acquire(probe);
-	say_answer(probe);
-}
-
-static void do_child(struct probe *probe)
-{
-	struct failure failure = {0};
-	pid_t child;
-
-	if (lock_ask(probe->lock, probe->deadline, &failure) != LOCK_GRANTED) {
-		say_result(LOCK_FAILED, &failure);
-		return;
-	}
-	child = fork();
-	if (child == 0) {
-		lock_answer(probe->lock, probe->deadline, probe->answer);
-		_exit(0);
-	}
-	waitpid(child, NULL, 0);
-	lock_adopt_answer(probe->lock, probe->answer);
 	say_answer(probe);
 }
 
@@ -205,12 +162,6 @@ static void do_verify(struct probe *probe)
 	printf("%s pending=%d\n", results[result], lock_handed(probe->lock) != NULL);
 }
 
-static void do_reset(struct probe *probe)
-{
-	lock_leave(probe->lock);
-	puts("reset");
-}
-
 static void do_token(struct probe *probe)
 {
 	puts(lock_token(probe->lock));
@@ -270,17 +221,13 @@ static const struct {
 	const char *word;
 	void (*run)(struct probe *probe);
 } commands[] = {
-	{"ask", do_ask},
-	{"answer", do_answer},
 	{"acquire", do_acquire},
-	{"child", do_child},
 	{"listen", do_listen},
 	{"wait", do_wait},
 	{"renew", do_renew},
 	{"release", do_release},
 	{"verify", do_verify},
 	{"settle", do_settle},
-	{"reset", do_reset},
 	{"token", do_token},
 	{"sleep", do_sleep},
 	{"fd", do_fd},
@@ -358,6 +305,7 @@ static bool read_options(struct probe *probe, int argc, char **argv, const char 
 
 int main(int argc, char **argv)
 {
+	static struct lock_answer answer; /* large */
 	struct probe probe = {.deadline = {.cancel_fd = -1}};
 	struct failure failure = {0};
 	const char *label = "probe";
@@ -373,8 +321,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "lock_probe: %s\n", failure.text);
 		return 64;
 	}
-	probe.answer = mmap(NULL, sizeof(*probe.answer), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	probe.answer = &answer;
 	owner_self(&probe.request.self, label);
 	probe.lock = lock_open(probe.server, &probe.request, &failure);
 	if (!probe.lock) {

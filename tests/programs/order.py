@@ -36,6 +36,10 @@ class Contender:
     def let_go(self):
         self.process.stdin.close()
 
+    def send(self, harm):
+        """To a waiter whole: the front, and the keeper, which is of its group."""
+        os.killpg(self.process.pid, harm)
+
     def finish(self):
         self.let_go()
         status = self.process.wait(30 * PATIENCE)
@@ -173,7 +177,7 @@ class Row:
 
     def finish(self):
         for one in self.lame():
-            one.process.send_signal(signal.SIGCONT)
+            one.send(signal.SIGCONT)
         for one in self.all:
             one.let_go()
         for one in self.all:
@@ -196,7 +200,7 @@ def lame_cost(rows, most):
         wait_until(f"number {place}", settled)
     for row in rows:
         for one in row.lame():
-            one.process.send_signal(row.harm)
+            one.send(row.harm)
     for row in rows:
         row.end()
     wait_until("the next ones", lambda: [row.lock for row in rows if not row.next_began()])

@@ -38,19 +38,32 @@ def is_gone(pid):
     return process_state(pid) in ("", "Z", "X")
 
 
-def waiting_child(parent):
-    """The dlock below parent that sleeps with a connection open: it has asked and waits."""
+def sleeping_dlocks(parent):
+    """The pids of those below it."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat") as file:
                 text = file.read()
-            state, of = text.rpartition(")")[2].split()[:2]
-            if of == str(parent) and re.search(r"\(dlock\)", text) and state == "S":
-                folder = f"/proc/{pid}/fd"
-                if any("socket:" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)):
-                    return int(pid)
         except OSError:
-            pass  # it went while we looked
+            continue  # it went while we looked
+        state, of = text.rpartition(")")[2].split()[:2]
+        if of == str(parent) and "(dlock)" in text and state == "S":
+            yield int(pid)
+
+
+def is_connected(pid):
+    folder = f"/proc/{pid}/fd"
+    try:
+        return any("socket:" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+    except OSError:
+        return False
+
+
+def waiting_child(parent):
+    """The dlock below parent that sleeps, while its keeper does with a connection: it waits."""
+    for front in sleeping_dlocks(parent):
+        if any(is_connected(keeper) for keeper in sleeping_dlocks(front)):
+            return front
     return None
 
 

@@ -139,7 +139,7 @@ slow_url() { # MS
 	wait_until queued 3 1
 	start d dlock x echo d
 	wait_until queued 3 2
-	kill -KILL "$c_pid"
+	signal_waiters KILL "$c_pid"
 	let_go a
 	local began
 	began=$(now_ms)
@@ -351,22 +351,14 @@ has_fence_of() { [[ $(fence_on "$2") == "$(variable DLOCK_FENCE)" ]]; } # NAME N
 	done
 }
 
-# parts NAME: COMMAND ends while three of five stand still, and the keeper with it; only the front waits. A
-# server that is slower than the majority may not have answered yet: then the keeper stays.
+# parts NAME: COMMAND ends while three of five stand still: the release is on its way.
 parts() {
-	local command=${1}_command keeper=${1}_keeper front=${1}_pid tries
-	for tries in {1..10}; do
-		begin_holder "$1" x -t 10m # not to expire while we wait
-		freeze 3 4 5
-		kill -RTMIN "${!command}"
-		if wait_until -t 1 is_gone "${!keeper}"; then
-			stays 200 is_alive "${!front}"
-			return
-		fi
-		thaw 3 4 5
-		finish "$1"
-	done
-	fail 'the keeper stays each time'
+	local command=${1}_command front=${1}_pid
+	begin_holder "$1" x -t 10m # not to expire while we wait
+	freeze 3 4 5
+	kill -RTMIN "${!command}"
+	wait_until is_gone "${!command}"
+	stays 200 is_alive "${!front}"
 }
 
 is_free_on_all() {
@@ -376,7 +368,23 @@ is_free_on_all() {
 	done
 }
 
-@test "the keeper ends while its release is on the way: the front reads it, or the servers do it" {
+@test "one of five stands still: a waiter leaves the others at once, and has nothing to warn of" {
+	begin_holder a x -t $((20 * TEST_PATIENCE))
+	freeze 5
+	try dlock -w 1 x touch ran
+	expect_failure 1 '^dlock: x: busy after 1s: held by [^;]*$'
+	start b dlock x touch ran
+	wait_until queued 1 1
+	kill -TERM "$b_pid"
+	finish b
+	expect 143
+	thaw 5
+	wait_until -t 5 queued 5 0
+	refute_file ran
+	let_go a
+}
+
+@test "a release on its way is awaited, and outlives the front, the keeper, scripts, and servers" {
 	dlock x true
 	parts a
 	thaw 3 4 5
@@ -388,23 +396,30 @@ is_free_on_all() {
 	finish b
 	thaw 3 4 5
 	wait_until is_free_on_all
-	# One has forgotten the scripts, or three have: the front sends them in full.
+	# The front asks over connections of its own.
+	parts c
+	kill -KILL "$c_keeper"
+	thaw 3 4 5
+	finish c
+	assert_equal "$status" 70
+	wait_until is_free_on_all
+	# One has forgotten the scripts, or three have.
 	local i one
 	for i in 5 4 3; do
-		begin_holder c x -t 10m
+		begin_holder d x -t 10m
 		for ((one = i; one <= 5; one++)); do
 			on $one SCRIPT FLUSH >/dev/null
 		done
-		let_go c
+		let_go d
 		assert_equal "$status$err" 0
 		wait_until is_free_on_all
 	done
-	# They end with the release in them: the front asks again, over other connections.
-	parts d
+	# They end with the release in them: it is sent again, over other connections.
+	parts e
 	slay 4 5
 	revive 4 5
 	thaw 3
-	finish d
+	finish e
 	assert_equal "$status$err" 0
 	assert is_free_on_all
 }

@@ -194,9 +194,9 @@ none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 	for i in 1 2 3 4; do
 		start "w$i" dlock b echo had
 		wait_until queued b $i
-		wait_until is_quiet "$pid"
+		wait_until is_quiet $(processes_of "$pid")
 	done
-	kill -KILL $w1_pid $w2_pid $w3_pid
+	signal_waiters KILL $w1_pid $w2_pid $w3_pid
 	began=$(now_ms)
 	let_go one
 	finish w4
@@ -216,14 +216,11 @@ nothing_left() {
 	done
 }
 
-has_a_guardian() { [[ -n $(guardian_of "$1") ]]; }
-has_none() { [[ -z $(guardian_of "$1") ]]; }
-
-# waits NAME: in the background, a front that has a and waits for b, which `one` holds; sets NAME_guardian.
+# waits NAME: in the background, a dlock that has a and waits for b, which `one` holds; sets NAME_keeper.
 waits() {
 	start "$1" dlock --also a --also b c touch ran
 	wait_until queued b 1
-	declare -g "$1_guardian=$(guardian_of "$pid")"
+	declare -g "$1_keeper=$(pgrep -P "$pid" -x dlock)"
 }
 
 @test "the front is killed while it has one and waits for the next: both free within a second" {
@@ -232,20 +229,36 @@ waits() {
 	kill -KILL "$two_pid"
 	wait_until -t 1 nothing_left a c
 	wait_until -t 1 queued b 0
-	wait_until is_gone "$two_guardian"
+	wait_until is_gone "$two_keeper"
 	assert is_held b
 	refute_file ran
 	let_go one
 }
 
-@test "one of them was lost: begun anew with one token for all, which the guardian knows" {
+@test "the keeper is killed while it has one and waits for the next: both free within a second" {
+	begin_holder one b
+	waits two
+	kill -KILL "$two_keeper"
+	finish two
+	assert_equal "$status" 70
+	assert_match "$err" "^dlock: c: dlock's keeper was killed$"
+	assert nothing_left a c
+	assert queued b 0
+	assert is_held b
+	refute_file ran
+	let_go one
+}
+
+@test "one of them was lost: begun anew with one token for all, which the front knows" {
 	begin_holder one b
 	start two dlock -t $((2 * TEST_PATIENCE)) --also a b sh -c 'echo run; until [ -e go ]; do sleep 0.02; done'
 	wait_until queued b 1
 	cli SET lock:a foreign PX $((1500 * TEST_PATIENCE)) >/dev/null
 	wait_until queued b 0
 	wait_until queued b 1
-	kill -KILL "$two_pid"
+	kill -KILL "$(keeper_of "$two_pid")"
+	finish two
+	assert_equal "$status" 70
 	wait_until -t 1 none_held a
 	wait_until -t 1 queued b 0
 
@@ -324,112 +337,36 @@ nothing_runs_but() { [[ $(marked_pids | grep -vxF "$(printf '%s\n' none $1)") ==
 	done
 }
 
-# The server has granted all, and the answer for the last is still on its way to the keeper. False: that was
-# faster, and COMMAND runs.
-killed_together() {
-	DLOCK_SERVER=unix://$PWD/proxy.socket start two dlock --also a --also b c sh -c ': >ran; exec sleep 60'
-	wait_until all_held a b c
-	kill -STOP "$two_pid"
-	kill -KILL $(pgrep -P "$two_pid" -x dlock) "$two_pid"
-	wait "$two_pid" || true
-	[[ ! -e ran ]]
-}
-
-@test "front and keeper are killed together, before the grant: the guardian gives all back" {
-	proxy "$SERVER/socket" "$((TEST_PATIENCE / 5)).$((TEST_PATIENCE % 5 * 2))"
-	local i
+@test "the keeper is killed at any moment: 20 times while it asks, up to the grant and after it" {
+	proxy "$SERVER/socket" 0.01
+	local i keeper
 	for i in {1..20}; do
-		if killed_together; then
-			wait_until nothing_left a b c
-			break
-		fi
-		assert test "$i" != 20
+		DLOCK_SERVER=unix://$PWD/proxy.socket start two dlock --also a --also b c sleep 60
+		wait_until eval 'keeper=$(pgrep -P "$two_pid" -x dlock)'
+		sleep "$(printf '0.%06d' $((RANDOM % 80 * 1000 + RANDOM % 1000)))"
+		kill -KILL "$keeper"
+		finish two
+		assert_equal "$status" 70
+		assert nothing_left a b c || fail "in try $i"
 		wait_until nothing_runs
-		cli FLUSHALL >/dev/null
-		rm ran
 	done
 }
 
-@test "the guardian ends with the grant, is reaped, keeps nothing of the caller's; own session" {
-	begin_holder one b
-	exec {fd}> >(cat >/dev/null)
-	waits two
-	exec {fd}>&-
-	assert_match "$(proc_status "$two_guardian" Name)" '^dlock guardian$'
-	assert_equal "$(readlink /proc/"$two_guardian"/fd/{0,1,2} | sort -u)" /dev/null
-	assert_match "$(readlink /proc/"$two_guardian"/fd/* | sort -u | paste -sd' ')" '^/dev/null pipe:\[[0-9]+\]$'
-	assert_equal "$(ps -o sid=,pgid= -p "$two_guardian" | xargs)" "$two_guardian $two_guardian"
-	let_go one
-	finish two
-	assert_equal "$status$err" 0
-	assert is_gone "$two_guardian"
-	rm ran
-	start two dlock --also a b sh -c 'echo run; until [ -e go ]; do sleep 0.02; done'
-	wait_until file_has two.out run
-	wait_until has_none "$two_pid"
-	assert_equal "$(wc -w <"/proc/$two_pid/task/$two_pid/children")" 1 'children of the front'
-	: >go
-	finish two
-	assert_equal "$status$err" 0
-}
-
-@test "the guardian is killed, or asked to end: the rest goes on without it" {
-	begin_holder one b
-	waits two
-	kill -TERM "$two_guardian"
-	stays 200 is_alive "$two_guardian"
-	kill -KILL "$two_guardian"
-	wait_until is_gone "$two_guardian"
-	stays 200 is_alive "$two_pid"
-	let_go one
-	finish two
-	assert_equal "$status$err" 0
-	none_held a b c
-	begin_holder one b
-	waits two
-	kill -KILL "$two_guardian"
-	kill -TERM "$two_pid"
-	finish two
-	assert_equal "$status" 143
-	nothing_left a c
-	let_go one
-}
-
-@test "the front's process group is stopped, continued, interrupted: the guardian is not in it" {
+@test "the process group of a waiter is stopped, continued, interrupted: nothing is left" {
 	begin_holder one b
 	waits two
 	kill -STOP -- "-$two_pid"
-	wait_until state_is "$two_pid" T
-	assert_equal "$(proc_state "$two_guardian")" S
+	wait_until eval 'is_stopped "$two_pid" && is_stopped "$two_keeper"'
 	kill -CONT -- "-$two_pid"
 	kill -INT -- "-$two_pid"
 	finish two
 	assert_equal "$status" 130
-	nothing_left a c
-	wait_until is_gone "$two_guardian"
+	assert nothing_left a c
+	wait_until is_gone "$two_keeper"
 	let_go one
 }
 
-state_is() { [[ $(proc_state "$1") == "$2" ]]; } # PID STATE
-
-has_no_keeper() { [[ $(pgrep -P "$1" | wc -l) == 1 ]]; } # FRONT with a guardian
-
-@test "a dlock around it takes the guardian of an inner one for nothing of COMMAND's" {
-	begin_holder one b
-	start two dlock outer sh -c 'dlock --also a --also b c true & echo $! >inner; until [ -e go ]; do sleep 0.02; done; kill -KILL $!; wait'
-	wait_until queued b 1
-	wait_until file_has inner '^[0-9]'
-	assert has_a_guardian "$(<inner)"
-	wait_until has_no_keeper "$(<inner)"
-	: >go
-	finish two
-	assert_equal "$status" 0
-	refute_match "$err" 'stays'
-	none_held outer a c
-	let_go one
-}
-
-@test "no guardian can be forked: 71, and nothing was asked for" {
+@test "no keeper can be forked: 71, and nothing was asked for" {
 	unleaked try strace -o /dev/null -e trace=clone,clone3,fork,vfork \
 		-e inject=clone,clone3,fork:error=EAGAIN:when=1 \
 		dlock --also a b touch ran
@@ -437,16 +374,6 @@ has_no_keeper() { [[ $(pgrep -P "$1" | wc -l) == 1 ]]; } # FRONT with a guardian
 	assert_match "$err" '^dlock: b: cannot fork: Resource temporarily unavailable$'
 	refute_file ran
 	assert_equal "$(cli DBSIZE)" 0
-}
-
-@test "one lock has no guardian" {
-	begin_holder one x
-	start two dlock x true
-	wait_until queued x 1
-	assert_equal "$(<"/proc/$two_pid/task/$two_pid/children")" ''
-	kill -TERM "$two_pid"
-	finish two
-	let_go one
 }
 
 # ---- In how many round trips -------------------------------------------------------------------------

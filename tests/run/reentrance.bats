@@ -41,7 +41,7 @@ moments_of() { sed -n "/sendto/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1" && sed -
 		-e inject=timerfd_settime:error=EINVAL -o untimed "$BIN/dlock" x echo in
 	expect 0 in
 	file_has untimed EINVAL || fail "$(<untimed)"
-	moments_of trace | awk '{ at[NR] = $1 } END { exit !(NR == 2 && at[2] - at[1] >= 0.1) }' || fail "$(moments_of trace)"
+	moments_of trace | awk '{ at[NR] = $1 } END { exit !(NR == 2 && at[2] - at[1] >= 0.09) }' || fail "$(moments_of trace)"
 }
 
 @test "-n, shared and permits inside: had at once as well, beside nobody else" {
@@ -164,13 +164,13 @@ received_in() { sed -e '/^ready/d' "$1"; }
 	wait_until is_held x
 	start waiter dlock x echo had
 	wait_until queued 1
-	wait_until is_quiet "$waiter_pid"
-	kill -STOP "$waiter_pid"
+	wait_until is_quiet $(processes_of "$waiter_pid")
+	signal_waiters STOP "$waiter_pid"
 	: >done
 	finish outer
 	expect 0
 	assert is_free a
-	kill -CONT "$waiter_pid"
+	signal_waiters CONT "$waiter_pid"
 	finish waiter
 	expect 0 had
 }

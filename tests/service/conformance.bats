@@ -187,21 +187,36 @@ dlock: x: the server answers again'
 	needs terminal
 	holder a x
 	unleaked python $service <<-'END'
-		import re, sys
+		import re, subprocess, sys
 		from terminal import *
 
 		SENT = re.compile(r"\d+ +(\d+\.\d+) (connect|sendto|sendmsg|sendmmsg|write|writev)\(\d+<socket:")
-		terminal = Terminal("strace", "-qq", "-ttt", "-y", "-f", "-e", "signal=none", "-o", "trace",
-		    "-e", "trace=connect,sendto,sendmsg,sendmmsg,write,writev", "dlock", "x", "true")
-		terminal.expect("waiting for ([7-9]|1[0-9])s", 30)
-		at = [float(line.group(1)) for line in SENT.finditer(open("trace").read())]
-		check(bool(at) == (sys.argv[1] != "file"), "seen to be sent: %r" % at)
-		# From the second second to the sixth. A sign of life is due every 1.6 s (etcd), or 2 s in two pieces
-		# (ZooKeeper); to ask anew would be two or four pieces for each second's line.
-		late = [moment - at[0] for moment in at if 2 <= moment - at[0] < 6]
-		check(len(late) < 8, "sent for the line: %r" % late)
+
+
+		def traced(*words):
+		    return Terminal("strace", "-qq", "-ttt", "-y", "-f", "-e", "signal=none", "-o", words[0],
+		        "-e", "trace=connect,sendto,sendmsg,sendmmsg,write,writev", *words[1:])
+
+		def look(terminal, trace):
+		    terminal.expect("waiting for ([7-9]|1[0-9])s", 30)
+		    at = [float(line.group(1)) for line in SENT.finditer(open(trace).read())]
+		    check(bool(at) == (sys.argv[1] != "file"), "seen to be sent: %r" % at)
+		    # From the second second to the sixth. A sign of life is due every 1.6 s (etcd), or 2 s in two
+		    # pieces (ZooKeeper); to ask anew would be two or four pieces for each second's line.
+		    late = [moment - at[0] for moment in at if 2 <= moment - at[0] < 6]
+		    check(len(late) < 8, "sent for the line: %r" % late)
+
+		run = traced("ran", "dlock", "x", "true")
+		take = traced("taken", "dlock", "acquire", "x")  # in one process
+		look(run, "ran")
+		look(take, "taken")
 		open("a.go", "w").close()
-		status = terminal.wait()
+		status = take.wait()
+		check(status == ("exit", 0), status)
+		token = re.search(r"\S+:\S+ [0-9]+\s*$", take.seen)
+		check(token, take.seen)
+		subprocess.run(["dlock", "release", "x", token.group().strip()], check=True)
+		status = run.wait()
 		check(status == ("exit", 0), status)
 	END
 	finish a
@@ -284,11 +299,11 @@ sleep_on() {
 	waiter b x
 	waiter c x
 	local before after began ms
-	wait_until sleep_on "$b_pid" "$c_pid"
-	before=$(times_woken "$b_pid" "$c_pid")
+	wait_until sleep_on $(processes_of "$b_pid" "$c_pid")
+	before=$(times_woken $(processes_of "$b_pid" "$c_pid"))
 	began=$EPOCHREALTIME
 	stays 3000 is_one_at_most
-	after=$(times_woken "$b_pid" "$c_pid")
+	after=$(times_woken $(processes_of "$b_pid" "$c_pid"))
 	# Once a second each. On a busy machine more than 3 s have passed.
 	ms=$(((${EPOCHREALTIME/[.,]/} - ${began/[.,]/}) / 1000))
 	assert_between $((after - before)) 0 $(((2 * ms + 999) / 1000)) "times that two were woken in $ms ms"
@@ -310,7 +325,7 @@ sleep_on() {
 	waiter c x
 	waiter d x
 	service_settles
-	kill -KILL "$b_pid"
+	signal_waiters KILL "$b_pid"
 	ends a
 	expect 0
 	wait_until eval 'has_begun c || has_begun d'
@@ -495,10 +510,10 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	start b dlock --also y x ./work b
 	wait_until waits y 1
 	waiter c y
-	wait_until is_quiet "$b_pid"
-	before=$(times_woken "$b_pid")
+	wait_until is_quiet $(processes_of "$b_pid")
+	before=$(times_woken $(processes_of "$b_pid"))
 	stays 2000 is_one_at_most
-	after=$(times_woken "$b_pid")
+	after=$(times_woken $(processes_of "$b_pid"))
 	assert_between $((after - before)) 0 6 'times that it was woken in 2 s'
 	: >b.go
 	: >c.go
@@ -527,20 +542,36 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	service_reap
 }
 
-@test "also: a signal ends it while the server stands still: what it held is free later" {
+@test "also: the keeper is killed while it waits for the second: 70, the first is free at once" {
 	has also || { refuses also; return; }
-	has server || { lacks server; return; }
-	local guardian
 	holder a y
 	start b dlock --also y x touch ran
 	wait_until waits y 1
-	guardian=$(guardian_of "$b_pid")
+	kill -KILL "$(keeper_of "$b_pid")"
+	finish b
+	assert_equal "$status" 70
+	wait_until -t 5 is_to_be_had x
+	wait_until -t 5 waits y 0
+	refute_file ran
+	ends a
+	expect 0
+	service_reap
+}
+
+@test "also: a signal ends it while the server stands still: what it held is free later" {
+	has also || { refuses also; return; }
+	has server || { lacks server; return; }
+	holder a y
+	local keeper
+	start b dlock --also y x touch ran
+	wait_until waits y 1
+	keeper=$(keeper_of "$b_pid")
 	service_freeze
 	kill -TERM "$b_pid"
 	finish b
 	assert_equal "$status" 143
-	# The guardian gives it back: a server may drop the request of a front that has gone.
-	[[ -z $guardian ]] || assert is_alive "$guardian"
+	# The keeper gives it back: a server may drop the request of a client that has gone.
+	assert is_alive "$keeper"
 	service_thaw
 	wait_until -t 5 is_to_be_had x
 	refute_file ran
@@ -635,15 +666,15 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	start b ./with_names dlock y ./work b
 	wait_until has_begun a
 	wait_until has_begun b
-	: >hosts
-	try ./with_names dlock -n x touch ran
-	assert_equal "$status" 69 "$err"
-	refute_file ran
 	# A front without its keeper releases over a connection of its own.
 	kill -KILL "$(parent_of "$(<b.pid)")"
 	finish b
 	assert_equal "$status" 70
 	assert_equal "$(DLOCK_SERVER=$(service_url) dlock -n y echo free)" free
+	: >hosts
+	try ./with_names dlock -n x touch ran
+	assert_equal "$status" 69 "$err"
+	refute_file ran
 	service_kill
 	service_again
 	: >a.err
@@ -813,6 +844,78 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	ends b
 	expect 0
 	after a b 2000
+	service_reap
+}
+
+@test "processes: the front is killed while it waits: its place is free at once, COMMAND not run" {
+	local keeper
+	holder a x
+	start b dlock x touch ran
+	wait_until waits x 1
+	keeper=$(keeper_of "$b_pid")
+	kill -KILL "$b_pid"
+	finish b
+	wait_until -t 5 is_gone "$keeper"
+	wait_until -t 5 waits x 0
+	ends a
+	expect 0
+	assert is_to_be_had x
+	refute_file ran
+	service_reap
+}
+
+@test "processes: the keeper is killed while it waits: 70, its place is free, COMMAND not run" {
+	holder a x
+	start b dlock x touch ran
+	wait_until waits x 1
+	kill -KILL "$(keeper_of "$b_pid")"
+	finish b
+	expect_failure 70 "^dlock: x: dlock's keeper was killed\$"
+	wait_until -t 5 waits x 0
+	ends a
+	expect 0
+	assert is_to_be_had x
+	refute_file ran
+	service_reap
+}
+
+@test "processes: the front is stopped while it waits: the next goes first, then COMMAND begins" {
+	holder a x
+	waiter b x
+	kill -STOP "$b_pid"
+	wait_until is_stopped "$b_pid"
+	waiter c x
+	ends a
+	expect 0
+	wait_until has_begun c
+	refute has_begun b
+	ends c
+	expect 0
+	stays 500 eval '! has_begun b'
+	kill -CONT "$b_pid"
+	ends b
+	expect 0
+	after c b
+	service_reap
+}
+
+@test "processes: the keeper is stopped while it waits: a signal ends it all the same" {
+	local keeper
+	holder a x
+	start b dlock x touch ran
+	wait_until waits x 1
+	keeper=$(keeper_of "$b_pid")
+	kill -STOP "$keeper"
+	wait_until is_stopped "$keeper"
+	kill -TERM "$b_pid"
+	finish b
+	assert_equal "$status" 143
+	assert is_gone "$keeper"
+	wait_until -t 5 waits x 0
+	ends a
+	expect 0
+	assert is_to_be_had x
+	refute_file ran
 	service_reap
 }
 

@@ -114,7 +114,7 @@ stubborn() {
 	stubborn a x -t 12s
 	waiter b x
 	waiter c x
-	kill -KILL "$b_pid"
+	signal_waiters KILL "$b_pid"
 	stays 1000 is_alive "$(<a.pid)"
 	revoke_of x
 	wait_until is_gone "$(<a.pid)"
@@ -324,12 +324,12 @@ stubborn() {
 	done
 	revision=$(etcd_ctl one get other -w json | jq .header.revision)
 	etcd_ctl one compact --physical "$revision" >/dev/null
-	kill -STOP "$b_pid"
+	signal_waiters STOP "$b_pid"
 	ends a
 	expect 0
 	etcd_ctl one put other 4 >/dev/null
 	etcd_ctl one compact "$(etcd_ctl one get other -w json | jq .header.revision)" >/dev/null
-	kill -CONT "$b_pid"
+	signal_waiters CONT "$b_pid"
 	ends b
 	expect 0
 	after a b
@@ -349,14 +349,14 @@ stubborn() {
 	waiter b x -v
 	DLOCK_SERVER=$(etcd_url one)
 	wait_until file_has b.err 'waiting, ' # it has its first answer
-	kill -STOP "$b_pid"
+	signal_waiters STOP "$b_pid"
 	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
 	ends a
 	expect 0
 	revision=$(etcd_ctl one put other 1 -w json | jq .header.revision)
 	etcd_ctl one compact --physical "$revision" >/dev/null
 	passes
-	kill -CONT "$b_pid"
+	signal_waiters CONT "$b_pid"
 	wait_until -t 60 has_begun b
 	ends b
 	assert_equal "$status" 0
@@ -433,7 +433,7 @@ holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | l
 	wait_until waits y 1
 	waiter c x
 	waiter d y
-	kill -KILL "$b_pid"
+	kill -KILL "$(keeper_of "$b_pid")"
 	wait_until has_begun c
 	ends a
 	expect 0

@@ -459,7 +459,7 @@ fill() {
 }
 
 @test "flock between two dlocks, and a dlock between two flocks: each has its turn, at once" {
-	start one dlock x ./work one 0.3
+	start one dlock x ./work one "$((2 * TEST_PATIENCE))"
 	wait_until held
 	start two flock locks/x ./work two 0.3
 	sleep 0.1
@@ -506,8 +506,8 @@ made_no_call() {
 	start two dlock x true
 	wait_for_waiters 2
 	sleep $TEST_PATIENCE
-	timeout 3 strace -f -qq -o one.trace -p "$one_pid" 3>&- 4>&- &
-	timeout 3 strace -f -qq -o two.trace -p "$two_pid" 3>&- 4>&- || true
+	timeout 3 strace -f -qq -o one.trace -p "$one_pid" -p "$(keeper_of "$one_pid")" 3>&- 4>&- &
+	timeout 3 strace -f -qq -o two.trace -p "$two_pid" -p "$(keeper_of "$two_pid")" 3>&- 4>&- || true
 	wait $! || true
 	made_no_call one.trace two.trace
 	finish foreign && finish one && finish two
@@ -525,9 +525,9 @@ made_no_call() {
 	start five dlock x true
 	wait_for_waiters 4
 	sleep 0.2 # as long as a waiter may leave to the one ahead of it
-	timeout 3 strace -f -qq -o four.trace -p "$four_pid" 3>&- 4>&- &
+	timeout 3 strace -f -qq -o four.trace -p "$four_pid" -p "$(keeper_of "$four_pid")" 3>&- 4>&- &
 	local four_trace=$!
-	timeout 3 strace -f -qq -o five.trace -p "$five_pid" 3>&- 4>&- &
+	timeout 3 strace -f -qq -o five.trace -p "$five_pid" -p "$(keeper_of "$five_pid")" 3>&- 4>&- &
 	wait_until test -s four.trace && wait_until test -s five.trace
 	let_go one
 	wait_until grep two log
@@ -581,14 +581,6 @@ made_no_call() {
 	assert_equal "$(grep -cE 'flock\([0-9]+, LOCK_EX( |\))' trace)" 1
 }
 
-@test "a run without a server leaves the processor to nobody before it starts" {
-	needs_root 'trace what is not its child'
-	dlock x true
-	unleaked strace -f -qq -o trace -e trace=sched_yield,flock dlock x true
-	assert file_has trace flock
-	refute grep sched_yield trace
-}
-
 # The least of three, as other load only adds.
 @test "a holder that is killed with its keeper: the next one runs within 50 ms" {
 	local killed try least=9999
@@ -616,7 +608,7 @@ made_no_call() {
 		wait_for_waiters 2
 		start four dlock x sh -c './work four; date +%s%3N'
 		wait_for_waiters 3
-		kill -KILL "$two_pid" "$three_pid"
+		signal_waiters KILL "$two_pid" "$three_pid"
 		killed=$(now_ms)
 		let_go one
 		finish four
@@ -635,7 +627,7 @@ made_no_call() {
 	wait_for_waiters 2
 	start four dlock x ./work four
 	wait_for_waiters 3
-	kill -STOP "$three_pid"
+	signal_waiters STOP "$three_pid"
 	wait_until is_stopped "$three_pid"
 	let_go one
 	finish two && finish four
@@ -644,7 +636,7 @@ made_no_call() {
 	begin_holder one x
 	start five dlock x ./work five
 	wait_for_waiters 2
-	kill -CONT "$two_pid"
+	signal_waiters CONT "$two_pid"
 	let_go one
 	finish three && finish five
 	assert_equal "$(sort log | grep -cv /)" 4
@@ -657,12 +649,12 @@ made_no_call() {
 	wait_for_waiters 1
 	start three dlock x ./work three
 	wait_for_waiters 2
-	kill -STOP "$two_pid" "$three_pid"
+	signal_waiters STOP "$two_pid" "$three_pid"
 	wait_until is_stopped "$two_pid" && wait_until is_stopped "$three_pid"
 	let_go one
 	start four dlock x ./work four
 	wait_for_waiters 3
-	kill -CONT "$two_pid" "$three_pid"
+	signal_waiters CONT "$two_pid" "$three_pid"
 	finish two && finish three && finish four
 	assert_log two three four
 }
@@ -949,7 +941,7 @@ killed_at() { # CALL WHEN KIND
 
 # trace_keeper PID [STRACE-OPTION...]: from now on.
 trace_keeper() {
-	unleaked strace -qq -o trace -e trace=flock,close "${@:2}" -p "$1" 3>&- 4>&- &
+	unleaked strace -qq -o trace -e trace=flock,getrandom "${@:2}" -p "$1" 3>&- 4>&- &
 	wait_until is_traced "$1"
 }
 is_traced() { grep -q '^TracerPid:.*[1-9]' "/proc/$1/status"; }
@@ -957,15 +949,9 @@ is_free() { ! held; }
 
 @test "the keeper is killed when it has given the lock back: the front takes nothing of the next" {
 	needs_root 'trace what is not its child'
-	local closes
-	begin_holder one x --permits 1
-	trace_keeper "$one_keeper"
-	let_go one
-	wait_until file_has trace LOCK_UN
-	closes=$(sed '/LOCK_UN/q' trace | grep -c '^close') || true
 	begin_holder two x --permits 1
-	# At the first that comes after the lock is free.
-	trace_keeper "$two_keeper" -e inject=close:delay_enter=$((10 * TEST_PATIENCE))s:when=$((closes + 1))
+	# The first random number after the grant is of the token that would be next.
+	trace_keeper "$two_keeper" -e inject=getrandom:delay_enter=$((10 * TEST_PATIENCE))s
 	kill -RTMIN "$two_command"
 	wait_until is_free
 	begin_holder three x --permits 1

@@ -126,24 +126,6 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	quit a
 }
 
-@test "an answer read by a child; its parent goes on where it was" {
-	probe a
-	probe b -q
-	say a acquire granted
-	say b child 'busy rank=0 foreign=0 known=1 '
-	assert_match "$line" "holder=$(hostname):[0-9]+ label=a held="
-	tell b listen 10000
-	wait_until listening 1
-	say a 'release 1000' released
-	heard b granted
-	say b child granted
-	say a 'settle 1000' 'settled pending=0'
-	# The connection is the child's now; the parent ends what the child got.
-	say b 'release 1000' released
-	is_free x
-	quit a b
-}
-
 @test "a token is spent once it was released" {
 	probe a
 	say a token .
@@ -163,8 +145,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 @test "a request that is not answered is ended behind itself" {
 	probe a -q
 	server_stop
-	say a ask granted
-	tell a answer 300
+	tell a acquire 300
 	on_time a timeout 200 600
 	say a 'release 400' timeout
 	server_continue

@@ -12,6 +12,6 @@ load ../lib/mutants
 
 @test "locks in PostgreSQL: force, claims, names, odd answers, what is forgotten, told, printed" {
 	all_caught pg-force-forgives pg-force-breaks-claims pg-encoding-of-the-client pg-nonsense-renews
-	all_caught pg-forgets-nothing pg-forgets-half pg-forgets-holders pg-forgets-plain pg-release-in-memory pg-unrehearsed pg-rehearsal-kept pg-front-says-goodbye
-	all_caught pg-circle-misnamed pg-ahead-for-ever pg-held-backwards pg-rights-unprinted pg-keeper-stays pg-shared-used pg-cooldown-from-the-end pg-slots-alike libraries-told-aloud pg-close-says-goodbye
+	all_caught pg-forgets-nothing pg-forgets-half pg-forgets-holders pg-forgets-plain pg-release-in-memory pg-release-once
+	all_caught pg-circle-misnamed pg-held-backwards pg-rights-unprinted pg-cooldown-from-the-end pg-slots-alike libraries-told-aloud
 }

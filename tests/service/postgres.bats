@@ -36,10 +36,10 @@ waiter() { # NAME LOCK COUNT: it is the COUNTth
 	start "$1" dlock "$2" ./work "$1"
 	wait_until waits "$2" "$3"
 }
-# So many waiters have done all that there is to do beforehand.
+# So many sessions have asked, and have nothing left to do.
 rest() {
 	[[ $(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND state = 'idle'
-		AND query LIKE '%rehearse%'") == "$1" ]]
+		AND query LIKE '%acquire%'") == "$1" ]]
 }
 fence_of_x() { query "SELECT fence FROM dlock.lock WHERE name = 'lock:x' AND EXISTS (SELECT FROM dlock.owners(name))"; }
 
@@ -328,7 +328,7 @@ follows() { [[ $(query "SELECT sync_state FROM pg_stat_replication") == sync ]];
 	expect 0 1
 }
 
-@test "the front leaves the session to the keeper without a word to the server" {
+@test "one session waits, holds, and stays when the front has ended before what COMMAND left" {
 	holder a x -t 60
 	local before
 	before=$(query "$ours")
@@ -511,23 +511,16 @@ refused_without_password() {
 	assert_between "$(query 'SELECT held_us FROM dlock.lock')" 0 3600000000
 }
 
-has_no_child() { ! pgrep -P "$1" >/dev/null; }
-
 @test "a waiter stands still as it is handed the lock: its late claim fails, its place stays" {
 	holder a x
 	waiter b x 1
-	local session
-	session=$(query "$ours ORDER BY backend_start DESC LIMIT 1")
 	waiter c x 2
 	waiter d x 3
-	kill -STOP "$b_pid"
+	signal_waiters STOP "$b_pid"
 	ends a
 	wait_until has_begun c # when the claim must have come
-	kill -CONT "$b_pid"
-	# A session ends with its refused claim. Before that b has no child either: it has not gone on yet.
-	wait_until eval '[[ $(query "SELECT count(*) FROM ($ours) AS one WHERE pid = $session") == 0 ]]'
-	wait_until eval 'has_no_child "$b_pid" && waits x 2'
-	stays 1000 has_no_child "$b_pid" # a child for each look would come and go
+	signal_waiters CONT "$b_pid"
+	wait_until waits x 2
 	: >b.go
 	: >d.go
 	ends c
@@ -617,10 +610,12 @@ has_advisory() {
 @test "an advisory lock that was renewed is free at once after the release" {
 	local setting='dlock_advisory=hashtext'
 	# The answers to a are late, so that its session is still there when b is told of the release.
-	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.4
+	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.6
 	wait_until test -S .s.PGSQL.5432
 	DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 6 x ./work a
 	wait_until has_begun a
+	local keeper
+	keeper=$(keeper_of "$a_pid") # the session ends after it
 	stays 3500 has_not_ended a # the first renewal is after 2 s
 	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" f
 	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&$setting"
@@ -628,7 +623,7 @@ has_advisory() {
 	: >a.go
 	: >b.go
 	wait_until has_begun b
-	! is_gone "$a_pid" || fail "b had not begun while the session of a was there"
+	is_alive "$keeper" || fail "b had not begun while the session of a was there"
 	finish a
 	expect 0
 	finish b
@@ -677,12 +672,12 @@ leave_row() {
 }
 one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == 1 ]]; }
 
-@test "the keeper ends while its release is on the way: the front reads it, or the server does it" {
+@test "a release that takes its time is awaited, and outlives front, keeper, and session" {
 	dlock x true
 	holder a x
 	occupy_row
 	: >a.go
-	wait_until -t 1 has_no_child "$a_pid" # after 2 s it would give up
+	wait_until one_waits_for_it
 	stays 200 is_alive "$a_pid"
 	leave_row
 	finish a
@@ -691,24 +686,34 @@ one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wai
 	holder b x
 	occupy_row
 	: >b.go
-	wait_until -t 1 has_no_child "$b_pid"
+	wait_until one_waits_for_it
 	kill -KILL "$b_pid"
 	finish b
 	leave_row
 	wait_until -t 5 nothing_is_left
-	# The session ends with the release in it: the front asks again over another.
+	# The front asks over a session of its own.
 	holder c x
 	occupy_row
 	: >c.go
-	wait_until -t 1 has_no_child "$c_pid"
-	query "SELECT pg_terminate_backend(pid) FROM ($ours) AS one" >/dev/null
+	wait_until one_waits_for_it
+	kill -KILL "$(keeper_of "$c_pid")"
 	leave_row
 	finish c
+	assert_equal "$status" 70
+	assert nothing_is_left
+	# The session ends with the release in it: the keeper asks again over another.
+	holder d x
+	occupy_row
+	: >d.go
+	wait_until one_waits_for_it
+	query "SELECT pg_terminate_backend(pid) FROM ($ours) AS one" >/dev/null
+	leave_row
+	finish d
 	expect 0 '' "$err"
 	assert nothing_is_left
 }
 
-@test "a keeper that finds its grant too late gives it back; the front asks by its own session" {
+@test "a grant that comes too late for its TTL is given back, and another is asked for" {
 	dlock x true
 	occupy_row
 	start a dlock -t 2 -w 60 x echo ran
@@ -749,10 +754,10 @@ one_waits_for_it() { [[ $(query "SELECT count(*) FROM pg_stat_activity WHERE wai
 	try dlock --cooldown 1h y touch ran
 	assert_equal "$status" 0
 	refute_file ran
-	try dlock x true
+	try dlock z true
 	expect 0
 	crash
-	try dlock -n x echo ran
+	try dlock -n z echo ran
 	expect 0 ran
 	holder a x
 	waiter b x 1
@@ -880,13 +885,13 @@ behind_stopped() { # COUNT
 	done
 	waiter last x $i
 	wait_until rest $i
-	kill -STOP "${stopped[@]}"
+	signal_waiters STOP "${stopped[@]}"
 	began=$(now_ms)
 	ends a
 	wait_until -t 60 has_begun last
 	took=$(($(now_ms) - began))
 	ends last
-	kill -KILL "${stopped[@]}"
+	signal_waiters KILL "${stopped[@]}"
 	for ((i = 1; i <= $1; i++)); do
 		finish w$i
 	done
@@ -921,13 +926,13 @@ unlock_table() {
 @test "the table is locked: a dlock that has given up does not get the lock later" {
 	local way
 	dlock x true # the schema is there
-	for way in '-w 500ms' '-n' '-s -w 500ms' ''; do
+	for way in '-w 3s' '-n' '-s -w 3s' ''; do
 		rm -f statements
 		lock_table
 		# shellcheck disable=SC2086 # words
 		start a dlock $way x touch ran
 		wait_until waits_for_table 1
-		kill -KILL "$a_pid" # it can take nothing back
+		signal_waiters KILL "$a_pid" # it can take nothing back
 		finish a
 		# At the latest then the server gives it up as well.
 		wait_until -t 15 waits_for_table 0

@@ -60,9 +60,9 @@ own_servers() {
 	waiter b x
 	# Its session has a waiter's TTL by then.
 	wait_until eval '[[ $(zookeeper_ask one cons) == *,to=6000,* ]]'
-	kill -STOP "$b_pid"
+	signal_waiters STOP "$b_pid"
 	wait_until -t 30 waits x 0
-	kill -CONT "$b_pid"
+	signal_waiters CONT "$b_pid"
 	wait_until waits x 1
 	ends a
 	assert_equal "$status" 0
@@ -84,7 +84,7 @@ own_servers() {
 	local name pid
 	for name in $names; do
 		pid=${name}_pid
-		kill -KILL "${!pid}"
+		signal_waiters KILL "${!pid}"
 	done
 	waiter next x
 	ends h
@@ -276,13 +276,13 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
 	waiter w x -v
 	wait_until file_has w.err 'waiting, ' # it has its first answer
-	kill -STOP "$w_pid"
+	signal_waiters STOP "$w_pid"
 	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
 	wait_until refute is_served "$port"
 	local rests
 	rests=$(rests_of "$w_pid")
 	kill -TERM "$w_pid"
-	kill -CONT "$w_pid"
+	signal_waiters CONT "$w_pid"
 	wait_until eval 'is_gone "$w_pid" || (($(rests_of "$w_pid") > rests))' # it has tried once
 	passes
 	finish w
@@ -346,7 +346,7 @@ has_no_children() { [[ -z $(children one) ]]; }
 	wait_until is_served "$port"
 	start b dlock -S "zookeeper://127.0.0.1:$port/locks" x touch ran
 	wait_until eval '[[ $(children one | wc -l) == 2 ]]' # its node is there, and it does not know so
-	kill -KILL "$b_pid"
+	signal_waiters KILL "$b_pid"
 	finish b
 	waiter c x
 	ends h

@@ -154,7 +154,7 @@ once() {
 	for signal in HUP INT QUIT TERM; do
 		start two core outcome=outcome pid=front dlock x touch ran
 		wait_until is_file front
-		wait_until is_waiting "$(<front)"
+		wait_until is_asking "$(<front)"
 		kill -$signal "$(<front)"
 		wait_until -t 2 is_file outcome
 		assert_file outcome "signal $signal"
@@ -167,37 +167,12 @@ once() {
 	assert_equal "$status" 0 "the holder's status"
 }
 
-# dlock asleep with a connection to the server: it asked and now waits.
-is_waiting() {
-	is_dlock "$1" || return 1
-	find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | grep -q . || return 1
-	is_quiet "$1"
-}
-
-# The server takes its time, so each request has a keeper, which is denied.
-@test "a signal that comes while the keeper ends that was denied is not lost" {
-	cc -std=c17 -D_GNU_SOURCE -O1 -shared -fPIC -o linger.so "$BATS_TEST_DIRNAME/../programs/linger.c"
-	begin_holder one x
-	proxy "$SERVER/socket" 0.05
-	touch linger
-	start two env PATH="$LOADING:$PATH" LD_PRELOAD="$PWD/linger.so" LINGER="$PWD/linger" \
-		dlock -S "unix://$PWD/proxy.socket" x touch ran
-	wait_until test -e linger.here
-	kill -TERM $two_pid
-	finish two
-	assert_equal "$status" 143
-	refute_file ran
-	wait_until nothing_waits
-	rm linger
-	let_go one
-}
-
 nothing_waits() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == 0 ]]; }
 
 @test "WINCH and CONT do not end a waiter nor hurry it" {
 	begin_holder one x
 	start two dlock x echo ran
-	wait_until is_waiting $two_pid
+	wait_until is_asking $two_pid
 	kill -WINCH $two_pid
 	kill -CONT $two_pid
 	stays 300 is_asleep $two_pid
@@ -212,7 +187,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 @test "a waiter that is stopped and continued goes on waiting" {
 	begin_holder one x
 	start two dlock x echo ran
-	wait_until is_waiting $two_pid
+	wait_until is_asking $two_pid
 	kill -STOP $two_pid
 	wait_until is_stopped $two_pid
 	kill -CONT $two_pid

@@ -12,6 +12,12 @@ load ../lib/mutants
 	all_caught session-kept ended-for-killed front-unprepared
 }
 
+@test "while it waits: front or keeper killed or stopped, and what that leaves; a late grant" {
+	all_caught killed-asking-left killed-waiting-left stopped-keeper-left
+	all_caught cancelled-keeper-awaited front-gone-unheard stopped-front-served
+	all_caught late-grant-used
+}
+
 @test "a lock without a process: anybody's token, a fence that stays when it is released by force" {
 	all_caught token-of-anybody force-keeps-fence
 }

@@ -180,7 +180,7 @@ refute_any_code() { [[ -z $(cat one.code two.code other.code 2>/dev/null) ]]; }
 	wait_until test -e has1
 	wait_until queued b 1
 	wait_until published a
-	kill -KILL "$(<waiter)"
+	signal_waiters KILL "$(<waiter)"
 	: >go2
 	wait_until queued a 1
 	stays 4000 queued a 1

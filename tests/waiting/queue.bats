@@ -64,29 +64,6 @@ assert_slices() { # what COMMAND wrote
 	assert_slices
 }
 
-# What cannot go on with a request before its answer has come, and what it forked.
-readonly -a ANSWERED_EARLY=(strace -f -qq -e signal=none -e trace=sendto,clone,clone3,fork,vfork
-	-e inject=sendto:delay_exit=100000:when=1 -o forked)
-forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
-
-@test "busy, and said at once: no process is forked, and all else is as ever" {
-	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 # not under strace
-	begin_holder one x
-	try "${ANSWERED_EARLY[@]}" dlock -n x true
-	expect_failure 1 '^dlock: x: busy: held by [^ ]+:[0-9]+ \(tester, witness\) for '
-	assert_equal "$(forks)" 0
-	start two "${ANSWERED_EARLY[@]}" dlock x true
-	wait_until queued 1
-	wait_until file_has forked sendto
-	assert_equal "$(forks)" 0
-	let_go one
-	finish_all two
-	assert_equal "$(forks)" 2 # keeper and COMMAND
-	try "${ANSWERED_EARLY[@]}" dlock -n x true
-	expect 0
-	assert_equal "$(forks)" 2
-}
-
 @test "a newcomer with -n never overtakes, however often it tries" {
 	begin_holder one x
 	local name
@@ -112,11 +89,11 @@ forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
 @test "a newcomer with -n leaves a lock that just expired to the waiters" {
 	cli SET lock:x "elsewhere:1:00112233445566778899aabbccddeeff" PX 600000 >/dev/null
 	enqueue a
-	kill -STOP "$a_pid" # its own timer shall not be what saves it
+	signal_waiters STOP "$a_pid" # its own timer shall not be what saves it
 	cli DEL lock:x >/dev/null
 	try dlock -n x true
 	assert_equal "$status" 1
-	kill -CONT "$a_pid"
+	signal_waiters CONT "$a_pid"
 	finish_all a
 	assert_order a
 }
@@ -130,7 +107,7 @@ forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
 			enqueue $name
 		done
 		local victim=${place}_pid
-		kill -KILL "${!victim}"
+		signal_waiters KILL "${!victim}"
 		began=$(now_ms)
 		let_go one
 		for name in a b c d e; do
@@ -148,7 +125,7 @@ forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
 	for name in a b c d e; do
 		enqueue $name
 	done
-	kill -KILL $a_pid $b_pid $c_pid $d_pid
+	signal_waiters KILL $a_pid $b_pid $c_pid $d_pid
 	began=$(now_ms)
 	let_go one
 	finish_all e
@@ -163,7 +140,7 @@ forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
 	for name in a b c; do
 		enqueue $name
 	done
-	kill -KILL $a_pid $b_pid $c_pid
+	signal_waiters KILL $a_pid $b_pid $c_pid
 	let_go one
 	began=$(now_ms)
 	try dlock -w 20 x echo ran
@@ -176,10 +153,10 @@ forks() { grep -cE 'fork\(|SIGCHLD' forked || true; }
 	begin_holder one x
 	enqueue a
 	enqueue b
-	kill -STOP "$a_pid"
+	signal_waiters STOP "$a_pid"
 	let_go one
 	wait_until owner_is_pid "$a_pid"
-	kill -KILL "$a_pid"
+	signal_waiters KILL "$a_pid"
 	local began
 	began=$(now_ms)
 	finish_all b
@@ -197,11 +174,11 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	start c dlock x sh -c 'echo c >>order; until [ -e done ]; do sleep 0.02; done'
 	wait_until queued 3
 	enqueue d
-	kill -STOP "$a_pid"
+	signal_waiters STOP "$a_pid"
 	let_go one
 	finish_all b
 	wait_until order_is b c
-	kill -CONT "$a_pid"
+	signal_waiters CONT "$a_pid"
 	wait_until queued 2 # d, and a again
 	assert_equal "$(cli ZRANK "$(queue_of x)" "$(token_of "$a_pid")")" 0
 	: >done
@@ -213,13 +190,13 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	begin_holder one x
 	enqueue a
 	enqueue b
-	kill -STOP "$a_pid"
+	signal_waiters STOP "$a_pid"
 	local token
 	token=$(token_of "$a_pid")
 	cli RPUSH "lock:{lock:x}:wake:$token" 'look 20000' >/dev/null
 	cli DEL "lock:{lock:x}:who:$token" >/dev/null
 	cli ZREM "$(queue_of x)" "$token" >/dev/null
-	kill -CONT "$a_pid"
+	signal_waiters CONT "$a_pid"
 	wait_until -t 6 is_first "$token"
 	let_go one
 	finish_all a b
@@ -235,11 +212,11 @@ is_first() { [[ $(cli ZRANK "$(queue_of x)" "$1") == 0 ]]; } # TOKEN
 	# As the next waiter is told to; then a does not come to listen again for a moment.
 	cli RPUSH "lock:{lock:x}:wake:$(token_of "$a_pid")" 'look 1500' >/dev/null
 	wait_until has_short_lease "$a_pid"
-	kill -STOP "$a_pid"
+	signal_waiters STOP "$a_pid"
 	wait_until listeners_are 1
 	let_go one
 	stays 200 owner_is_pid "$a_pid"
-	kill -CONT "$a_pid"
+	signal_waiters CONT "$a_pid"
 	finish_all a b
 	assert_order a b
 }
@@ -268,41 +245,6 @@ is_first() { [[ $(cli ZRANK "$(queue_of x)" "$1") == 0 ]]; } # TOKEN
 }
 
 sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | sort; } # PID
-
-# A child of the waiter sees to a handover, and by now not over the waiter's connection.
-is_seen_to_apart() { # PID
-	local one
-	for one in $(<"/proc/$1/task/$1/children"); do
-		[[ $(<"/proc/$one/comm") != 'dlock handover' ]] || break
-	done
-	[[ -n $one && -n $(sockets_of "$one") && -z $(comm -12 <(sockets_of "$one") <(sockets_of "$1")) ]]
-}
-
-@test "a waiter that hands the lock on leaves that to another process with its own connection" {
-	begin_holder one x
-	enqueue a
-	enqueue b
-	kill -STOP "$a_pid"
-	kill -KILL $one_pid $one_keeper
-	cli DEL lock:x >/dev/null
-	# A longer time for the claim than a second.
-	redis-cli -s "$SERVER/socket" -r 1000 -i 0.01 EVAL "
-		local owner = redis.call('GET', 'lock:x')
-		return owner and owner:find(':$a_pid:') and redis.call('PEXPIRE', 'lock:x', 60000)" 0 >/dev/null 2>&1 3>&- 4>&- &
-	local extends=$!
-	# b looks, finds the lock free, and hands it to a, which is ahead.
-	cli RPUSH "lock:{lock:x}:wake:$(token_of "$b_pid")" 'look 0' >/dev/null
-	wait_until owner_is_pid "$a_pid"
-	wait_until is_seen_to_apart "$b_pid"
-	kill $extends
-	wait $extends || true
-	cli PEXPIRE lock:x 1 >/dev/null
-	finish_all b
-	kill -CONT "$a_pid"
-	finish_all a
-	assert_order b a
-	bury
-}
 
 @test "killed at random, many times over: everyone else runs, nobody overlaps" {
 	cat >step <<-'END'
@@ -578,17 +520,19 @@ was_release() { [[ -n $(released_with 14) ]]; } # as no renewal has so many
 	refute_file order
 }
 
-@test "a waiter is one process with one connection" {
+@test "a waiter is a front without a connection and a keeper with one" {
 	begin_holder one x
-	local name waiter
+	local name waiter keeper
 	for name in a b c; do
 		enqueue $name
 	done
 	for name in a b c; do
 		waiter=${name}_pid
-		assert_equal "$(<"/proc/${!waiter}/task/${!waiter}/children")" '' 'children'
-		assert_equal "$(ls "/proc/${!waiter}/task" | wc -l)" 1 'threads'
-		assert_equal "$(sockets_of "${!waiter}" | wc -l)" 1 'sockets'
+		keeper=$(pgrep -P "${!waiter}")
+		assert_equal "$(sockets_of "${!waiter}" | wc -l)" 0 'sockets of the front'
+		assert_equal "$(sockets_of "$keeper" | wc -l)" 1 'sockets of the keeper'
+		assert_equal "$(pgrep -P "$keeper")" '' 'children of the keeper'
+		assert_equal "$(ls "/proc/${!waiter}/task" "/proc/$keeper/task" | grep -c '^[0-9]')" 2 'threads'
 	done
 	let_go one
 	finish_all a b c

@@ -17,9 +17,9 @@ BEGIN
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()));
 END $$;
 
--- Whether another session has that number: no try gets its lock. 1684826994 is dlck. Below 0: one of a rehearsal.
+-- Whether another session has that number: no try gets its lock. 1684826994 is dlck.
 CREATE OR REPLACE FUNCTION dlock.lives(session int) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-  SELECT session < 0 OR NOT pg_try_advisory_xact_lock_shared(1684826994, session)
+  SELECT NOT pg_try_advisory_xact_lock_shared(1684826994, session)
 $$;
 
 -- Takes a place in the queue. The session's number is its own for as long as it lives: it listens to the channel
@@ -395,20 +395,6 @@ BEGIN
   DELETE FROM dlock.waiter WHERE name = ANY (old);
   DELETE FROM dlock.lock WHERE name = ANY (old);
   RETURN '';
-END $$;
-
--- A session's first call of a function costs a few ms, which a waiter has to spare and those behind it have not.
--- So a waiter goes through a grant, a handoff, a claim and a release, and takes all of it back. own: its session's number.
-CREATE OR REPLACE FUNCTION dlock.rehearse(own int) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  key text := 'rehearsal' || own;
-BEGIN
-  PERFORM dlock.acquire_1(key, 'a', '', 0, false, 'x', 0, 0, 0, 0, '', '', '', false, own, false, NULL, key);
-  INSERT INTO dlock.waiter VALUES (key, 'b', 'x', 0, '', 1, 0, 0, '{}', -1), (key, 'c', 'x', 0, '', 2, 0, 0, '{}', -1);
-  PERFORM dlock.release_1(key, 'a', 0, 0, 1, false, '', 0, NULL);
-  PERFORM dlock.acquire_1(key, 'b', '', 0, false, 'x', 0, 1, 0, 0, '', '', '', false, own, false, NULL, key);
-  RAISE EXCEPTION 'taken back';
-EXCEPTION WHEN raise_exception THEN
 END $$;
 
 -- Breaks the lock of any holder, or with a fence above 0 of the one that has it; a row for each that it had. A

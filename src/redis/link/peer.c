@@ -27,12 +27,6 @@ void peer_forget(struct peer *peer)
 	peer->due_count = 0;
 }
 
-void peer_forget_stale(struct peer *peer)
-{
-	if (peer->link.connection && connection_is_stale(peer->link.connection))
-		peer_forget(peer);
-}
-
 void peer_drop(struct peer *peer)
 {
 	if (peer->link.connection && peer->due_count > 0)
@@ -161,15 +155,6 @@ bool peer_command(struct peer *peer, struct peer_due what, const char *const *wo
 	if (!takes_requests(peer))
 		return false;
 	return sent(peer, what, connection_append_words(peer->link.connection, words));
-}
-
-void peer_expect(struct peer *peer, size_t owed, struct peer_due what)
-{
-	peer->link.handshake.due = 0;
-	memset(peer->due, 0, sizeof(peer->due));
-	peer->due[owed] = what;
-	peer->due_count = owed + 1;
-	peer->due_since = clock_now();
 }
 
 bool peer_take(struct peer *peer, struct peer_due *what, struct reply **reply)

@@ -49,12 +49,8 @@ void peer_connect(struct peer *peer);
 /* Closes the connection, and reads what has come first (connection_drain). */
 void peer_drop(struct peer *peer);
 
-/* Closes it and leaves what comes to another process that has it as well. */
+/* Closes it, and does not read what has come. */
 void peer_forget(struct peer *peer);
-
-/* The same, if another process has used the TLS session since the fork: nothing sent would arrive.
- */
-void peer_forget_stale(struct peer *peer);
 
 /* The greeting was refused, so nothing more is asked over this connection. */
 bool peer_is_refused(const struct peer *peer);
@@ -80,10 +76,6 @@ bool peer_send(struct peer *peer, struct peer_due what, struct call *call, bool 
 
 /* A plain command, as of connection_append_words. */
 bool peer_command(struct peer *peer, struct peer_due what, const char *const *words);
-
-/* Another process, which has this connection as well, has sent a request and leaves the reply to
- * this one. Before it come `owed` replies to what that process sent earlier; they get the tag 0. */
-void peer_expect(struct peer *peer, size_t owed, struct peer_due what);
 
 /* The next reply that has come by the last peers_wait, and what it answers; reply_free() with it.
  * False: there is none now, or the peer has just gone down. */

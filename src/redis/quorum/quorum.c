@@ -30,22 +30,12 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure)
 		return true;
 	quorum->keyed = attempt;
 	if (request->token)
-		strlcpy(quorum->lock.token, request->token, sizeof(quorum->lock.token));
+		strlcpy(quorum->lock.token, request->token, LOCK_TOKEN_SIZE);
 	else
 		write_token(quorum, attempt, quorum->lock.token);
 	keys_free(&quorum->keys);
 	return keys_make(&quorum->keys, request->prefix, request->name, quorum->lock.token) ||
 	       failure_set(failure, EXIT_SYSTEM, "out of memory");
-}
-
-void quorum_leave(struct lock *lock)
-{
-	struct quorum *quorum = (struct quorum *)lock;
-	struct failure unheard;
-
-	quorum_sync(quorum, &unheard);
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_forget(&quorum->peers[i]);
 }
 
 void quorum_connect_all(struct quorum *quorum)
@@ -108,14 +98,10 @@ static bool prepare(struct quorum *quorum, const struct server *server, struct f
 static struct lock *quorum_open(
 	const struct server *server, const struct lock_request *request, struct failure *failure)
 {
-	struct quorum *quorum;
+	struct quorum *quorum = lock_new(sizeof(*quorum), &quorum_service, request, failure);
 
-	quorum = calloc(1, sizeof(*quorum));
-	if (!quorum) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (!quorum)
 		return NULL;
-	}
-	quorum->lock.service = &quorum_service;
 	quorum->request = *request;
 	quorum->server = server->text;
 	quorum->watch = quorum->mend = -1;
@@ -142,24 +128,6 @@ static const struct lock_lack lacks[] = {
 	{0},
 };
 
-/* No waiter is ever handed the lock: a waiter is woken, and tries. */
-static const struct lock_overlap quorum_overlap = {
-	.ask = quorum_ask,
-	.answer = quorum_answer,
-	.adopt_answer = quorum_adopt_answer,
-};
-
-static const struct lock_parting quorum_parting = {
-	.send = quorum_release_send,
-	.finish = quorum_release_finish,
-};
-
-static bool wait_goes_on(const struct lock *lock)
-{
-	(void)lock;
-	return true;
-}
-
 const struct lock_service quorum_service = {
 	.name = "a quorum",
 	.schemes = redis_quorum_schemes,
@@ -170,15 +138,13 @@ const struct lock_service quorum_service = {
 	.read_url = redis_read_url,
 	.open = quorum_open,
 	.close = quorum_close,
+	.take = quorum_take,
+	.take_over = quorum_take_over,
 	.renew = quorum_renew,
 	.release = quorum_release,
-	.leave = quorum_leave,
 	.wait = quorum_wait,
-	.wait_goes_on = wait_goes_on,
 	.watch_fd = quorum_watch_fd,
 	.force = quorum_force,
 	.check = redis_check,
 	.list = &quorum_list_ops,
-	.overlap = &quorum_overlap,
-	.parting = &quorum_parting,
 };

@@ -76,9 +76,8 @@ struct vote {
 
 /* What a keeper tells its front. */
 struct quorum_shared {
-	atomic_uint attempt; /* a child may begin another attempt, and the token of the last one is
-			      * what its parent has to give back */
-	unsigned char owed[QUORUM_MOST]; /* how many replies come before that to the release */
+	atomic_uint attempt; /* the keeper begins one after another; the token of the last one is
+			      * what the front has to give back if the keeper dies */
 };
 
 struct quorum {
@@ -98,9 +97,7 @@ struct quorum {
 	bool enrolled;  /* we may stand in queues */
 	bool spent;     /* the next attempt takes a fresh token */
 	bool cold;      /* a server did not know a script in this attempt */
-	bool child;     /* these connections were asked over by another process */
-	bool common;    /* front and keeper have all connections in common: each server was asked
-			 * before the fork, and none was connected again since */
+	bool orphaned;  /* another process, which is dead, has asked: which servers is not known */
 	int64_t ticket; /* when the first attempt began, by our own clock, in us; 0: it did not */
 	nanos asked_at; /* before anything of this attempt was sent */
 	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
@@ -129,9 +126,6 @@ bool quorum_sync(struct quorum *quorum, struct failure *failure);
 /* Until when quorum_wait is to wait if there is no place in the queues. */
 void quorum_record_settling(struct quorum *quorum, const struct lock_answer *answer);
 
-/* struct lock_service's: also before another attempt, after a child has used the connections. */
-void quorum_leave(struct lock *lock);
-
 /* Begins to connect to each that is not connected; closes each connection: see peer.h. */
 void quorum_connect_all(struct quorum *quorum);
 void quorum_drop_all(struct quorum *quorum);
@@ -143,9 +137,8 @@ bool quorum_send(struct quorum *quorum, size_t which, enum peer_kind kind, bool 
 
 /* --- quorum_attempt.c --- */
 
-enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
-void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer);
+void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void quorum_take_over(struct lock *lock, const struct lock_answer *granted);
 
 /* --- quorum_replies.c --- */
 
@@ -211,11 +204,6 @@ void quorum_dial(struct quorum *quorum, size_t which);
 /* --- quorum_release.c --- */
 
 void quorum_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-/* In two processes: struct lock_parting's. */
-bool quorum_release_send(
-	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
-void quorum_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);

@@ -41,11 +41,8 @@ static void take_back(struct quorum *quorum)
 static bool begin(struct quorum *quorum, struct failure *failure)
 {
 	quorum_stop_listening(quorum);
-	/* One that another process was killed in, perhaps: its connections are of no use. */
-	if (quorum->asked) {
-		quorum_leave(&quorum->lock);
+	if (quorum->asked)
 		take_back(quorum);
-	}
 	if (quorum->spent)
 		atomic_fetch_add(&quorum->shared->attempt, 1);
 	if (!quorum_sync(quorum, failure))
@@ -56,7 +53,7 @@ static bool begin(struct quorum *quorum, struct failure *failure)
 	quorum->fence = 0;
 	quorum->around.token[0] = '\0';
 	quorum->asked_at = clock_now();
-	quorum->cold = quorum->common = false;
+	quorum->cold = false;
 	quorum_connect_all(quorum);
 	return true;
 }
@@ -128,17 +125,10 @@ static enum lock_result wait_for_next(const struct quorum *quorum, struct deadli
 	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
 
-/* What is sent later, or was read from already, only one of two processes will know of. */
-static bool is_just_asked(const struct vote *vote, const struct peer *peer)
+/* LOCK_GRANTED: a majority was asked. */
+static enum lock_result ask(
+	struct quorum *quorum, struct deadline deadline, struct failure *failure)
 {
-	return vote->kind == VOTE_ASKED && is_sent(vote, peer) && peer->due_count == 1 &&
-	       !connection_is_pending(peer->link.connection) &&
-	       connection_is_between(peer->link.connection);
-}
-
-enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct failure *failure)
-{
-	struct quorum *quorum = (struct quorum *)lock;
 	enum lock_result result = wait_for_next(quorum, deadline);
 	enum deadline_end end = DEADLINE_READY;
 
@@ -147,11 +137,8 @@ enum lock_result quorum_ask(struct lock *lock, struct deadline deadline, struct 
 	while (result == LOCK_GRANTED) {
 		send_out(quorum);
 		quorum_collect(quorum);
-		if (quorum_count_if(quorum, is_sent) >= quorum->majority) {
-			quorum->child = true; /* as far as this process can know */
-			quorum->common = quorum_count_if(quorum, is_just_asked) == quorum->count;
+		if (quorum_count_if(quorum, is_sent) >= quorum->majority)
 			return LOCK_GRANTED;
-		}
 		if (count_asked(quorum) + count_open(quorum) < quorum->majority)
 			result = LOCK_FAILED;
 		else if (end != DEADLINE_READY)
@@ -441,11 +428,9 @@ static bool pause_between(const struct quorum *quorum, int tries, struct deadlin
 	return clock_now() < deadline.until;
 }
 
-void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+/* Attempts until one is granted, or there is no sense in another. */
+static void attempt_all(struct quorum *quorum, struct deadline deadline, struct lock_answer *answer)
 {
-	struct quorum *quorum = (struct quorum *)lock;
-
-	quorum->child = false;
 	for (int tries = 0;; tries++) {
 		attempt(quorum, tries, deadline, answer);
 		/* What a server has promised beside that expires by itself. */
@@ -468,33 +453,52 @@ void quorum_answer(struct lock *lock, struct deadline deadline, struct lock_answ
 	quorum_busy(quorum, answer);
 }
 
-void quorum_adopt_answer(struct lock *lock, const struct lock_answer *answer)
+static void learn_grant(struct quorum *quorum, const struct lock_answer *answer)
+{
+	if (answer->result == LOCK_WITHIN)
+		around_learn(&quorum->around, answer, quorum->mode, NULL);
+	quorum->fence = answer->fence;
+	quorum->granted_at = answer->granted_at;
+}
+
+/* What it had was taken back. */
+static void learn_denial(struct quorum *quorum, const struct lock_answer *answer)
+{
+	quorum->tried_at = clock_now();
+	if (answer->result == LOCK_BUSY) {
+		quorum->tried_at = 0;
+		quorum->look_at = answer->look_at;
+		quorum_record_settling(quorum, answer);
+		quorum->listen_until = 0;
+		quorum->foreign = answer->foreign != NULL;
+	}
+	quorum->asked = false;
+	quorum->ticket = quorum->ticket ? quorum->ticket : clock_wall_us();
+	quorum_drop_all(quorum);
+}
+
+void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct quorum *quorum = (struct quorum *)lock;
+
+	answer->result = ask(quorum, deadline, &answer->failure);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	lock->asked = true;
+	attempt_all(quorum, deadline, answer);
+	if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+		learn_grant(quorum, answer);
+	else
+		learn_denial(quorum, answer);
+}
+
+void quorum_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	struct quorum *quorum = (struct quorum *)lock;
 	struct failure unheard;
 
 	quorum_sync(quorum, &unheard);
-	quorum->tried_at = answer->result == LOCK_BUSY ? 0 : clock_now();
-	switch (answer->result) {
-	case LOCK_WITHIN:
-		around_learn(&quorum->around, answer, quorum->mode, NULL);
-		/* fall through */
-	case LOCK_GRANTED: /* the child has done that, and has the connections */
-		quorum->fence = answer->fence;
-		quorum->granted_at = answer->granted_at;
-		quorum->enrolled = false;
-		return;
-	case LOCK_BUSY:
-		quorum->look_at = answer->look_at;
-		quorum_record_settling(quorum, answer);
-		quorum->listen_until = 0;
-		quorum->foreign = answer->foreign != NULL;
-		break;
-	default:
-		break;
-	}
-	/* The child has taken back what it had. */
-	quorum->asked = quorum->child = false;
-	quorum->ticket = quorum->ticket ? quorum->ticket : clock_wall_us();
-	quorum_drop_all(quorum);
+	quorum->asked = quorum->enrolled = quorum->orphaned = true;
+	if (granted)
+		learn_grant(quorum, granted);
 }

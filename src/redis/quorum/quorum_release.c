@@ -113,7 +113,8 @@ static void send_the_rest(struct quorum *quorum, struct deadline deadline)
 /* Nothing of this attempt is left, but where a server is silent: there it is on its way. */
 static void forget(struct quorum *quorum)
 {
-	quorum->asked = quorum->enrolled = quorum->child = quorum->lost = false;
+	quorum->asked = quorum->enrolled = quorum->orphaned = quorum->lost = false;
+	quorum->lock.asked = false;
 	quorum->spent = true;
 	quorum->fence = 0;
 	quorum->granted_at = 0;
@@ -128,19 +129,20 @@ static void prepare(struct quorum *quorum, const struct release_terms *release_t
 	quorum->release_terms = release_terms ? *release_terms : (struct release_terms){0};
 	quorum->scratch.inside_count = 0;
 	quorum->scratch.around = false;
-	if (!quorum->child)
+	if (!quorum->orphaned)
 		quorum_catch_up(quorum);
 	quorum->repeats = QUORUM_REPEAT(PEER_RELEASE);
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct vote *vote = &quorum->votes[i];
 
-		peer_forget_stale(&quorum->peers[i]);
 		vote->word = WORD_NONE;
 		vote->release_sent = false;
 		vote->dialed_at = 0;
-		/* A child may have asked those that this process could not. */
+		/* Another process may have asked any of them. */
 		vote->touched |=
-			(quorum->child || single_by_token(&quorum->request)) && quorum->asked;
+			(quorum->orphaned || single_by_token(&quorum->request)) && quorum->asked;
+		/* The answer to LEAVE is not read; that to this says that the server is heard. */
+		vote->touched |= quorum->enrolled && vote->kind == VOTE_BUSY;
 	}
 }
 
@@ -197,78 +199,6 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 		end = peers_wait(quorum->peers, quorum->count, &limit);
 	}
 	end_release(quorum, began, deadline, answer);
-}
-
-/* --- In two processes: the keeper sends, the front reads -------------------------------------- */
-
-static bool is_common(const struct vote *vote, const struct peer *peer)
-{
-	const struct connection *connection = peer->link.connection;
-
-	/* What it says to the request may be a flaw, which the keeper has to report. */
-	if (vote->kind == VOTE_ASKED || vote->failure.code != EXIT_DONE)
-		return false;
-	return vote->touched && connection && !peer->server.tls && peer->due_count < PEER_DUE &&
-	       !connection_is_pending(connection) && connection_is_between(connection);
-}
-
-/* By its hash behind whatever is under way: a process stays that reads the answer. */
-bool quorum_release_send(
-	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
-{
-	struct quorum *quorum = (struct quorum *)lock;
-
-	(void)deadline; /* nothing is waited for */
-	if (!quorum->common || quorum->fence == 0 || quorum->lost ||
-		quorum->around.token[0] != '\0')
-		return false;
-	prepare(quorum, release_terms);
-	if (quorum_count_if(quorum, is_common) < quorum->count)
-		return false;
-	for (size_t i = 0; i < quorum->count; i++) {
-		struct peer *peer = &quorum->peers[i];
-
-		quorum->shared->owed[i] = (unsigned char)peer->due_count;
-		if (!quorum_send(quorum, i, PEER_RELEASE, false) ||
-			connection_is_pending(peer->link.connection))
-			return false;
-	}
-	return true;
-}
-
-/* If no majority comes together, an ordinary release does it again. */
-void quorum_release_finish(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	struct quorum *quorum = (struct quorum *)lock;
-	nanos began = clock_now();
-
-	prepare(quorum, release_terms);
-	quorum->child = false; /* what it has left unread is known */
-	for (size_t i = 0; i < quorum->count; i++) {
-		struct vote *vote = &quorum->votes[i];
-
-		if (!quorum->peers[i].link.connection)
-			continue;
-		peer_expect(&quorum->peers[i], quorum->shared->owed[i],
-			(struct peer_due){PEER_RELEASE, quorum->keyed});
-		/* The front has not read that. But of one that was asked and owes nothing,
-		 * quorum_collect would say that nothing of the attempt is left there. */
-		vote->kind = VOTE_GRANTED;
-		vote->release_sent = vote->prompt = true;
-		vote->sent_at = began;
-	}
-	do {
-		quorum_collect(quorum);
-		if (is_over(quorum, answer)) {
-			end_release(quorum, began, deadline, answer);
-			return;
-		}
-	} while (quorum_count_word(quorum, WORD_YES) + quorum_count_if(quorum, is_prompt_pending) >=
-			 quorum->majority &&
-		 peers_wait(quorum->peers, quorum->count, &deadline) == DEADLINE_READY);
-	quorum->child = true;
-	quorum_release(lock, release_terms, deadline, answer);
 }
 
 /* Reports the owner that had it on most of the servers that answer; there may be several owners. */

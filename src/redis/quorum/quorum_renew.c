@@ -31,7 +31,6 @@ void quorum_dial(struct quorum *quorum, size_t which)
 		return;
 	vote->dialed_at = clock_now();
 	vote->sent_at = 0; /* what was under way has gone with the connection */
-	quorum->common = false;
 	peer_connect(&quorum->peers[which]);
 }
 

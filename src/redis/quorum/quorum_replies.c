@@ -253,7 +253,7 @@ static void heed(
 		return;
 	}
 	/* If another process has read some of the replies, this one may come sooner. */
-	if (word && quorum->child && read_release(vote, word))
+	if (word && quorum->orphaned && read_release(vote, word))
 		return;
 	switch (what->kind) {
 	case PEER_ACQUIRE:

@@ -151,54 +151,13 @@ static enum io_result release_once(struct single *single, const struct release_t
 
 void single_forget(struct single *single)
 {
-	single->asked = false;
+	single->lock.asked = false;
 	single->loss_told = false;
 	single->fence = single->generation = single->ticket = 0;
 	single->since_us = 0;
 	single->granted_at = 0;
 	single->around.token[0] = '\0';
 	single->spent = true;
-}
-
-bool single_release_send(
-	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline)
-{
-	struct single *single = (struct single *)lock;
-	struct link *link = &single->link;
-	struct failure unheard;
-	struct call call;
-
-	if (!link->connection || link->waiting || link->dials != single->asked_on ||
-		link->server->tls)
-		return false;
-	single_begin_release(single, &call, release_terms);
-	/* The request may have gone over another connection in the end. */
-	return link_send(link, &call, deadline, &unheard) == IO_OK &&
-	       link->dials == single->asked_on;
-}
-
-/* Whatever is not in order is left to an ordinary release, which may be repeated. */
-void single_release_finish(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	struct single *single = (struct single *)lock;
-	struct link *link = &single->link;
-	struct reply *reply;
-	struct call call;
-	bool heard = false;
-
-	single->handed.count = 0;
-	single_begin_release(single, &call, release_terms);
-	link->waiting = true;
-	if (link->connection &&
-		link_receive(link, &call, &reply, deadline, &answer->failure) == IO_OK) {
-		heard = single_read_release(single, reply, answer);
-		reply_free(reply);
-	}
-	if (heard)
-		single_forget(single);
-	else
-		single_release(lock, release_terms, deadline, answer);
 }
 
 void single_release(struct lock *lock, const struct release_terms *release_terms,
@@ -211,7 +170,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	answer->result = LOCK_RELEASED;
 	single->handed.count = 0;
 	/* With a token that was given, another process may have asked by it. */
-	if (!single->asked && !single->request.token)
+	if (!single->lock.asked && !single->request.token)
 		return;
 	for (;;) {
 		io = release_once(single, release_terms ? release_terms : &plain, deadline, answer);

@@ -95,7 +95,7 @@ static size_t read_take(struct lock_part *parts, size_t count, const struct repl
 	for (size_t i = 0; i < answered; i++)
 		single_read_take(single_of(&parts[i]), link, reply_at(reply, i), parts[i].answer);
 	for (size_t i = answered; answered > 0 && i < count; i++)
-		parts[i].asked = single_of(&parts[i])->asked = false;
+		parts[i].asked = parts[i].lock->asked = false;
 	if (answered > 1)
 		link_lend(&single_of(&parts[answered - 1])->link, link);
 	return answered;
@@ -144,6 +144,8 @@ static size_t take(struct lock_part *parts, size_t count, struct call *call, boo
 		return 1;
 	}
 	*sent = true;
+	for (size_t i = 0; i < count; i++)
+		parts[i].asked = parts[i].lock->asked = true;
 	io = link_receive(&first->link, call, &reply, limit, failure);
 	if (first->link.landed)
 		take_back(parts, count, limit);
@@ -164,7 +166,6 @@ static size_t take_some(struct lock_part *parts, size_t count, bool *sent, struc
 
 	for (size_t i = 0; i < count; i++) {
 		memset(parts[i].answer, 0, sizeof(*parts[i].answer));
-		parts[i].asked = single_of(&parts[i])->asked = true;
 		single_of(&parts[i])->handed.count = 0;
 	}
 	if (words && lengths) {

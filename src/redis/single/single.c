@@ -25,7 +25,7 @@ bool single_pause(struct deadline deadline, enum lock_result *result)
 
 bool single_set_token(struct single *single, const char *token, struct failure *failure)
 {
-	strlcpy(single->lock.token, token, sizeof(single->lock.token));
+	strlcpy(single->lock.token, token, LOCK_TOKEN_SIZE);
 	keys_free(&single->keys);
 	if (!keys_make(&single->keys, single->request.prefix, single->request.name,
 		    single->lock.token))

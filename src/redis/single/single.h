@@ -74,12 +74,9 @@ struct single {
 	char mode[OWNER_RECORD_MODE];
 	char text[OWNER_RECORD_TEXT];
 	char once[KEYS_ONCE_SIZE]; /* "": none */
-	unsigned asked_on;         /* session.dials when the request was sent: a child has the same
-				      connection */
-	bool asked;     /* something may be left in the server that only a release takes away */
-	bool answered;  /* the server has answered a request to acquire */
-	bool spent;     /* this token was released; the next attempt takes a fresh one */
-	bool loss_told; /* the server has counted it */
+	bool answered;             /* the server has answered a request to acquire */
+	bool spent;                /* this token was released; the next attempt takes a fresh one */
+	bool loss_told;            /* the server has counted it */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
 	bool has_slot;              /* as the answer had it */
 	int slot;
@@ -98,7 +95,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result);
 
 /* What acquire.lua takes for it. */
 int64_t single_settle(const struct lock_request *request);
-
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
 bool single_by_token(const struct lock_request *request);
@@ -139,18 +135,12 @@ size_t single_take_several(
 void single_renew_several(struct lock_part *parts, size_t count, struct deadline deadline);
 void single_release_several(struct lock_part *parts, size_t count, struct deadline deadline);
 
-/* What the tables of redis_service.c name; single_is_busy: as acquire.lua says it. */
-enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure);
-void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-bool single_is_busy(const struct lock *lock);
-void single_adopt_answer(struct lock *lock, const struct lock_answer *answer);
+/* What redis_service.c names. */
+void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void single_take_over(struct lock *lock, const struct lock_answer *granted);
 enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
 void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void single_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-bool single_release_send(
-	struct lock *lock, const struct release_terms *release_terms, struct deadline deadline);
-void single_release_finish(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 const char *single_handed(const struct lock *lock);
 enum lock_result single_verify(struct lock *lock, struct deadline deadline);

@@ -2,7 +2,7 @@
  * round trip but the replicas' own. */
 #include "redis/single/single.h"
 
-#include <string.h>
+#include <bsd/string.h>
 
 #include "base/number.h"
 #include "redis/link/connection.h"
@@ -65,23 +65,6 @@ struct deadline single_try(const struct single *single, struct deadline deadline
 	return single->answered ? deadline_within(deadline, most) : deadline;
 }
 
-enum lock_result single_ask(struct lock *lock, struct deadline deadline, struct failure *failure)
-{
-	struct single *single = (struct single *)lock;
-	struct deadline limit = single_try(single, deadline);
-	struct call call;
-	enum io_result io;
-
-	if (single->spent && !single_new_token(single, failure))
-		return LOCK_FAILED;
-	single->asked = true;
-	wait_stop(single);
-	begin_acquire(single, &call, limit);
-	io = link_send(&single->link, &call, limit, failure);
-	single->asked_on = single->link.dials;
-	return single_result(io, deadline);
-}
-
 /* What the server granted though it refused the greeting must not stay. */
 static void take_back(struct single *single, struct deadline deadline)
 {
@@ -97,7 +80,7 @@ static void learn(struct single *single, const struct lock_answer *answer)
 {
 	switch (answer->result) {
 	case LOCK_WITHIN:
-		single->asked = !answer->covered;
+		single->lock.asked = !answer->covered;
 		around_learn(&single->around, answer, single->mode, NULL);
 		/* fall through */
 	case LOCK_GRANTED:
@@ -111,12 +94,12 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		break;
 	case LOCK_ALREADY:
 		single->answered = true;
-		single->asked = false;
+		single->lock.asked = false;
 		break;
 	case LOCK_BUSY:
 		single->answered = true;
 		single->ticket = replies_own(answer)->ticket;
-		single->asked = single->request.queues;
+		single->lock.asked = single->request.queues;
 		wait_adopt_answer(single, answer);
 		break;
 	case LOCK_LOST:
@@ -134,14 +117,6 @@ void single_read_take(struct single *single, const struct link *link, const stru
 	learn(single, answer);
 	if (answer->result == LOCK_WITHIN)
 		around_learn(&single->around, answer, single->mode, reply);
-}
-
-bool single_is_busy(const struct lock *lock)
-{
-	static const char busy[] = "*9\r\n$4\r\nbusy\r\n";
-	const struct single *single = (const struct single *)lock;
-
-	return connection_begins(single->link.connection, busy, sizeof(busy) - 1);
 }
 
 /* What too few replicas have is released at once, with time of its own. */
@@ -192,58 +167,67 @@ static void wait_for_replicas(
 	}
 }
 
-void single_answer(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+static enum io_result send_and_receive(struct single *single, struct call *call,
+	struct deadline limit, struct reply **reply, struct lock_answer *answer)
 {
-	struct single *single = (struct single *)lock;
-	struct deadline limit = single_try(single, deadline);
 	struct link *link = &single->link;
-	struct reply *reply = NULL;
-	struct call call;
-	enum io_result io;
+	enum io_result io = link_send(link, call, limit, &answer->failure);
 	bool passes;
 
-	memset(answer, 0, sizeof(*answer));
-	single->handed.count = 0;
-	begin_acquire(single, &call, limit);
-	io = link_receive(link, &call, &reply, limit, &answer->failure);
+	if (io != IO_OK)
+		return io;
+	single->lock.asked = true;
+	io = link_receive(link, call, reply, limit, &answer->failure);
 	passes = io == IO_AGAIN;
 	while (io == IO_AGAIN && single_pause(limit, &answer->result)) {
 		struct failure before = answer->failure;
 
-		io = link_send(link, &call, limit, &answer->failure);
+		io = link_send(link, call, limit, &answer->failure);
 		if (io == IO_OK)
-			io = link_receive(link, &call, &reply, limit, &answer->failure);
+			io = link_receive(link, call, reply, limit, &answer->failure);
 		/* A try that is cut off says less than the one before. */
 		if (io == IO_TIMEOUT)
 			answer->failure = before;
 	}
+	answer->failure.passes = passes && answer->failure.code == EXIT_UNREACHABLE;
+	return io;
+}
+
+void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct single *single = (struct single *)lock;
+	struct deadline limit = single_try(single, deadline);
+	struct reply *reply = NULL;
+	struct call call;
+	enum io_result io;
+
+	answer->result = LOCK_FAILED;
+	if (single->spent && !single_new_token(single, &answer->failure))
+		return;
+	wait_stop(single);
+	single->handed.count = 0;
+	begin_acquire(single, &call, limit);
+	io = send_and_receive(single, &call, limit, &reply, answer);
 	if (io == IO_OK) {
-		single_read_take(single, link, reply, answer);
+		single_read_take(single, &single->link, reply, answer);
 		reply_free(reply);
 		wait_for_replicas(single, limit, answer);
 	} else if (answer->result != LOCK_CANCELLED) {
 		answer->result = single_result(io, deadline);
-		answer->failure.passes = passes && answer->failure.code == EXIT_UNREACHABLE;
 	}
-	if (link->landed)
+	if (single->link.landed)
 		take_back(single, limit);
 }
 
-void single_adopt_answer(struct lock *lock, const struct lock_answer *answer)
+void single_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	struct single *single = (struct single *)lock;
-	struct link *link = &single->link;
-	bool clean = answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN ||
-		     answer->result == LOCK_BUSY || answer->result == LOCK_ALREADY;
+	struct failure unheard;
+	char token[LOCK_TOKEN_SIZE];
 
-	learn(single, answer);
-	/* Behind these the child did not wait for the replicas. */
-	if (single->request.replicas > 0 && answer->result != LOCK_GRANTED)
-		clean = answer->result == LOCK_BUSY && single->request.queues;
-	link->waiting = link->owes = false;
-	link->handshake.due = 0;
-	/* Even if only by the child, as with TLS: a node found by a redirect is not in doubt. */
-	link->heard = link->heard || clean;
-	if (!clean || (link->connection && connection_is_stale(link->connection)))
-		link_drop(link);
+	strlcpy(token, lock->token, sizeof(token));
+	single_set_token(single, token, &unheard);
+	if (granted)
+		learn(single, granted);
+	lock->asked = true;
 }

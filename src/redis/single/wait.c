@@ -78,7 +78,6 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
 	}
 	waiting->look_at = answer->look_at;
 	waiting->settled_at = after_ms(answer->settling_ms) + REPLIES_LOOK_AFTER;
-	deadlock_begin(single);
 }
 
 /* Since the last look the holder will have renewed its lock: so it may hold for as long again as it
@@ -405,6 +404,7 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 		link_drop(link);
 		return wait_to_settle(waiting->settled_at, deadline);
 	}
+	deadlock_begin(single);
 	io = link->connection ? IO_OK : reopen(single, deadline, failure);
 
 	while (io == IO_OK) {

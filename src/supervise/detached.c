@@ -1,0 +1,217 @@
+#include "supervise/detached.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "base/message.h"
+#include "base/number.h"
+#include "lock/asking.h"
+#include "lock/handoff.h"
+#include "lock/holder.h"
+#include "process/caller_state.h"
+#include "process/process.h"
+#include "supervise/front.h"
+#include "supervise/notify.h"
+#include "supervise/outcome.h"
+
+#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back if it is not late yet, */
+#define LATE_LIMIT   (80 * NANOS_PER_MS)  /* and if it is: -w is kept to 100 ms */
+
+struct detached {
+	const struct front_task *task;
+	struct outcome *outcome;
+	struct wait_line line;
+	struct notify notify;
+	int signal_fd, timer;
+	int both_fd;    /* readable if either is */
+	int signal;     /* that has ended it; 0 */
+	nanos look_at;  /* for a dlock around this one; NANOS_NEVER: not, or not any more */
+	bool delivered; /* the lock was had, though perhaps the caller did not learn of it */
+};
+
+static bool open_all(struct detached *d)
+{
+	struct epoll_event readable = {.events = EPOLLIN};
+
+	d->signal_fd = signalfd(-1, &d->task->caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
+	d->timer = clock_timer_open();
+	d->both_fd = epoll_create1(EPOLL_CLOEXEC);
+	return d->signal_fd >= 0 && d->timer >= 0 && d->both_fd >= 0 &&
+	       epoll_ctl(d->both_fd, EPOLL_CTL_ADD, d->timer, &readable) == 0 &&
+	       epoll_ctl(d->both_fd, EPOLL_CTL_ADD, d->signal_fd, &readable) == 0;
+}
+
+static void set_timer(const struct detached *d)
+{
+	nanos due = number_least(d->line.draw_at, d->look_at);
+
+	clock_timer_set(
+		d->timer, number_least(due, notify_due(&d->notify, &d->task->lease->waits)));
+}
+
+static void denied(void *context, const struct lock_answer *answer)
+{
+	struct detached *d = context;
+
+	wait_page_tell(&d->task->lease->waits, answer);
+	notify_wait(&d->notify, &d->task->lease->waits);
+	set_timer(d);
+}
+
+static void unreached(void *context, const struct failure *why)
+{
+	struct detached *d = context;
+
+	wait_page_tell_unreached(&d->task->lease->waits, why);
+	notify_wait(&d->notify, &d->task->lease->waits);
+}
+
+static bool learn(void *context, const struct lock_answer *answer)
+{
+	const struct front_task *task = ((const struct detached *)context)->task;
+
+	return nesting_learn(task->nesting, task->self, answer);
+}
+
+static bool look_around(struct detached *d)
+{
+	return clock_now() >= d->look_at &&
+	       wait_page_look(&d->task->lease->waits, &d->look_at, d->task->nesting, d->task->self);
+}
+
+static enum asking_news read_news(void *context)
+{
+	struct detached *d = context;
+	struct signalfd_siginfo info;
+	bool found;
+
+	if (read(d->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		d->signal = (int)info.ssi_signo;
+	clock_timer_clear(d->timer);
+	wait_line_draw(&d->line);
+	notify_wait(&d->notify, &d->task->lease->waits);
+	if (d->signal != 0)
+		return ASKING_ENDS;
+	found = look_around(d);
+	set_timer(d);
+	return found ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
+}
+
+/* The lock is ours: either the caller learns of it, or it is released. */
+static enum lock_result use(void *context, struct lock_answer *granted)
+{
+	struct detached *d = context;
+	const struct front_task *task = d->task;
+	struct deadline limit = {
+		.until = lease_valid_until(&task->terms, granted->asked_at),
+		.cancel_fd = d->signal_fd,
+	};
+
+	wait_page_end(&task->lease->waits);
+	if (granted->result == LOCK_WITHIN) {
+		failure_set(&granted->failure, EXIT_DEADLOCK,
+			"waiting would deadlock: a dlock around this one holds it, and a detached "
+			"lock is never inside another");
+		return LOCK_FAILED;
+	}
+	holder_say_grant(granted);
+	d->delivered = true;
+	if (clock_now() < limit.until)
+		return task->deliver(task->lock, granted, limit);
+	failure_set(&granted->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
+	return LOCK_TIMEOUT;
+}
+
+static const struct asking_ops detached_asking = {
+	.unreached = unreached,
+	.denied = denied,
+	.learn = learn,
+	.news = read_news,
+	.use = use,
+};
+
+/* The caller is not to wait until all is taken back: a process of its own goes on trying. */
+static void leave_behind(struct detached *d, struct asking *asking)
+{
+	char span[DURATION_TEXT];
+
+	if (process_fork(HANDOFF_PROGRAM) == 0) {
+		setsid();
+		caller_state_close();
+		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
+		_exit(0);
+	}
+	if (d->delivered)
+		message_say(MESSAGE_WARNING,
+			"the lock could not be released; it frees itself within %s",
+			duration_format(d->task->terms.ttl, span));
+	else
+		front_say_left(d->task, d->outcome);
+}
+
+static void conclude(struct detached *d, enum lock_result result, struct asking *asking,
+	const struct lock_answer *answer, const struct failure *failure)
+{
+	struct outcome *outcome = d->outcome;
+
+	if (result == LOCK_GRANTED) {
+		outcome->kind = OUTCOME_ACQUIRED;
+		outcome->answer = *answer;
+		outcome->waited = answer->granted_at - d->task->started;
+		handoff_verify(d->task->lock, HANDOFF_GLANCE);
+		return;
+	}
+	asking_withdraw(asking,
+		result == LOCK_BUSY || result == LOCK_FAILED ? LATE_LIMIT : CANCEL_LIMIT,
+		HANDOFF_GLANCE);
+	if (result == LOCK_CANCELLED) {
+		outcome->kind = OUTCOME_CANCELLED;
+		outcome->end_signal = d->signal;
+		outcome->waited = clock_now() - d->task->started;
+	} else {
+		front_record_denial(d->task, result, &asking->denial, failure, outcome);
+		outcome->answered_at = asking->denied_at;
+	}
+	if (asking->outstanding)
+		leave_behind(d, asking);
+}
+
+static void acquire(struct detached *d)
+{
+	const struct front_task *task = d->task;
+	static struct asking asking;      /* large, */
+	static struct lock_answer answer; /* as this is */
+	enum lock_result result;
+	struct failure failure;
+
+	if (!open_all(d)) {
+		failure_set(&failure, EXIT_SYSTEM, "%s", strerror(errno));
+		outcome_fail(d->outcome, &failure);
+		return;
+	}
+	d->look_at = wait_page_look_at(task->wait);
+	wait_line_open(&d->line, task->name, &task->lease->waits);
+	asking = (struct asking){.lock = task->lock,
+		.ops = &detached_asking,
+		.context = d,
+		.started = task->started,
+		.wait = task->wait,
+		.cancel_fd = d->both_fd};
+	result = asking_run(&asking, &answer, &failure);
+	wait_page_end(&task->lease->waits);
+	conclude(d, result, &asking, &answer, &failure);
+}
+
+void detached_acquire(const struct front_task *task, struct outcome *outcome)
+{
+	struct detached d = {.task = task, .outcome = outcome};
+
+	task->lease->terms = task->terms;
+	notify_open(&d.notify, task->name, task->notify_ready);
+	acquire(&d);
+	notify_end(&d.notify, outcome);
+}
