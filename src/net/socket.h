@@ -22,14 +22,5 @@ enum io_result socket_open(int *fd, const struct endpoint *endpoint, const char 
 enum io_result socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
 	struct lookup **lookup, size_t which, size_t *count, struct failure *failure);
 
-/* Another process goes on with the socket: /dev/null takes its place, so that what a library still
- * has to say goes nowhere. False: it is closed. */
-bool socket_silence(int fd);
-
-/* What is written to the socket goes nowhere from now on, until socket_put_back with the same
- * `aside`. False: nothing has changed. */
-bool socket_set_aside(int fd, int aside[2]);
-void socket_put_back(int fd, const int aside[2]);
-
 /* Why there is no connection: what errno said, as a failure. */
 enum io_result socket_fail(int error, const char *peer, struct failure *failure);

@@ -6,11 +6,9 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/failure.h"
@@ -21,20 +19,13 @@
 #define RECORD_FIRST 0x14 /* what a TLS record may begin with (RFC 8446, 5.1) */
 #define RECORD_LAST  0x18
 
-/* How often a session was used, by all processes that have it. */
-struct uses {
-	atomic_ulong count;
-};
-
 struct tls {
 	int fd; /* borrowed, as are the next two */
 	const char *peer;
 	const struct server *server;
-	BIO_METHOD *method;  /* owned */
-	SSL_CTX *context;    /* owned */
-	SSL *ssl;            /* owned, and with it the BIO */
-	struct uses *shared; /* owned: a page that a child of fork(2) has as well */
-	unsigned long uses;  /* of ours, and before the fork */
+	BIO_METHOD *method; /* owned */
+	SSL_CTX *context;   /* owned */
+	SSL *ssl;           /* owned, and with it the BIO */
 	short events;
 	int error;            /* errno of the last operation on the socket; 0: none or its end */
 	unsigned long reason; /* OpenSSL's, of the last operation; 0: none */
@@ -106,26 +97,11 @@ static bool attach_socket(struct tls *tls)
 	return true;
 }
 
-static bool is_stale(const struct tls *tls)
+static void begin_use(struct tls *tls)
 {
-	return atomic_load(&tls->shared->count) != tls->uses;
-}
-
-/* False with errno. Counted before it is used: a process killed in the middle of it has spoilt it
- * for the others. */
-static bool begin_use(struct tls *tls)
-{
-	unsigned long uses = tls->uses;
-
-	tls->error = ESTALE;
-	tls->reason = 0;
-	errno = ESTALE;
-	if (!atomic_compare_exchange_strong(&tls->shared->count, &uses, tls->uses + 1))
-		return false;
-	tls->uses++;
 	tls->error = 0;
+	tls->reason = 0;
 	ERR_clear_error();
-	return true;
 }
 
 /* What SSL_read and their like returned, as recv(2) would have. */
@@ -163,8 +139,7 @@ static ssize_t tls_send(struct tls *tls, const void *data, size_t size)
 {
 	ssize_t sent;
 
-	if (!begin_use(tls))
-		return -1;
+	begin_use(tls);
 	sent = end_use(tls, SSL_write(tls->ssl, data, at_most(size)));
 	if (sent == 0)
 		errno = EPIPE;
@@ -173,8 +148,7 @@ static ssize_t tls_send(struct tls *tls, const void *data, size_t size)
 
 static ssize_t tls_receive(struct tls *tls, void *data, size_t size)
 {
-	if (!begin_use(tls))
-		return -1;
+	begin_use(tls);
 	return end_use(tls, SSL_read(tls->ssl, data, at_most(size)));
 }
 
@@ -185,7 +159,7 @@ static short wanted_events(const struct tls *tls)
 
 static bool is_ready(const struct tls *tls)
 {
-	return is_stale(tls) || SSL_pending(tls->ssl) > 0;
+	return SSL_pending(tls->ssl) > 0;
 }
 
 static enum io_result explain_certificate(
@@ -276,27 +250,13 @@ static void tls_close(struct tls *tls)
 	SSL_free(tls->ssl);
 	SSL_CTX_free(tls->context);
 	BIO_meth_free(tls->method);
-	if (tls->shared)
-		munmap(tls->shared, sizeof(*tls->shared));
 	free(tls);
-}
-
-static bool share(struct tls *tls)
-{
-	void *page = mmap(NULL, sizeof(*tls->shared), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (page != MAP_FAILED)
-		tls->shared = page;
-	return page != MAP_FAILED;
 }
 
 static bool prepare(struct tls *tls, const char *host)
 {
 	const struct server *server = tls->server;
 
-	if (!share(tls))
-		return false;
 	if (!server->cert)
 		SSL_CTX_set_client_cert_cb(tls->context, record_asked);
 	tls->ssl = SSL_new(tls->context);
@@ -325,9 +285,11 @@ static struct tls *create(int fd, const struct server *server, const char *host,
 static enum io_result shake_hands(
 	struct tls *tls, struct deadline deadline, struct failure *failure)
 {
-	while (begin_use(tls)) {
-		int result = SSL_connect(tls->ssl);
+	for (;;) {
+		int result;
 
+		begin_use(tls);
+		result = SSL_connect(tls->ssl);
 		if (result == 1)
 			return IO_OK;
 		if (end_use(tls, result) >= 0 || errno != EAGAIN)
@@ -388,7 +350,6 @@ static const struct tls_layer layer = {
 	.events = wanted_events,
 	.is_ready = is_ready,
 	.library = write_library,
-	.is_stale = is_stale,
 	.explain = explain,
 };
 

@@ -51,9 +51,6 @@ struct tls_layer {
 	/* Writes which library that is, and its version. */
 	void (*library)(char *text, size_t size);
 
-	/* Whether another process has used it. */
-	bool (*is_stale)(const struct tls *tls);
-
 	/* After send() or receive() failed, and after receive() returned 0: says why. IO_CLOSED if
 	 * another session may do better, else IO_FAILED. */
 	enum io_result (*explain)(const struct tls *tls, struct failure *failure);

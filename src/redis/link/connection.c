@@ -15,12 +15,11 @@
 #include "net/socket.h"
 #include "net/tls.h"
 
-#define OUT_FIRST      2048
-#define REPLY_MOST     (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
-#define LIST_MOST      (1 << 20)  /* elements of all its lists: memory is taken before they come */
-#define DEPTH_MOST     8    /* lists in lists: hiredis 1 frees them by recursion, however deep */
-#define TLS_ALERT      0x15 /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
-#define BEGINNING_MOST 32
+#define OUT_FIRST  2048
+#define REPLY_MOST (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
+#define LIST_MOST  (1 << 20)  /* elements of all its lists: memory is taken before they come */
+#define DEPTH_MOST 8          /* lists in lists: hiredis 1 frees them by recursion, however deep */
+#define TLS_ALERT  0x15       /* how a TLS server answers what is no TLS (RFC 8446, 5.1) */
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t list_length;
@@ -133,11 +132,6 @@ void connection_close(struct connection *connection)
 	redisReaderFree(connection->reader);
 	free(connection->out);
 	free(connection);
-}
-
-bool connection_is_stale(const struct connection *connection)
-{
-	return connection->tls && tls_layer->is_stale(connection->tls);
 }
 
 int connection_fd(const struct connection *connection)
@@ -275,22 +269,6 @@ static ssize_t receive_bytes(struct connection *connection, char *data, size_t s
 	if (connection->tls)
 		return tls_layer->receive(connection->tls, data, size);
 	return recv(connection->fd, data, size, 0);
-}
-
-bool connection_begins(const struct connection *connection, const char *bytes, size_t length)
-{
-	char come[BEGINNING_MOST];
-
-	return !connection->tls && length <= sizeof(come) &&
-	       recv(connection->fd, come, length, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)length &&
-	       memcmp(come, bytes, length) == 0;
-}
-
-bool connection_is_between(const struct connection *connection)
-{
-	const redisReader *reader = connection->reader;
-
-	return reader->pos == reader->len && reader->ridx < 0;
 }
 
 static enum io_result read_bytes(struct connection *connection, struct failure *failure)

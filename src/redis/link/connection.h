@@ -64,14 +64,6 @@ enum io_result connection_call(struct connection *connection, struct reply **rep
 enum io_result connection_take(
 	struct connection *connection, struct reply **reply, struct failure *failure);
 
-/* Whether what has come and was not read yet begins so: takes nothing of it, and never waits. False
- * by TLS. */
-bool connection_begins(const struct connection *connection, const char *bytes, size_t length);
-
-/* Every reply of which something has been read is read to its end: what comes next may be another
- * process's to read, which has the connection by fork(2). */
-bool connection_is_between(const struct connection *connection);
-
 /* Reads and forgets what has come: what is closed with something unread is reset, and then a
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);
@@ -85,10 +77,6 @@ short connection_events(const struct connection *connection);
 
 /* Nothing has ever been sent, so nothing can come of it. */
 bool connection_is_untouched(const struct connection *connection);
-
-/* Whether another process, which has it by fork(2), has used it: with TLS it is of no use then to
- * this one, and every call says IO_CLOSED at once. Without TLS never. */
-bool connection_is_stale(const struct connection *connection);
 
 /* For poll(2). */
 int connection_fd(const struct connection *connection);

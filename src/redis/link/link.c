@@ -453,7 +453,7 @@ bool link_lend(struct link *to, struct link *from)
 	const char *key = to->key;
 
 	if (to->connection || !from->connection || from->waiting || from->owes || from->borrowed ||
-		from->handshake.due > 0 || connection_is_stale(from->connection))
+		from->handshake.due > 0)
 		return false;
 	resolve_abandon(to->lookup);
 	*to = *from;
