@@ -197,6 +197,13 @@ static void expect(const struct asking *a, nanos until)
 		a->ops->expect(a->context, until);
 }
 
+/* Whether we have a lock, as far as is known: there was no answer, or one of several is busy. */
+static bool may_hold(const struct lock_answer *answer)
+{
+	return answer->name != NULL || answer->result == LOCK_TIMEOUT ||
+	       answer->result == LOCK_CANCELLED || answer->result == LOCK_FAILED;
+}
+
 /* One request, and its answer. If the server cannot be asked, there is no turn to wait for either:
  * its last answer may come from a server that has forgotten us since. */
 static void ask(struct asking *a, struct lock_answer *answer)
@@ -204,6 +211,7 @@ static void ask(struct asking *a, struct lock_answer *answer)
 	expect(a, patience_end(a));
 	lock_take(a->lock, deadline(a), answer);
 	a->outstanding = a->outstanding || lock_may_be_asked(a->lock);
+	a->may_hold = lock_may_be_asked(a->lock) && may_hold(answer);
 }
 
 /* A grant: true if it was used. Else *answer says why not, and it was given back. */
@@ -217,6 +225,7 @@ static bool use(struct asking *a, struct lock_answer *answer)
 		return true;
 	answer->result = result;
 	asking_withdraw(a, UNUSED_LIMIT, HANDOFF_GLANCE);
+	a->may_hold = a->outstanding;
 	return false;
 }
 

@@ -60,7 +60,9 @@ struct asking {
 	nanos denied_at;  /* and `denial` came then */
 	nanos lost_at;    /* since when it cannot be reached any more; 0: it can */
 	bool loss_told;   /* the user knows */
-	bool outstanding; /* something of ours may be left in the server */
+	bool outstanding; /* something of ours may be left in the server, */
+	bool may_hold;    /* and that may be a lock, not only a place in the queue, which expires
+			   * soon */
 };
 
 /* Asks until the lock was used, or is not to be had: LOCK_GRANTED, LOCK_WITHIN; LOCK_ALREADY and

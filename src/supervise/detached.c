@@ -149,7 +149,7 @@ static void leave_behind(struct detached *d, struct asking *asking)
 		message_say(MESSAGE_WARNING,
 			"the lock could not be released; it frees itself within %s",
 			duration_format(d->task->terms.ttl, span));
-	else
+	else if (asking->may_hold)
 		front_say_left(d->task, d->outcome);
 }
 

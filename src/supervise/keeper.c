@@ -181,7 +181,7 @@ static _Noreturn void end_denied(struct keeper_loop *s, struct asking *asking,
 	lease->answer.failure = *failure;
 	wait_page_end(&lease->waits);
 	asking_withdraw(asking, is_late(result) ? LATE_LIMIT : CANCEL_LIMIT, HANDOFF_GLANCE);
-	lease->unheard = asking->outstanding;
+	lease->unheard = asking->outstanding && asking->may_hold;
 	atomic_store(&lease->phase, LEASE_ENDED);
 	if (asking->outstanding || lock_handed(s->lock)) {
 		go_on_alone(s);

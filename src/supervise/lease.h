@@ -110,8 +110,8 @@ struct lease {
 	pid_t survivors[LEASE_SURVIVORS]; /* what could not be stopped, or lingers; 0-terminated
 					     unless full */
 	char token[LOCK_TOKEN_SIZE];      /* the lock's, before it is asked with: the keeper's */
-	bool unheard; /* once ENDED without a grant: the server has not said that nothing of ours is
-		       * left; the keeper goes on trying */
+	bool unheard; /* once ENDED without a grant: the server has not said that it gave us no lock
+		       * after all; the keeper goes on trying */
 	atomic_bool has_learnt; /* `learnt` is there */
 	nanos answered_at; /* once ENDED without a grant: when the last denial came; 0: none did */
 	struct lock_answer answer; /* that to the last request; large, so these come last */

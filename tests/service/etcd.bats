@@ -111,7 +111,7 @@ stubborn() {
 }
 
 @test "the lease is revoked by hand, and the next in line is killed: the one behind it waits" {
-	stubborn a x -t 12s
+	stubborn a x -t 20s
 	waiter b x
 	waiter c x
 	signal_waiters KILL "$b_pid"
@@ -122,7 +122,7 @@ stubborn() {
 	assert_equal "$status" 80
 	ends c
 	assert_equal "$status" 0
-	after a c 13000
+	after a c 21000
 	finish b
 }
 

@@ -610,13 +610,13 @@ has_advisory() {
 @test "an advisory lock that was renewed is free at once after the release" {
 	local setting='dlock_advisory=hashtext'
 	# The answers to a are late, so that its session is still there when b is told of the release.
-	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.6
+	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.5
 	wait_until test -S .s.PGSQL.5432
-	DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 6 x ./work a
+	DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 9 x ./work a
 	wait_until has_begun a
 	local keeper
 	keeper=$(keeper_of "$a_pid") # the session ends after it
-	stays 3500 has_not_ended a # the first renewal is after 2 s
+	stays 5000 has_not_ended a # the first renewal is after 3 s
 	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" f
 	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&$setting"
 	waiter b x 1
