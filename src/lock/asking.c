@@ -209,6 +209,7 @@ static bool may_hold(const struct lock_answer *answer)
 static void ask(struct asking *a, struct lock_answer *answer)
 {
 	expect(a, patience_end(a));
+	a->asked = true;
 	lock_take(a->lock, deadline(a), answer);
 	a->outstanding = a->outstanding || lock_may_be_asked(a->lock);
 	a->may_hold = lock_may_be_asked(a->lock) && may_hold(answer);
@@ -295,6 +296,15 @@ static bool wait_for_turn(struct asking *a, const struct lock_answer *answer,
 	return !a->ops->is_ready || a->ops->is_ready(a->context) || stand_aside(a);
 }
 
+/* News that came during a request has cut it off, whatever came of that, and is read before the
+ * next. False: the news are the end. */
+static bool may_ask(const struct asking *a)
+{
+	struct pollfd cancel = {.fd = a->cancel_fd, .events = POLLIN};
+
+	return !a->asked || poll(&cancel, 1, 0) <= 0 || a->ops->news(a->context) != ASKING_ENDS;
+}
+
 enum lock_result asking_run(struct asking *a, struct lock_answer *answer, struct failure *failure)
 {
 	enum lock_result result;
@@ -303,6 +313,8 @@ enum lock_result asking_run(struct asking *a, struct lock_answer *answer, struct
 	a->trouble = no_answer;
 	do {
 		do {
+			if (!may_ask(a))
+				return LOCK_CANCELLED;
 			ask(a, answer);
 			if ((answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN) &&
 				use(a, answer))

@@ -53,6 +53,7 @@ struct asking {
 				    * replicas */
 	struct failure trouble;    /* why no server has answered yet */
 	bool told;                 /* it has said so itself */
+	bool asked;                /* a request was made */
 	bool passes;               /* a server is there, but cannot serve yet */
 	nanos began;      /* the first answer is waited for from here: the start, or the end of
 			   * --settle for which -n has waited */
