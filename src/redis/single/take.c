@@ -217,6 +217,8 @@ void single_take(struct lock *lock, struct deadline deadline, struct lock_answer
 	}
 	if (single->link.landed)
 		take_back(single, limit);
+	if (answer->result == LOCK_FAILED)
+		link_drop(&single->link); /* closed by the server, perhaps, as it has no room */
 }
 
 void single_take_over(struct lock *lock, const struct lock_answer *granted)
