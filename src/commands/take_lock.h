@@ -17,7 +17,7 @@ struct lease *take_lock_begin(const struct options *options, struct caller_state
 void take_lock_prepare(const struct options *options, const struct nesting *nesting,
 	struct lease *lease, struct lock_request *request);
 
-/* What front_run or detached_acquire is to do; without the ward, or how the grant is delivered. */
+/* The task of front_run or detached_acquire; without the ward, or how the grant is delivered. */
 struct front_task take_lock_task(const struct options *options, struct lock *lock,
 	struct lease *lease, struct nesting *nesting, const struct lock_request *request,
 	struct caller_state *caller_state);

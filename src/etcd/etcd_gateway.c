@@ -622,7 +622,7 @@ void gateway_open_beside(struct gateway *gateway, const struct gateway *other)
 	gateway->lookup = resolve_copy(other->lookup);
 }
 
-/* What is known of hosts stays. */
+/* The known addresses of hosts stay. */
 static void drop(struct gateway *gateway)
 {
 	gateway_stop(gateway);

@@ -48,7 +48,7 @@ static bool is_late(const struct asking *a, const struct lock_answer *answer)
 	return clock_now() >= end_of_wait(a);
 }
 
-/* What a step gets that finds itself late: a host may stand still, or starve dlock, from before it
+/* The time for a step that finds itself late: a host may stand still, or starve dlock, from before it
  * asks until after the answer is there. With -w it is no more than nobody notices. */
 static nanos step_least(const struct asking *a)
 {
