@@ -148,20 +148,13 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	done
 }
 
-@test "build-aux/layout.ld names objects that there are; else: make layout" {
-	ar t "$builddir/libdlock.a" | sort >objects
-	sed -n 's/.*libdlock\.a:\([^(]*\)(.*/\1/p' "$BATS_TEST_DIRNAME/../../build-aux/layout.ld" | sort -u >named
-	assert_between "$(wc -l <named)" 30 200 'objects of ours'
-	assert_equal "$(comm -23 named objects)" ""
-}
-
 @test "every file that HACKING or a comment in src names is there" {
 	cd "$BATS_TEST_DIRNAME/../.."
 	find src tests completions docs build-aux -type f | sed 's|.*/||' >"$BATS_TEST_TMPDIR/there"
 	echo script_text.c >>"$BATS_TEST_TMPDIR/there" # made by the build
 	# Not <a system's>, *_of.many, or those of the kernel, which stand with their folder.
 	grep -v '^[ \t]*#' -r HACKING src |
-		grep -oE '^[^:]*:|[<*A-Za-z0-9_/]+\.(c|h|lua|ld|py|bats|bash)\b' |
+		grep -oE '^[^:]*:|[<*A-Za-z0-9_/]+\.(c|h|lua|py|bats|bash)\b' |
 		awk '/:$/ { from = $0; next } !/^(<|\/tmp\/|kernel\/|net\/unix\/)|[*]/ { print from, $0 }' |
 		sort -u >"$BATS_TEST_TMPDIR/named"
 	assert_between "$(wc -l <"$BATS_TEST_TMPDIR/named")" 50 5000 'names of files'
