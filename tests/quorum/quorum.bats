@@ -368,16 +368,24 @@ is_free_on_all() {
 	done
 }
 
+# The keeper of a waiter that awaits the server which stands still goes on without its front, for two seconds.
+leaves_at_once() {
+	local keeper
+	start b dlock x touch ran
+	wait_until queued 1 1
+	keeper=$(keeper_of "$b_pid")
+	kill -TERM "$b_pid"
+	finish b
+	expect 143 && is_gone "$keeper"
+}
+
 @test "one of five stands still: a waiter leaves the others at once, and has nothing to warn of" {
 	begin_holder a x -t $((20 * TEST_PATIENCE))
 	freeze 5
 	try dlock -w 1 x touch ran
 	expect_failure 1 '^dlock: x: busy after 1s: held by [^;]*$'
-	start b dlock x touch ran
-	wait_until queued 1 1
-	kill -TERM "$b_pid"
-	finish b
-	expect 143
+	# Four servers that starve may be late once.
+	leaves_at_once || leaves_at_once || leaves_at_once || fail 'the waiter awaits the one that stands still'
 	thaw 5
 	wait_until -t 5 queued 5 0
 	refute_file ran
