@@ -194,7 +194,7 @@ can_be_had() { dlock -n "$1" true 2>/dev/null; }
 	assert_match "$out" 'held off: a holder may return'
 	try dlock release --force x
 	assert_equal "$status" 0
-	finish_all a
+	finish_all_restarted a
 	kill -CONT $one_keeper
 	finish one
 	assert_equal "$status" 80
@@ -250,7 +250,7 @@ holds_off() { (($(returns_for "$1") > 0)); }
 	wait_until is_held x
 	kill -RTMIN "$command"
 	finish last
-	finish_all a b c
+	finish_all_restarted a b c
 }
 
 # It listens again: nothing that it was told is left.

@@ -436,7 +436,7 @@ sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null |
 	let_go one
 	assert_equal "$status" 0
 	assert_match "$err" 'set again'
-	finish_all a b c d e f g h
+	finish_all_restarted a b c d e f g h
 	assert_order a b c d e f g h
 }
 
@@ -456,7 +456,7 @@ is_zombie() { [[ $(proc_state "$1") == Z ]]; } # PID
 	kill -CONT "$one_keeper"
 	finish one
 	assert_equal "$status" 0
-	finish_all a
+	finish_all_restarted a
 }
 
 scripts_ran() { (($(grep -c '"EVALSHA"' monitor.out) >= $1)); } # COUNT

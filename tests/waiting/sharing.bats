@@ -259,7 +259,7 @@ print(*[w["priority"] for w in json.load(sys.stdin)[0]["waiters"]])')" '1000 2 0
 			assert_match "$err" 'set again'
 		done
 		# Where it had asked before they were back, for as long as a share may last.
-		finish_all w
+		finish_all_restarted w
 	done
 }
 
