@@ -8,7 +8,7 @@ build_packages="$core_packages libssl-dev libpq-dev libcurl4-openssl-dev libzook
 server_packages="redis-tools"
 # What the tests need: quick ones, those of all behaviours besides, and those that search; tests/lint.
 quick_packages="bats curl dash iproute2 jq perl procps python3 python3-redis strace tmux uidmap util-linux"
-test_packages="bash-completion etcd-client etcd-server fish mandoc openssl pgbouncer postgresql
+test_packages="bash-completion etcd-client etcd-server fish groff-base mandoc openssl pgbouncer postgresql
 	python3-kazoo python3-yaml rsync systemd zookeeper zsh"
 search_packages="spin valgrind xz-utils"
 lint_packages="clang-tidy cppcheck shellcheck"

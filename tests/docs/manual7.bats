@@ -1,12 +1,12 @@
-# dlock(7): its markup, what it says in figures, and every one of its examples, run.
+# The manuals of section 7: what they say in figures, and every one of their examples, run.
 
 load ../lib/helper
+load ../lib/manual
 load ../lib/postgres
 load ../lib/zookeeper
 
 setup_file() {
 	file_begin
-	export MANUAL=$BATS_TEST_DIRNAME/../../man/dlock.7
 	cd "$BATS_FILE_TMPDIR"
 	database_begin
 	export database
@@ -24,79 +24,34 @@ setup() {
 }
 teardown() { test_end; }
 
-# stub NAME [TEXT]: a program that an example calls; says how it was called, then does TEXT.
-stub() {
-	printf '#!/bin/sh\necho "%s $*"\n%s\n' "$1" "${2:-}" >"stubs/$1"
-	chmod +x "stubs/$1"
-	ln -sf "stubs/$1" "$1"
-}
-
-# example NAME [KIND]: prints the display of that name; there is one.
-example() {
-	local text
-	text=$(awk -v name="$1" -v kind="${2:-}" '
-		/^\.\\" example: / { marked = ($4 == name && (kind == "" ? $3 ~ /^(sh|sql)$/ : $3 == kind)); next }
-		/^\.Bd -literal/   { copying = marked; marked = 0; found += copying; next }
-		/^\.Ed/            { copying = 0 }
-		copying            { print }
-		END                { exit found != 1 }' "$MANUAL") || fail "the manual has no example $1, or two"
-	# Nothing that roff would change, so that it looks like what is pasted from the screen.
-	refute grep -qE '\\|~|\^|^[.'\'']' <<<"$text"
-	echo "${text//redis:\/\/redis.example.net/$DLOCK_SERVER}"
-}
-
-# run_example NAME: as a script of its own.
-run_example() {
-	example "$1" >"$1"
-	try sh -eu "$1"
-}
-
 # ---- The page ------------------------------------------------------------------------------------
-
-@test "mandoc finds nothing to complain about" {
-	# Whether another manual is installed here is not ours to say.
-	try mandoc -Tlint "$MANUAL"
-	assert_equal "$(grep -v 'referenced manual not found' try.out || true)" ""
-}
 
 @test "every example is run here" {
 	local kind name
-	sed -n 's/^\.\\" example: //p' "$MANUAL" >listed
+	sed -n 's/^\.\\" example: //p' $(pages 7) >listed
 	assert_between "$(wc -l <listed)" 25 100
 	while read -r kind name; do
 		grep -qE "(example|rows|take_turns) $name( |\$|\))" "$BATS_TEST_FILENAME" || fail "$name is not run"
 	done <listed
 	# The other displays are in the languages of others.
-	sed -n '/^\.\\" example/{n;d}; /^\.Bd/{n;p}' "$MANUAL" >others
+	sed -n '/^\.\\" example/{n;d}; /^\.Bd -literal/{n;p}' "$MANUALS"/dlock{,-migrating}.7 >others
 	assert_equal "$(grep -vE '^(consul|etcdctl|psql -c|export CRONLOCK|@SchedulerLock)' others || true)" ''
 }
 
 @test "what is pasted from the screen is what is run here" {
 	local kind name line
-	mandoc -Tutf8 "$MANUAL" 2>/dev/null | sed 's/.\x08//g; s/^ *//' >screen
-	sed -n 's/^\.\\" example: //p' "$MANUAL" >listed
+	mandoc -Tutf8 $(pages) 2>/dev/null | sed 's/.\x08//g; s/^ *//' >screen
+	sed -n 's/^\.\\" example: //p' $(pages) >listed
 	while read -r kind name; do
-		DLOCK_SERVER=redis://redis.example.net example "$name" "$kind" | sed 's/^\t*//' >lines
+		display "$name" "$kind" | sed 's/^\t*//' >lines
 		while IFS= read -r line; do
 			grep -qxF -- "$line" screen || fail "$name, not as written: $line"
 		done <lines
 	done <listed
 }
 
-@test "options that it names are options of dlock" {
-	local word option
-	for word in run $(dlock --help | sed -n 's/^  dlock \([a-z]*\) \[OPTION\].*/\1/p'); do
-		dlock "$word" --help
-	done >help
-	sed -n 's/^\.\(It \)\?Fl -\([a-z-]*\).*/--\2/p' "$MANUAL" | sort -u >named
-	assert_between "$(wc -l <named)" 5 50
-	while read -r option; do
-		grep -qE -- "(^| )$option( |\$)" help || fail "dlock has no $option"
-	done <named
-}
-
 @test "the table of TTLs is what the source says" {
-	python "$MANUAL" <<-'END'
+	python "$MANUALS/dlock.7" <<-'END'
 		import re, sys
 		def seconds(text):
 		    number, unit = re.fullmatch(r"([0-9.]+)([sm])", text).groups()
@@ -139,7 +94,7 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 	finish two
 	cli --raw KEYS '*' | sed -E "s/:once:.*/:once:ID/" >>seen
 	cli DEL 'lock:{lock:backup}:once:monday' >/dev/null
-	sed -n 's/^\.It \(lock:.*\)/\1/p' "$MANUAL" | sort -u >named
+	sed -n 's/^\.It \(lock:.*\)/\1/p' "$MANUALS/dlock-redis.7" | sort -u >named
 	assert_equal "$(sort -u seen | comm -23 - named)" '' 'not in the manual'
 	assert_between "$(sort -u seen | wc -l)" 5 20
 }

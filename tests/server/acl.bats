@@ -8,7 +8,7 @@ teardown_file() { file_end; }
 setup() {
 	test_begin
 	needs acl
-	RULE=$(sed -n '/^\.\\" rule:/,/^\.Ed/p' "$BATS_TEST_DIRNAME/../../man/dlock.1" | grep -oE '\+[a-z]+')
+	RULE=$(sed -n '/^\.\\" rule:/,/^\.Ed/p' "$BATS_TEST_DIRNAME/../../man/dlock-redis.7" | grep -oE '\+[a-z]+')
 	grant $RULE
 	export DLOCK_SERVER=unix://lock:pw@$SERVER/socket
 }

@@ -118,8 +118,14 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	assert_equal "$status $err" "0 "
 	try root/usr/bin/dlock installed echo yes
 	expect 0 yes
-	assert test -s root/usr/share/man/man1/dlock.1
-	assert test -s root/usr/share/man/man7/dlock.7
+	local page
+	for page in "$BATS_TEST_DIRNAME"/../../man/*; do
+		page=${page##*/}
+		assert test -s "root/usr/share/man/man${page##*.}/$page"
+	done
+	for page in renew release; do # in the page of another command
+		assert test -s root/usr/share/man/man1/dlock-$page.1
+	done
 	assert test -s root/usr/share/bash-completion/completions/dlock
 	assert test -s root/usr/share/zsh/site-functions/_dlock
 	assert test -s root/usr/share/fish/vendor_completions.d/dlock.fish
