@@ -147,7 +147,7 @@ static bool start(struct keeper_loop *s)
 	open_release_socket(hold);
 	s->lingering = true;
 	prctl(PR_SET_NAME, HOLDER_PROGRAM);
-	caller_state_close();
+	caller_state_close(s->task->run->caller_state);
 	message_divert(report_caller, &hold->caller);
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	atomic_store(&s->lease->phase, LEASE_LINGERING);

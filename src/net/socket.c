@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -172,13 +171,4 @@ enum io_result socket_begin(int *out, const struct endpoint *endpoint, const cha
 	error = errno;
 	close(fd);
 	return socket_fail(error, peer, failure);
-}
-
-/* A library's call comes here, too: the dynamic linker prefers a program's function to that of
- * libc. libcurl wakes itself by a pair that it does not make close-on-exec (7.88): COMMAND would
- * get it, and caller_state_close take it for the caller's. */
-__attribute__((visibility("default"))) int socketpair(
-	int domain, int type, int protocol, int fds[2])
-{
-	return (int)syscall(SYS_socketpair, domain, type | SOCK_CLOEXEC, protocol, fds);
 }

@@ -49,6 +49,61 @@ static bool has_terminal(void)
 	return true;
 }
 
+/* The next descriptor above the standard streams in /proc/self/fd, in ascending order; -1: that was
+ * all, and `dir` is closed. */
+static int next_descriptor(DIR *dir)
+{
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)) != NULL) {
+		int fd = atoi(entry->d_name);
+
+		if (fd > STDERR_FILENO && fd != dirfd(dir))
+			return fd;
+	}
+	if (dir)
+		closedir(dir);
+	return -1;
+}
+
+static bool add_descriptor(struct caller_state *caller_state, int fd)
+{
+	int *all = reallocarray(caller_state->opened, caller_state->opened_count + 1, sizeof(*all));
+
+	if (!all)
+		return false;
+	all[caller_state->opened_count++] = fd;
+	caller_state->opened = all;
+	return true;
+}
+
+/* All that is open just now. */
+static void record_descriptors(struct caller_state *caller_state)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int fd;
+
+	caller_state->opened = NULL;
+	caller_state->opened_count = 0;
+	caller_state->opened_known = dir != NULL;
+	while ((fd = next_descriptor(dir)) >= 0)
+		caller_state->opened_known &= add_descriptor(caller_state, fd);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* If it is not known, dlock's own are known by close-on-exec alone. */
+static bool is_callers(const struct caller_state *caller_state, int fd)
+{
+	return !caller_state->opened_known ||
+	       (caller_state->opened_count > 0 &&
+		       bsearch(&fd, caller_state->opened, caller_state->opened_count, sizeof(int),
+			       compare));
+}
+
 /* The first version of sched_setattr(2)'s: glibc has none before 2.41, and <linux/sched/types.h>
  * does not go together with its <sched.h>. */
 struct attributes {
@@ -105,6 +160,7 @@ void caller_state_take(struct caller_state *caller_state)
 	sigset_t blocked;
 
 	fill_standard_streams();
+	record_descriptors(caller_state);
 	sigemptyset(&caller_state->ending);
 	add_not_ignored(&caller_state->ending, ending_signals, COUNT(ending_signals));
 	caller_state->forwarded = caller_state->ending;
@@ -161,23 +217,6 @@ void caller_state_return(const struct caller_state *caller_state)
 	sigprocmask(SIG_SETMASK, &caller_state->mask, NULL);
 }
 
-static void close_descriptors(bool own, int but)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *entry;
-
-	while (dir && (entry = readdir(dir)) != NULL) {
-		int fd = atoi(entry->d_name);
-		int flags = fcntl(fd, F_GETFD);
-
-		if (fd > STDERR_FILENO && fd != but && fd != dirfd(dir) && flags >= 0 &&
-			(own || !(flags & FD_CLOEXEC)))
-			close(fd);
-	}
-	if (dir)
-		closedir(dir);
-}
-
 static void close_standard_streams(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -188,14 +227,34 @@ static void close_standard_streams(void)
 		close(null);
 }
 
-void caller_state_close(void)
+void caller_state_hide(const struct caller_state *caller_state)
 {
-	close_descriptors(false, -1);
+	DIR *dir = opendir("/proc/self/fd");
+	int fd;
+
+	while ((fd = next_descriptor(dir)) >= 0)
+		if (!is_callers(caller_state, fd))
+			fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+void caller_state_close(const struct caller_state *caller_state)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int fd;
+
+	while ((fd = next_descriptor(dir)) >= 0)
+		if (is_callers(caller_state, fd) && !(fcntl(fd, F_GETFD) & FD_CLOEXEC))
+			close(fd);
 	close_standard_streams();
 }
 
 void caller_state_close_all(int but)
 {
-	close_descriptors(true, but);
+	DIR *dir = opendir("/proc/self/fd");
+	int fd;
+
+	while ((fd = next_descriptor(dir)) >= 0)
+		if (fd != but)
+			close(fd);
 	close_standard_streams();
 }

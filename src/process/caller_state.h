@@ -6,14 +6,18 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 
 struct caller_state {
 	sigset_t mask;
 	struct sigaction on_pipe, on_child;
-	sigset_t ending;     /* of HUP INT QUIT TERM USR1 USR2 ALRM: those that were not ignored */
-	sigset_t forwarded;  /* ending, and WINCH CONT, as far as not ignored */
+	sigset_t ending;    /* of HUP INT QUIT TERM USR1 USR2 ALRM: those that were not ignored */
+	sigset_t forwarded; /* ending, and WINCH CONT, as far as not ignored */
+	int *opened;        /* the descriptors that it had open, in ascending order; never freed */
+	size_t opened_count;
+	bool opened_known;   /* false: no /proc, or no memory */
 	bool terminal;       /* there is a controlling terminal */
 	bool secret;         /* dlock leaves no core file; COMMAND may, */
 	struct rlimit core;  /* up to this */
@@ -24,6 +28,7 @@ struct caller_state {
 
 /* Records all that and prepares dlock:
  *   - standard streams that were closed lead to /dev/null; COMMAND's exec closes them again;
+ *   - what is open is on record as the caller's;
  *   - SIGPIPE is ignored: a message that cannot be read any more must not end dlock;
  *   - SIGCHLD is at its default: an inherited SIG_IGN would reap without us;
  *   - the forwarded signals and SIGCHLD are blocked: from now on they arrive as data. SIGXFSZ is
@@ -46,10 +51,15 @@ bool caller_state_is_shared(const struct caller_state *caller_state, int sig, in
  * Async-signal-safe. */
 void caller_state_return(const struct caller_state *caller_state);
 
+/* Before COMMAND is started: what is not the caller's becomes close-on-exec. That is what a library
+ * has opened; what dlock opens is close-on-exec from the start. No other thread may open any
+ * meanwhile. */
+void caller_state_hide(const struct caller_state *caller_state);
+
 /* Closes every descriptor of the caller's, for a process that outlives its errand: a pipe of the
  * caller's must not stay open because of us. The standard streams lead to /dev/null from then on.
- * All of dlock's own are close-on-exec, and stay. */
-void caller_state_close(void);
+ * All of dlock's own stay. */
+void caller_state_close(const struct caller_state *caller_state);
 
 /* The same, and of all of dlock's own but one (-1: none is kept): for a process that opens what it
  * needs itself. What is still used of them is to be closed before (lock_leave). */

@@ -94,7 +94,7 @@ static void record_all(const struct keeper_watch *watch, const struct keeper_tas
 static _Noreturn void stay(struct keeper_watch *watch, const struct keeper_task *order)
 {
 	setsid();
-	caller_state_close();
+	caller_state_close(order->run->caller_state);
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	watch->notify = NULL;
 	foreign_tree_attach(&below, &watch->tree);
@@ -178,6 +178,7 @@ static bool start(struct keeper_loop *s)
 	pid_t group = caller_state->terminal ? getpgid(s->front) : 0;
 
 	export_answer(s);
+	caller_state_hide(caller_state);
 	s->tree.command = program_start(s->task->run->ward.own, caller_state, s->front,
 		group < 0 ? 0 : group, &exec_failed);
 	if (s->tree.command < 0) {

@@ -141,7 +141,7 @@ static void leave_behind(struct detached *d, struct asking *asking)
 
 	if (process_fork(HANDOFF_PROGRAM) == 0) {
 		setsid();
-		caller_state_close();
+		caller_state_close(d->task->caller_state);
 		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
 		_exit(0);
 	}

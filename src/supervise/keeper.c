@@ -156,7 +156,7 @@ static const struct asking_ops keeper_asking = {
 static void go_on_alone(const struct keeper_loop *s)
 {
 	prctl(PR_SET_NAME, HANDOFF_PROGRAM);
-	caller_state_close();
+	caller_state_close(s->task->run->caller_state);
 	/* Not below another dlock: that would take us for a descendant which keeps the lock. */
 	if (!s->task->nested)
 		wakeup_send(s->task->wakeup_fd);

@@ -153,7 +153,7 @@ static void linger(struct keeper_loop *s)
 	s->lease->held = clock_now() - s->lease->granted_at;
 	survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
 		"the lock stays with what COMMAND left running:");
-	caller_state_close();
+	caller_state_close(s->task->run->caller_state);
 	close(s->front_fd);
 	s->front_fd = -1;
 	set_phase(s, LEASE_LINGERING);

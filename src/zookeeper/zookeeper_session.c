@@ -105,13 +105,11 @@ static enum lock_result step(
 	struct timeval span = {0};
 	struct deadline own;
 	enum deadline_end end;
-	int interest = 0, rc, state, before = session->fd;
+	int interest = 0, rc, state;
 
 	rc = zookeeper_interest(session->handle, &session->fd, &interest, &span);
 	if (rc != ZOK || session->fd < 0)
 		return fail(session, rc == ZOK ? ZCONNECTIONLOSS : rc, failure);
-	if (session->fd != before)
-		fcntl(session->fd, F_SETFD, FD_CLOEXEC); /* the library leaves it to COMMAND */
 	own = deadline_within(
 		*deadline, sleeps ? session->ttl_ms * NANOS_PER_MS * QUIET_TENTHS / 10
 				  : span.tv_sec * NANOS_PER_SEC + span.tv_usec * NANOS_PER_US);

@@ -62,8 +62,10 @@ load ../lib/notify_socket
 
 @test "exclusive: COMMAND has the caller's descriptors, and none of dlock's or of a library" {
 	local alone
+	exec 9</dev/null 40</dev/null
 	try ls /proc/self/fd
 	alone=$out
+	assert_match "$alone" $'\n40\n9'
 	try dlock x ls /proc/self/fd
 	expect 0 "$alone"
 }
