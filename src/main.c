@@ -44,7 +44,6 @@ int main(int argc, char **argv)
 	int code = EXIT_DONE;
 	bool read;
 
-	other_program_arrive();
 	if (argc <= 1) {
 		help_say_usage();
 		return end(EXIT_USAGE);

@@ -21,11 +21,6 @@
 #define PKGLIBEXECDIR "/usr/libexec/dlock"
 #endif
 
-/* GnuTLS, which libldap brings along, is not to initialize itself as it is loaded, for 0.5 ms:
- * libldap does that before it uses it (GnuTLS manual, "Initialization"; tlsg_init() of OpenLDAP).
- * A 1 that is written so is ours. */
-static const char gnutls_waits[] = "GNUTLS_NO_IMPLICIT_INIT", ours[] = "01";
-
 /* Beside this program, where it was built; else where it is installed. False: there is none. A
  * program that was put in this one's place does not count: it would execute itself for ever. */
 static bool find(const char *name, char path[static PATH_MAX])
@@ -112,17 +107,8 @@ bool other_program_become(char **argv, const struct options *options, struct fai
 			options->config);
 	if (!check_start(path, options, failure))
 		return false;
-	setenv(gnutls_waits, ours, 0);
 	execv(path, argv);
 	return failure_set(failure, EXIT_SYSTEM, "cannot execute %s: %s", path, strerror(errno));
-}
-
-void other_program_arrive(void)
-{
-	const char *value = getenv(gnutls_waits);
-
-	if (value && strcmp(value, ours) == 0)
-		unsetenv(gnutls_waits);
 }
 
 bool other_program_library(const char *program, char *text, size_t size)

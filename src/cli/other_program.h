@@ -15,15 +15,10 @@ struct options;
 /* Whether the chosen server needs another program than this one. */
 bool other_program_is_needed(const struct options *options);
 
-/* Executes it, with the same arguments, signals and descriptors, and with the same environment as
- * soon as it has called other_program_arrive. Returns only with failure, false: EXIT_USAGE or
- * EXIT_CONFIG when it is not installed, EXIT_SYSTEM when it cannot be executed, EXIT_USAGE when the
- * configuration cannot be read a second time. */
+/* Executes it, with the same arguments, environment, signals and descriptors. Returns only with
+ * failure, false: EXIT_USAGE or EXIT_CONFIG when it is not installed, EXIT_SYSTEM when it cannot be
+ * executed, EXIT_USAGE when the configuration cannot be read a second time. */
 bool other_program_become(char **argv, const struct options *options, struct failure *failure);
-
-/* The first thing that each program does: takes out of the environment what other_program_become
- * put there for the libraries, so that COMMAND does not get it. */
-void other_program_arrive(void);
 
 /* The library for which that program stands, as its --version says: "libpq 17.2". False: it is not
  * installed, or does not say. */
