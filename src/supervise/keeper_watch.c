@@ -43,6 +43,7 @@ bool keeper_watch_open(struct keeper_watch *watch, const struct front_task *run)
 	*watch = (struct keeper_watch){.caller_state = caller_state,
 		.lease = run->lease,
 		.keeper_fd = -1,
+		.bystander_at = NANOS_NEVER,
 		.bystander = BYSTANDER_NONE};
 	watch->ending_fd = signalfd(-1, &caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->other_fd = signalfd(-1, &other, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -93,7 +94,9 @@ bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
 	}
 	close(watch->news_fd);
 	watch->keeper_fd = pidfd_open(watch->keeper, 0);
-	watch->prepare_at = clock_after(watch->asking_since, SHORT_RUN);
+	if (watch->caller_state->terminal)
+		watch->bystander_at = clock_after(watch->asking_since, SHORT_RUN);
+	(void)tree_prepare(); /* while it can be had: COMMAND may use up the files */
 	if (watch->keeper_fd >= 0)
 		return true;
 
@@ -419,24 +422,16 @@ static void record_others(struct keeper_watch *watch)
 	watch->note_at = clock_now() + NOTE_EVERY;
 }
 
-/* What killing needs is opened while it can be had: COMMAND may use up the memory, or the files.
- * But to open it, and to take it away with the process, costs a short run a fiftieth of its time.
- */
-static void prepare_to_kill(struct keeper_watch *watch)
-{
-	if (clock_now() < watch->prepare_at)
-		return;
-	watch->prepare_at = NANOS_NEVER;
-	(void)tree_prepare();
-}
-
-/* While dlock waits nobody but the keeper is in our group. */
+/* A short run has none. While dlock waits nobody but the keeper is in our group. */
 static void start_bystander(struct keeper_watch *watch)
 {
-	if (!watch->caller_state->terminal || watch->prepare_at != NANOS_NEVER ||
-		watch->has_bystander || phase(watch) == LEASE_ASKING)
+	if (clock_now() >= watch->bystander_at) {
+		watch->bystander_at = NANOS_NEVER;
+		watch->wants_bystander = true;
+	}
+	if (!watch->wants_bystander || phase(watch) == LEASE_ASKING)
 		return;
-	watch->has_bystander = true;
+	watch->wants_bystander = false;
 	bystander_start(&watch->bystander);
 }
 
@@ -445,7 +440,7 @@ static nanos next_due(const struct keeper_watch *watch, const struct keeper_task
 	nanos due = number_least(next_look(watch, task), overrun_look(watch));
 
 	due = number_least(answer_look(watch), later(due, watch->next_round));
-	due = number_least(due, number_least(watch->prepare_at, watch->bystander.due));
+	due = number_least(due, number_least(watch->bystander_at, watch->bystander.due));
 	if (phase(watch) == LEASE_ASKING)
 		due = number_least(due, wait_look(watch));
 	return has_to_record(watch) ? number_least(watch->note_at, due) : due;
@@ -485,7 +480,6 @@ static enum keeper_watch_end run(struct keeper_watch *watch, const struct keeper
 		if (needs_us_no_longer(watch, task))
 			return KEEPER_WATCH_OVER;
 		notify_look(watch->notify, watch->lease);
-		prepare_to_kill(watch);
 		start_bystander(watch);
 		if (clock_now() >= watch->bystander.due)
 			send_held(watch);

@@ -28,8 +28,10 @@ struct keeper_watch {
 			*/
 	struct stopping stopping;
 	struct bystander bystander; /* on a terminal, while COMMAND shares our group */
-	bool has_bystander;         /* it was started */
-	pid_t keeper;               /* 0: none, or reaped */
+	nanos bystander_at;   /* when the run is no short one any more; NANOS_NEVER: it is not,
+			       * or needs none */
+	bool wants_bystander; /* it is to be started at the grant */
+	pid_t keeper;         /* 0: none, or reaped */
 	int keeper_fd, wakeup_fd, timer;
 	int tell_fd, news_fd; /* a pipe: the front tells its keeper that there is news */
 	int ending_fd;        /* signals that end a wait, as data; all are passed on to COMMAND */
@@ -52,7 +54,6 @@ struct keeper_watch {
 	bool release_late;     /* the keeper has not released the lock in time */
 	nanos next_round;      /* when to kill it again, if it is not gone by then */
 	struct notify *notify; /* borrowed; NULL: no service manager is told of anything */
-	nanos prepare_at;      /* when to open what killing needs; NANOS_NEVER: done */
 };
 
 enum keeper_watch_end {
