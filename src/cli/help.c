@@ -12,6 +12,7 @@
 #define TEXT_COLUMN 32 /* where the description of an option begins */
 #define WORD_COLUMN 42 /* and of a command */
 #define LIBRARY     64 /* bytes of its name and version */
+#define PAGE_NAME   32 /* bytes of "man dlock-WORD" */
 
 /* "  -x, -e, --exclusive", "      --ttl DURATION", and what it is for. */
 static void show_option(const struct option_row *row)
@@ -27,13 +28,13 @@ static void show_option(const struct option_row *row)
 		width += printf(" %s", row->argument);
 	printf("%*s%s", width > TEXT_COLUMN - 2 ? 2 : TEXT_COLUMN - width, "", row->help);
 	if (standing != NULL)
-		printf(" (%s)", standing);
+		printf(" (default %s)", standing);
 	putchar('\n');
 }
 
 static void show_options(const struct command *command)
 {
-	printf("\nOptions, with what holds if they are not given:\n");
+	printf("\nOptions:\n");
 	for (const struct option_row *row = option_rows; row->names[0] != NULL; row++)
 		if ((row->commands & command->bit) != 0)
 			show_option(row);
@@ -47,12 +48,23 @@ static void show_word(const struct command *command)
 	printf("%*s%s\n", WORD_COLUMN - width, "", command->summary);
 }
 
-static void show_end(void)
+/* What all have in common; pages: of the manual, as man(1) takes them. */
+static void show_end(const char *pages)
 {
 	printf("\nA DURATION is 90 or 2.5 (seconds), 250ms, 1m30s, 2h, 7d.\n"
 	       "The server: -S URL, else DLOCK_SERVER, else %s/dlock.conf; dlock help server has\n"
-	       "the forms of its URL. All else, exit codes first: man dlock, man 7 dlock.\n",
-		SYSCONFDIR);
+	       "the forms of its URL. All else, exit codes first: %s.\n",
+		SYSCONFDIR, pages);
+}
+
+/* A command's page has its name; that of run is dlock's. */
+static void show_command_end(const struct command *command)
+{
+	char page[PAGE_NAME] = "man dlock";
+
+	if (command->bit != COMMAND_RUN)
+		snprintf(page, sizeof(page), "man dlock-%s", command->word);
+	show_end(page);
 }
 
 static void show_all(const struct command *commands)
@@ -67,7 +79,7 @@ static void show_all(const struct command *commands)
 	for (const struct command *command = commands + 1; command->word != NULL; command++)
 		show_word(command);
 	show_options(&commands[0]);
-	show_end();
+	show_end("man dlock, man 7 dlock");
 }
 
 bool help_show(
@@ -82,7 +94,7 @@ bool help_show(
 		command->usage, command->summary);
 	if (command->bit != 0) {
 		show_options(command);
-		show_end();
+		show_command_end(command);
 	}
 	return output_finish(failure);
 }
@@ -97,7 +109,8 @@ bool help_show_server(struct failure *failure)
 	       "%%XX.\n"
 	       "A password may also stand in DLOCK_PASSWORD, or in a password-file of the\n"
 	       "configuration. dlock check says whether the server is fit to hold locks.\n"
-	       "The rest: man dlock, Servers.\n");
+	       "The rest: man dlock-redis, man dlock-file, and so for postgres, etcd, "
+	       "zookeeper.\n");
 	return output_finish(failure);
 }
 

@@ -31,7 +31,7 @@ struct option_row {
 	const char *argument;                /* as --help calls it; NULL: it takes none */
 	const char *help;                    /* one line */
 	const char *preset;                  /* what it is set to first; NULL: nothing */
-	const char *otherwise;               /* said in its place if there is no preset */
+	const char *otherwise;               /* said in its place, as the default, if it is NULL */
 	unsigned commands;                   /* which take it: struct command's bit */
 	bool configurable;                   /* may stand in the configuration file */
 	enum option_completion completion;

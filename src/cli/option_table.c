@@ -99,14 +99,14 @@ const struct option_row option_rows[] = {
 		.help = "of the keys in the server", .preset = "lock:",
 		.commands = SERVED, .configurable = true, .set = option_set_prefix, FIELD(prefix)},
 	{.names = {"wait-replicas"}, .argument = "NUMBER[:DURATION]",
-		.help = "the lock counts once so many replicas have it, within that (1s)",
+		.help = "so many replicas must have the lock, within that (default 1s)",
 		.commands = TAKES, .configurable = true, .set = option_set_replicas},
 	{.names = {"at-least"}, .argument = "DURATION",
 		.help = "keep the lock that long from its grant, though COMMAND ends sooner",
 		.commands = TAKES, .configurable = true,
 		.set = option_set_duration, .most = YEAR, FIELD(at_least)},
 	{.names = {"settle"}, .argument = "DURATION",
-		.help = "take no lock from a server that has been up for less; 0: do not ask",
+		.help = "take no lock from a server that has been up for less; 0 is off",
 		.preset = "3s",
 		.commands = TAKES | CHECK, .configurable = true,
 		.set = option_set_duration, .most = YEAR, FIELD(settle)},
@@ -144,8 +144,7 @@ const struct option_row option_rows[] = {
 		.set = option_set_choice, .choices = on_lost_choices, FIELD(on_lost)},
 
 	{.names = {"notify-ready"},
-		.help = "tell systemd at the grant that the service is ready",
-		.otherwise = "COMMAND does",
+		.help = "tell systemd at the grant that the service is ready; else COMMAND does",
 		.commands = RUN, .configurable = true, .set = option_set_flag, FIELD(notify_ready)},
 
 	/* The rest of a script. */
@@ -163,7 +162,7 @@ const struct option_row option_rows[] = {
 
 	/* The resource's side, and the lock of another holder. */
 	{.names = {"fence"}, .argument = "NUMBER",
-		.help = "the fencing token; with --force only its holder", .otherwise = "guard: DLOCK_FENCE",
+		.help = "the fencing token; with --force only its holder", .otherwise = "DLOCK_FENCE, with --force any",
 		.commands = GUARD | GIVES, .set = option_set_token, .least = 1, .most = INT64_MAX, FIELD(fence)},
 
 	/* What is shown. */

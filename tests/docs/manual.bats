@@ -204,3 +204,9 @@ teardown_file() { file_end; }
 	assert_equal "$status" 0
 	assert_match "$out" $'^publish --fence [0-9]{16}\nheld\nannounce \nfree$'
 }
+
+@test "example: a server is looked at before it gets a lock" {
+	run_example check
+	assert_match "$status" '^[01]$'
+	assert_match "$out" 'scripts +ok '
+}

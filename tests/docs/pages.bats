@@ -125,6 +125,38 @@ screen() { mandoc -Tutf8 -O width=78 "$1" 2>/dev/null | sed 's/.\x08//g'; }
 	done <ours
 }
 
+@test "a default of --help is in the page's entry of the option, in the same words if it is a value" {
+	local command
+	for command in $(commands); do
+		dlock "$command" --help >help
+		python help "$(page "$command")" "$MANUALS/dlock.1" <<-'END'
+			import re, sys
+			entries = {}
+			for page in sys.argv[2:]:
+			    for entry in re.split(r"^(?=\.It )", open(page).read(), flags=re.M):
+			        head, text = (entry + "\n").split("\n", 1)
+			        text = text.split("\n.El")[0]
+			        text = re.sub(r"^\.[A-Z][a-z] ", "", text, flags=re.M).replace("\n", " ").replace("\\&", "")
+			        for name in re.findall(r"Fl -([a-z-]+)", head):
+			            entries.setdefault(name, " ".join(text.split()))
+			found = 0
+			for name, default in re.findall(r"^ +(?:-\w, )*--([a-z-]+) .*\(default ([^)]*)\)$", open(sys.argv[1]).read(), re.M):
+			    found += 1
+			    said = re.findall(r"\(default ([^)]*)\)", entries[name])
+			    assert len(said) == 1, (name, said)
+			    assert " " in default or said[0] == default, (name, said[0], default)
+			assert found
+		END
+	done
+}
+
+@test "dlock(1) has 700 lines at most, no other page more" {
+	local one
+	for one in $(pages); do
+		assert_between "$(screen "$one" | wc -l)" 20 700
+	done
+}
+
 @test "its exit codes are those of the source" {
 	local source=$BATS_TEST_DIRNAME/../../src/base/exitcode.h code
 	sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/s/^\.It \([0-9]*\)$/\1/p' "$MANUALS/dlock.1" >codes

@@ -48,6 +48,11 @@ make install"
 		try dlock help "$word"
 		assert_equal "$status$err" 0
 		assert_match "$out" "^Usage: dlock $word"
+		case $word in
+		run) assert_match "$out" 'exit codes first: man dlock\.$' ;;
+		version) ;;
+		*) assert_match "$out" "exit codes first: man dlock-$word\\.\$" ;;
+		esac
 		assert_equal "$(dlock "$word" --help)" "$out"
 	done
 	try dlock help stauts
