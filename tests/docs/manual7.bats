@@ -68,6 +68,21 @@ teardown() { test_end; }
 	END
 }
 
+@test "the table of services is that of the tests" {
+	local table=$BATS_TEST_DIRNAME/../lib/service_table
+	# Features that some service lacks must be there, by their option or name; others may be.
+	awk '!/^#/ && NF && $1 != "feature" && ($2 != "-" || $1 ~ /^(order|deadlock)$/) {
+		name = $3 == "-" ? $1 : $3; sub(/[=:].*/, "", name); sub(/^by-token$/, "acquire", name)
+		row = name; lacked = 0
+		for (i = 4; i <= NF; i++) { row = row " " $i; lacked += $i != "yes" }
+		print row > "rows"; if (lacked) print row > "needed" }' "$table"
+	sed -nE '/^\.Ss Services/,/^\.Ss/{ s/ Ta / /g; s/^\.It (Fl -|)([-a-z]+) (yes|64)/\1\2 \3/p; }' "$MANUALS/dlock.7" |
+		sed 's/^Fl -/--/' >shown
+	assert_between "$(wc -l <shown)" 8 20
+	assert_equal "$(grep -vxFf rows shown || true)" '' 'not so'
+	assert_equal "$(grep -vxFf shown needed || true)" '' 'not in the manual'
+}
+
 # ---- What it shows of dlock itself ---------------------------------------------------------------
 
 @test "keys: a lock looked at by redis-cli" {
