@@ -22,17 +22,6 @@ teardown_file() { file_end; }
 	done <listed
 }
 
-@test "the README shows the manual's examples" {
-	local line
-	sed -n '/^\.Sh EXAMPLES/,/^\.Sh/p' $(pages 1) >examples
-	sed '1,/^## Using it/d' "$BATS_TEST_DIRNAME/../../README.md" |
-		sed -n 's/ || exit$//; s/^    \(0 3\|dlock\)/\1/p' >lines
-	assert_between "$(wc -l <lines)" 6 20
-	while IFS= read -r line; do
-		grep -qF -- "$line" examples || fail "not in the manual: $line"
-	done <lines
-}
-
 @test "example: crontab, of many hosts one runs the job" {
 	stub backup 'sleep 1'
 	example night >example
