@@ -94,14 +94,32 @@ class Shell:
     def expect(self, line):
         if line == "^C":
             self.leave()
-            for child in self.children():
-                os.kill(child, signal.SIGINT)
+            self.interrupt()
         else:
             self.wanted.append(line if line == "..." else plain(line))
 
-    def children(self):
-        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as file:
-            return [int(word) for word in file.read().split()]
+    def interrupt(self):
+        """To all that a terminal sends it to: not to the keeper, which has left its group."""
+        for pid in self.below(self.process.pid):
+            try:
+                with open("/proc/%d/stat" % pid) as file:
+                    is_keeper = "(dlock)" in file.read() and pid not in self.children()
+                if not is_keeper:
+                    os.kill(pid, signal.SIGINT)
+            except OSError:
+                pass
+
+    def children(self, pid=None):
+        pid = pid or self.process.pid
+        try:
+            with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+                return [int(word) for word in file.read().split()]
+        except OSError:
+            return []
+
+    def below(self, pid):
+        found = self.children(pid)
+        return found + [one for child in found for one in self.below(child)]
 
     def has_lock(self):
         """Whether a child holds a lock, or waits for one."""

@@ -130,6 +130,7 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	assert test -s root/usr/share/zsh/site-functions/_dlock
 	assert test -s root/usr/share/fish/vendor_completions.d/dlock.fish
 	assert test -s root/usr/share/doc/dlock/README.md
+	assert test -s root/usr/share/doc/dlock/guide.md
 	try make -s --no-print-directory -C "$builddir" uninstall DESTDIR="$PWD/root" prefix=/usr
 	assert_equal "$(find root -type f)" ""
 }
@@ -154,12 +155,12 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd)\.so'
 	done
 }
 
-@test "every file that HACKING or a comment in src names is there" {
+@test "every file that HACKING.md or a comment or README.md in src names is there" {
 	cd "$BATS_TEST_DIRNAME/../.."
 	find src tests completions docs build-aux -type f | sed 's|.*/||' >"$BATS_TEST_TMPDIR/there"
 	echo script_text.c >>"$BATS_TEST_TMPDIR/there" # made by the build
 	# Not <a system's>, *_of.many, or those of the kernel, which stand with their folder.
-	grep -v '^[ \t]*#' -r HACKING src |
+	grep -v '^[ \t]*#' -r HACKING.md src |
 		grep -oE '^[^:]*:|[<*A-Za-z0-9_/]+\.(c|h|lua|py|bats|bash)\b' |
 		awk '/:$/ { from = $0; next } !/^(<|\/tmp\/|kernel\/|net\/unix\/)|[*]/ { print from, $0 }' |
 		sort -u >"$BATS_TEST_TMPDIR/named"
