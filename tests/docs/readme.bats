@@ -18,7 +18,7 @@ teardown_file() { file_end; }
 	run_sessions "redis://redis.example.net=$DLOCK_SERVER"
 }
 
-@test "the lines for cron: one host of three does the first; the second is silent where it is busy" {
+@test "the lines for cron: one host of three does the first; a busy second is silent" {
 	stub backup
 	stub fetch 'until test -e fetched; do sleep 0.02; done'
 	shown crontab >crontab
