@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/newer_libc.h"
 #include "cli/option_table.h"
 #include "cli/option_values.h"
 #include "commands/commands.h"

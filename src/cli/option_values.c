@@ -10,6 +10,7 @@
 
 #include "base/duration.h"
 #include "base/failure.h"
+#include "base/newer_libc.h"
 #include "cli/hint.h"
 #include "cli/option_row.h"
 #include "cli/options.h"

@@ -1,4 +1,5 @@
 /* Renewing a lock, giving it back, and breaking it. */
+#include <bsd/unistd.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -162,7 +163,7 @@ static void stay_for_inside(struct file_lock *f)
 	dup2(f->fd, 0);
 	dup2(f->record.fd, 1);
 	f->record.fd = 1;
-	close_range(2, ~0U, 0);
+	closefrom(2);
 	for (int next = 0; next >= 0;) {
 		int64_t serial;
 

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/newer_libc.h"
 #include "base/wakeup.h"
 #include "file/file_lock.h"
 

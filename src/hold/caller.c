@@ -7,13 +7,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "base/newer_libc.h"
 #include "base/unstuck.h"
 #include "process/process.h"
 

@@ -5,13 +5,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/failure.h"
 #include "base/message.h"
+#include "base/newer_libc.h"
 #include "base/number.h"
 #include "base/output.h"
 #include "base/wakeup.h"

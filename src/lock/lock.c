@@ -13,14 +13,14 @@
 
 static unsigned needed(const struct lock_request *request)
 {
-	return (request->mode == LOCK_SHARED ? LOCK_CAN_SHARE : 0) |
-	       (request->mode == LOCK_PERMITS ? LOCK_CAN_PERMITS : 0) |
-	       (request->priority != 0 ? LOCK_CAN_PRIORITY : 0) |
-	       (request->once || request->cooldown_ms > 0 ? LOCK_CAN_RECORD : 0) |
-	       (request->at_least_ms > 0 ? LOCK_CAN_KEEP : 0) |
-	       (request->detached ? LOCK_CAN_DETACH : 0) |
-	       (request->replicas > 0 ? LOCK_CAN_REPLICATE : 0) |
-	       (request->settle_named && request->settle_ms > 0 ? LOCK_CAN_SETTLE : 0);
+	return (request->mode == LOCK_SHARED ? LOCK_CAN_SHARE : 0U) |
+	       (request->mode == LOCK_PERMITS ? LOCK_CAN_PERMITS : 0U) |
+	       (request->priority != 0 ? LOCK_CAN_PRIORITY : 0U) |
+	       (request->once || request->cooldown_ms > 0 ? LOCK_CAN_RECORD : 0U) |
+	       (request->at_least_ms > 0 ? LOCK_CAN_KEEP : 0U) |
+	       (request->detached ? LOCK_CAN_DETACH : 0U) |
+	       (request->replicas > 0 ? LOCK_CAN_REPLICATE : 0U) |
+	       (request->settle_named && request->settle_ms > 0 ? LOCK_CAN_SETTLE : 0U);
 }
 
 /* What users call an ability. */

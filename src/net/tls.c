@@ -338,7 +338,12 @@ static enum io_result tls_begin(struct tls **out, int fd, const struct server *s
 
 static void write_library(char *text, size_t size)
 {
-	snprintf(text, size, "OpenSSL %s", OpenSSL_version(OPENSSL_FULL_VERSION_STRING));
+	const char *version = OpenSSL_version(OPENSSL_VERSION); /* "OpenSSL 3.0.17 1 Jul 2025" */
+	size_t length = strcspn(version, " ");
+
+	length += strspn(version + length, " ");
+	length += strcspn(version + length, " ");
+	snprintf(text, size, "%.*s", (int)length, version);
 }
 
 static const struct tls_layer layer = {

@@ -55,7 +55,7 @@ void bystander_end(struct bystander *bystander)
 		sigaddset(&child, SIGCHLD);
 		sigtimedwait(&child, NULL, &at_once);
 	}
-	*bystander = BYSTANDER_NONE;
+	*bystander = (struct bystander)BYSTANDER_NONE;
 }
 
 bool bystander_hold(struct bystander *bystander, int sig)

@@ -22,7 +22,7 @@ struct bystander {
 	nanos due;     /* when it is to be decided about them; NANOS_NEVER: there are none */
 };
 
-#define BYSTANDER_NONE ((struct bystander){.due = NANOS_NEVER})
+#define BYSTANDER_NONE {.due = NANOS_NEVER}
 
 /* If it cannot be forked there is none. */
 void bystander_start(struct bystander *bystander);

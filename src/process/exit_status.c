@@ -1,6 +1,7 @@
 #include "process/exit_status.h"
 
 #include <signal.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 

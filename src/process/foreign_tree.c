@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "base/newer_libc.h"
 #include "process/cgroup_kill.h"
 #include "process/process.h"
 #include "process/process_tree.h"

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/newer_libc.h"
 #include "base/number.h"
 
 #define FIRST_NAMESPACE UINT64_C(0xeffffffc) /* PROC_PID_INIT_INO, in the same place since 3.8 */

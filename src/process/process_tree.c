@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/newer_libc.h"
 #include "process/cgroup_kill.h"
 #include "process/process.h"
 

@@ -5,13 +5,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/failure.h"
 #include "base/message.h"
+#include "base/newer_libc.h"
 #include "base/number.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"

@@ -150,7 +150,9 @@ static void run(const struct front_task *task, struct notify *notify, struct out
 	}
 	watch.notify = notify;
 	if (!keeper_watch_start(&watch, &order)) {
-		fail(outcome, "cannot fork: ");
+		fail(outcome, errno == ENOSYS
+				      ? "dlock needs Linux 5.3 or later, for pidfd_open(2): "
+				      : "cannot fork: ");
 		return;
 	}
 	end = keeper_watch_run(&watch, &order);

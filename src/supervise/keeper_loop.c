@@ -6,12 +6,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/duration.h"
 #include "base/message.h"
+#include "base/newer_libc.h"
 #include "base/number.h"
 #include "base/wakeup.h"
 #include "process/caller_state.h"

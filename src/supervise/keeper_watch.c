@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/newer_libc.h"
 #include "base/number.h"
 #include "base/wakeup.h"
 #include "process/caller_state.h"

@@ -23,6 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/newer_libc.h"
+
 static void die(const char *what)
 {
 	fprintf(stderr, "launch: %s: %s\n", what, strerror(errno));

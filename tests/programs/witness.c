@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/newer_libc.h"
+
 extern char **environ;
 
 #define DESCRIPTORS_MOST 4096
