@@ -2,6 +2,7 @@
 
 load ../lib/helper
 load ../lib/manual
+load ../lib/etcd
 load ../lib/postgres
 load ../lib/zookeeper
 
@@ -361,7 +362,10 @@ has_advisory() { [[ -n $(psql -qAt -d app -c "SELECT pid FROM pg_locks WHERE loc
 	echo "CREATE TABLE IF NOT EXISTS migrated (n int); INSERT INTO migrated VALUES (1);" >migrate.sql
 	run_example pg-advisory
 	expect 0
-	assert_equal "$(psql -qAt -d app -c 'SELECT count(*) FROM migrated')" 1
+	echo "INSERT INTO migrated VALUES (2);" >migrate.sql
+	run_example postgres
+	expect 0
+	assert_equal "$(psql -qAt -d app -c 'SELECT count(*) FROM migrated')" 2
 	psql -qAt -d app -c "SELECT pg_advisory_lock(hashtext('migrate'))" \
 		-c "SELECT pg_sleep(600)" >held 2>&1 3>&- 4>&- &
 	wait_until has_advisory
@@ -380,12 +384,37 @@ has_advisory() { [[ -n $(psql -qAt -d app -c "SELECT pid FROM pg_locks WHERE loc
 	stub deploy 'exit 7'
 	run_example kazoo
 	expect 7 'deploy production'
+	example zookeeper | sed "s#zookeeper://[^ ]*#$DLOCK_SERVER#" >zookeeper
+	try sh zookeeper
+	expect 7 'deploy production'
 	zk one "
 import subprocess
 with zk.WriteLock('/locks/deploy'): print(subprocess.run(['dlock', '-n', 'deploy', 'true'], stderr=subprocess.STDOUT).returncode)
 " >busy
 	zookeeper_end one
 	assert_match "$(<busy)" 'held by another ZooKeeper client'
+}
+
+@test "file: a job of this host" {
+	stub collect 'exec sleep 60'
+	example file | sed "s#file:#&$PWD/locks#" >file
+	start one sh -c "exec $(<file)"
+	wait_until dlock -S "file:$PWD/locks" status -q collect
+	try sh file
+	expect_failure 1 'busy: held by'
+	kill -TERM $one_pid
+	finish one
+}
+
+@test "etcd: a command, which etcdctl keeps out" {
+	etcd_begin one
+	stub deploy 'exit 7'
+	example etcd | sed "s#etcd://[^ ]*#$(etcd_url one)#" >etcd
+	try sh etcd
+	expect 7 'deploy production'
+	etcd_ctl one lock lock:deploy -- dlock -n -S "$(etcd_url one)" deploy true >busy 2>&1 || true
+	etcd_end one
+	assert_match "$(<busy)" 'held by another etcd client'
 }
 
 @test "from etcdctl: a command, and no command" {
