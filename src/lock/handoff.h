@@ -1,4 +1,4 @@
-/* The acknowledged handover (scripts.md 4, flaw 1): a message can go into a dead socket. */
+/* The acknowledged handover by a claim: a message can go into a dead socket. */
 #pragma once
 
 #include "base/clock.h"

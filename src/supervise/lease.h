@@ -5,7 +5,7 @@
  *	   |---- renewals ----|--- grace ----|- 250 ms -|-- margin --|
  *
  * A lease counts from before the request that was granted left. The margin, a tenth of the TTL,
- * covers clocks that run at different rates (protocol.md 1: a slewing clock reaches 8 %).
+ * covers clocks that run at different rates (a slewing clock reaches 8 %).
  */
 #pragma once
 

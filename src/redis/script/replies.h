@@ -29,7 +29,7 @@ struct replies_own {
 
 const struct replies_own *replies_own(const struct lock_answer *answer);
 
-/* The tokens that a request handed the lock to (scripts.md 4). */
+/* The tokens that a request handed the lock to. */
 struct handed {
 	int count;
 	char tokens[HANDED_MOST][LOCK_TOKEN_SIZE];
