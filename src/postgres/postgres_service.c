@@ -63,7 +63,7 @@ static int postgres_watch_fd(const struct lock *lock)
 {
 	const struct session *session = &((const struct postgres_lock *)lock)->session;
 
-	return session->connection && session->owes == 0 ? PQsocket(session->connection) : -1;
+	return session->connection && session->is_set ? PQsocket(session->connection) : -1;
 }
 
 static const struct lock_scheme schemes[] = {

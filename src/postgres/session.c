@@ -180,7 +180,7 @@ static bool connect_once(
 	PQenterPipelineMode(session->connection);
 	number_write(session->pid, PQbackendPID(session->connection));
 	remember_address(session);
-	session->owes = -1;
+	session->is_set = false;
 	return true;
 }
 
@@ -258,19 +258,11 @@ static PGresult *read_result(
 	return NULL;
 }
 
-static bool send_settings(struct session *session)
-{
-	if (session->owes >= 0)
-		return true;
-	session->owes = 1;
-	return send_statement(session, sql_settings, 0, NULL);
-}
-
 /* A session of a pooler is now one of the server's and then another. */
 static bool read_settings(
 	struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
-	PGresult *result = session->owes ? read_result(session, deadline, answer) : NULL;
+	PGresult *result = read_result(session, deadline, answer);
 
 	if (result && session->connection && PQresultStatus(result) != PGRES_TUPLES_OK)
 		fail_statement(session, result, &answer->failure);
@@ -279,11 +271,11 @@ static bool read_settings(
 			"%s is a pooler: its sessions change; give dlock the server itself",
 			session->server->text);
 	else if (result && session->connection)
-		session->owes = 0;
+		session->is_set = true;
 	PQclear(result);
-	if (session->owes)
+	if (!session->is_set)
 		session_close(session);
-	return !session->owes;
+	return session->is_set;
 }
 
 /* In the transaction of what follows: while the row is locked, or the table, a server goes on
@@ -302,17 +294,16 @@ static bool send_patience(struct session *session, const struct deadline *deadli
 static PGresult *execute(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
-	bool goes_first = session->owes < 0 && statement == sql_take;
+	bool is_new = !session->is_set;
 
 	answer->asked_at = clock_now();
-	if (!((goes_first || send_settings(session)) &&
+	if (!((!is_new || send_statement(session, sql_settings, 0, NULL)) &&
 		    (!session->is_take || send_patience(session, deadline)) &&
-		    send_statement(session, statement, count, arguments) &&
-		    send_settings(session))) {
+		    send_statement(session, statement, count, arguments))) {
 		break_off(session, &answer->failure);
 		return NULL;
 	}
-	return goes_first || read_settings(session, deadline, answer)
+	return !is_new || read_settings(session, deadline, answer)
 		       ? read_result(session, deadline, answer)
 		       : NULL;
 }

@@ -27,10 +27,10 @@ struct session {
 	/* Which server served last. No address: none did, or by a unix socket. */
 	char host[256], address[INET6_ADDRSTRLEN], port[NUMBER_SIZE];
 	char pid[NUMBER_SIZE]; /* of the server's process; an argument even before it is known */
-	int owes;       /* how many answers are to be read; -1: the settings are to be sent */
-	bool not_ready; /* the server is there, but had no session for us */
-	bool by_name;   /* the last attempt left it to libpq to look up names */
-	bool is_take;   /* the statement must take no lock once it is given up */
+	bool is_set;           /* it has its settings */
+	bool not_ready;        /* the server is there, but had no session for us */
+	bool by_name;          /* the last attempt left it to libpq to look up names */
+	bool is_take;          /* the statement must take no lock once it is given up */
 };
 
 /* $1, $2 and so on: ARGUMENTS(name, NUMBER(ttl), FLAG(detached)). NULL: null. */
@@ -43,11 +43,11 @@ struct session {
 #define FLAG(flag)     ((flag) ? "t" : "f")
 
 /* Executes a statement; connects first if need be, and makes what is missing of schema and
- * functions. The settings go before the first statement, and are awaited; but sql_take, which minds
- * them itself, goes first. Returns the rows, for PQclear(); the answer has the times and the
- * result. NULL: LOCK_TIMEOUT (failure names the server) or LOCK_CANCELLED: the connection is
- * closed, and the statement may yet be executed; or LOCK_FAILED with failure: nothing was changed,
- * unless the connection broke: there is none then. */
+ * functions. The settings go before the first statement, in one packet with it. Returns the rows,
+ * for PQclear(); the answer has the times and the result. NULL: LOCK_TIMEOUT (failure names the
+ * server) or LOCK_CANCELLED: the connection is closed, and the statement may yet be executed; or
+ * LOCK_FAILED with failure: nothing was changed, unless the connection broke: there is none then.
+ */
 PGresult *session_call(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline deadline, struct lock_answer *answer);
 
