@@ -139,6 +139,64 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 	expect_failure 82 'stale'
 }
 
+# fence_at URL: the number of one more grant there.
+fence_at() { dlock -S "$1" x sh -c 'echo "$DLOCK_FENCE"'; }
+
+@test "numbers after a loss of data: etcd gives one twice after a snapshot, and begins again" {
+	local url first again
+	etcd_begin one
+	url=$(etcd_url one)
+	etcd_ctl one snapshot save snapshot >/dev/null
+	first=$(fence_at "$url")
+	try dlock guard --fence "$first" state true
+	expect 0
+	etcd_kill one
+	rm -r "$(etcd_dir one)/data"
+	ETCDCTL_API=3 etcdctl snapshot restore snapshot --data-dir "$(etcd_dir one)/data" --name one \
+		--initial-cluster "$(<"$(etcd_dir one)/cluster")" \
+		--initial-advertise-peer-urls "http://127.0.0.1:$(<"$(etcd_dir one)/peer")" >/dev/null 2>&1
+	etcd_again one
+	again=$(fence_at "$url")
+	assert_equal "$again" "$first" 'not twice'
+	try dlock guard --fence "$again" state true # as it must, for the same holder's next request
+	expect 0
+
+	first=$(fence_at "$url")
+	try dlock guard --fence "$first" state true
+	expect 0
+	etcd_kill one
+	rm -r "$(etcd_dir one)/data"
+	etcd_again one
+	again=$(fence_at "$url")
+	etcd_end one
+	try dlock guard --fence "$again" state true
+	expect_failure 82 stale
+}
+
+@test "numbers after a loss of data: ZooKeeper begins again" {
+	local url first again
+	zookeeper_begin one
+	url=$(zookeeper_url one)
+	fence_at "$url" >/dev/null
+	first=$(fence_at "$url")
+	zookeeper_kill one
+	rm -r "$(zookeeper_dir one)"/data/version-2
+	zookeeper_again one
+	again=$(fence_at "$url")
+	zookeeper_end one
+	assert_between "$again" 1 $((first - 1))
+}
+
+@test "numbers after a loss of data: those of Redis and of a folder go on by the clock" {
+	local url first
+	for url in "unix://$SERVER/socket" "file:$PWD/locks"; do
+		first=$(fence_at "$url")
+		cli FLUSHALL >/dev/null
+		rm -rf locks
+		assert_between "$(fence_at "$url")" $((first + 1)) $((first + 3600000000))
+	done
+}
+
 # ---- Instead of a lock ---------------------------------------------------------------------------
 
 # rows NAME: runs it as SQL; out is what it returned, without the names of commands.

@@ -125,7 +125,7 @@ screen() { mandoc -Tutf8 -O width=78 "$1" 2>/dev/null | sed 's/.\x08//g'; }
 	done <ours
 }
 
-@test "a default of --help is in the page's entry of the option, in the same words if it is a value" {
+@test "a default of --help stands at the option in its page, and a value is the same" {
 	local command
 	for command in $(commands); do
 		dlock "$command" --help >help
