@@ -19,7 +19,7 @@ nanos clock_now(void);
 /* moment + span, but never past NANOS_NEVER. Both >= 0. */
 nanos clock_after(nanos moment, nanos span);
 
-/* What is left until a moment as a timeout for poll(2): rounded up to whole ms, 0 when it has
+/* The time until a moment as a timeout for poll(2): rounded up to whole ms, 0 when it has
  * passed, -1 for NANOS_NEVER. */
 int clock_poll_ms(nanos until);
 

@@ -22,8 +22,9 @@ struct deadline deadline_alone(nanos until);
 enum deadline_end { DEADLINE_READY, DEADLINE_OVER, DEADLINE_CANCELLED };
 
 /* Waits until fd is ready for events (poll(2); an error or a hang-up makes it ready). fd -1: only
- * lets the time pass. What is ready counts even when time is up. If least was needed, until is
- * later afterwards and least is 0: a step that waits in a loop gets it once. Any thread. */
+ * lets the time pass. A descriptor that is ready counts even when time is up. If least was needed,
+ * until is later afterwards and least is 0: a step that waits in a loop gets it once. Any thread.
+ */
 enum deadline_end deadline_wait(struct deadline *deadline, int fd, short events);
 
 /* Whether time is up; least as above. */

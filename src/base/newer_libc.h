@@ -1,7 +1,7 @@
 /*
- * What dlock calls that is younger than glibc 2.28. If the C library has it, these are the C
- * library's own functions, and configure found them (HAVE_...); else newer_libc.c has them. The
- * manual pages of section 2 and 3 describe them.
+ * The functions that dlock calls and that are younger than glibc 2.28. If the C library has it,
+ * these are the C library's own functions, and configure found them (HAVE_...); else newer_libc.c
+ * has them. The manual pages of section 2 and 3 describe them.
  */
 #pragma once
 

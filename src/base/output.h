@@ -1,4 +1,4 @@
-/* What is printed, and whether it got there. */
+/* Printing, and whether the text got there. */
 #pragma once
 
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STUCK_MS 50 /* what is waited for a full pipe, or a terminal stopped by Ctrl-S */
+#define STUCK_MS 50 /* how long a full pipe, or a terminal stopped by Ctrl-S, is waited for */
 
 static bool has_room(int fd)
 {

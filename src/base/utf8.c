@@ -20,8 +20,8 @@ bool utf8_is_control(const char *text)
 	return byte[0] < 0x20 || byte[0] == 0x7F || (byte[0] == 0xC2 && byte[1] < 0xA0);
 }
 
-/* What tells a terminal to show text in another order or on another line: the characters of the
- * property Bidi_Control, and the separators of lines and paragraphs. */
+/* Whether a terminal is told to show text in another order or on another line: by the characters of
+ * the property Bidi_Control, and the separators of lines and paragraphs. */
 static bool is_reordering(const char *text)
 {
 	static const char *const characters[] = {"\u061C", "\u200E", "\u200F", "\u2028", "\u2029",

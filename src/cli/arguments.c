@@ -110,7 +110,8 @@ static bool refuse_unknown(const struct grammar *grammar, const struct command *
 		nearest != NULL ? "?" : "");
 }
 
-/* What getopt_long() has stumbled over, with a row or a letter that it names: '?' or ':'. */
+/* The word that getopt_long() has stumbled over, with a row or a letter that it names: '?' or ':'.
+ */
 static bool stumble(int value, struct failure *failure)
 {
 	const struct option_row *row = grammar_row(optopt);
@@ -122,7 +123,7 @@ static bool stumble(int value, struct failure *failure)
 	return failure_set(failure, EXIT_USAGE, "--%s takes no argument", row->names[0]);
 }
 
-/* One that flock(1) has: says how the same is done here. */
+/* An option that flock(1) has: says how the same is done here. */
 static bool refuse(const struct option_row *row, struct failure *failure)
 {
 	if (row->letters == NULL)

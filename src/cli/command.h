@@ -1,5 +1,5 @@
 /*
- * What cli/ knows of a command: how it is called, which options it takes, what is said of it. The
+ * A command, as far as cli/ knows it: its name, its options, and its help. The
  * table of them is made elsewhere (commands/commands.c) and passed in; it ends with a NULL word,
  * and its first is what no word means.
  */
@@ -26,7 +26,7 @@ enum command_bit {
 struct command {
 	const char *word;    /* as on the command line; "run" is also what no word means */
 	unsigned bit;        /* in the option table: which options it takes */
-	const char *usage;   /* what follows "dlock [word] [OPTION]..." */
+	const char *usage;   /* the words behind "dlock [word] [OPTION]..." */
 	const char *summary; /* one line for --help */
 	bool stops;          /* its options end at the first operand: what follows has its own */
 	bool (*take)(struct options *options, struct failure *failure); /* reads the operands */

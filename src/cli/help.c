@@ -48,7 +48,8 @@ static void show_word(const struct command *command)
 	printf("%*s%s\n", WORD_COLUMN - width, "", command->summary);
 }
 
-/* What all have in common; pages: of the manual, as man(1) takes them. */
+/* The end that the help of all commands has in common; pages: of the manual, as man(1) takes them.
+ */
 static void show_end(const char *pages)
 {
 	printf("\nA DURATION is 90 or 2.5 (seconds), 250ms, 1m30s, 2h, 7d.\n"

@@ -1,4 +1,4 @@
-/* What stands after the options: each command's own way to read it (struct command's take). */
+/* The words after the options: each command's own way to read them (struct command's take). */
 #pragma once
 
 #include <stdbool.h>

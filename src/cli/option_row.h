@@ -10,7 +10,7 @@ struct options;
 
 #define OPTION_NAMES 4 /* long names at most, and a NULL */
 
-/* What a shell may offer as the argument. */
+/* The kinds of words that a shell may offer as the argument. */
 enum option_completion {
 	COMPLETE_NOTHING,
 	COMPLETE_CHOICE, /* row->choices */
@@ -22,7 +22,7 @@ enum option_completion {
 	COMPLETE_SIGNAL,
 };
 
-/* What an option shows. */
+/* The text that an option shows. */
 enum option_show { SHOW_NOTHING, SHOW_HELP, SHOW_VERSION };
 
 struct option_row {
@@ -30,7 +30,7 @@ struct option_row {
 	const char *names[OPTION_NAMES + 1]; /* the first is the one that messages use */
 	const char *argument;                /* as --help calls it; NULL: it takes none */
 	const char *help;                    /* one line */
-	const char *preset;                  /* what it is set to first; NULL: nothing */
+	const char *preset;                  /* the value that it is set to first; NULL: none */
 	const char *otherwise;               /* said in its place, as the default, if it is NULL */
 	unsigned commands;                   /* which take it: struct command's bit */
 	bool configurable;                   /* may stand in the configuration file */

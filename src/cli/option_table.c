@@ -32,7 +32,7 @@ static const char *const if_unreachable_choices[] = {
 /* A table is read by its rows. */
 /* clang-format off */
 const struct option_row option_rows[] = {
-	/* What to wait for, and how long. */
+	/* Waiting, and for how long. */
 	{.letters = "n", .names = {"nonblock", "nb", "nonblocking"},
 		.help = "do not wait for the lock",
 		.commands = TAKES, .configurable = true, .set = option_set_zero, FIELD(wait)},
@@ -165,7 +165,7 @@ const struct option_row option_rows[] = {
 		.help = "the fencing token; with --force only its holder", .otherwise = "DLOCK_FENCE, with --force any",
 		.commands = GUARD | GIVES, .set = option_set_token, .least = 1, .most = INT64_MAX, FIELD(fence)},
 
-	/* What is shown. */
+	/* Output. */
 	{.names = {"json"},
 		.help = "JSON instead of a table",
 		.commands = STATUS | CHECK, .set = option_set_flag, FIELD(json)},

@@ -88,8 +88,8 @@ OPTION_SETTER(option_set_duration)
 	nanos value;
 
 	if (!duration_parse(text, &value) && duration_guess(text, bound))
-		return failure_set(failure, EXIT_USAGE,
-			"'%.100s' is no duration; did you mean %s?", text, bound);
+		return failure_set(failure, EXIT_USAGE, "'%.100s' is no duration; did you mean %s?",
+			text, bound);
 	if (!duration_parse(text, &value))
 		return failure_set(failure, EXIT_USAGE,
 			"'%.100s' is no duration like 90, 2.5, 250ms or 1m30s", text);
@@ -240,7 +240,7 @@ static int find_signal(const char *text)
 
 	if (isdigit((unsigned char)*text)) {
 		number = (int)strtonum(text, 1, SIGRTMAX, &error);
-		/* What lies between is the C library's own. */
+		/* The numbers between are the C library's own. */
 		return error != NULL || (number >= __SIGRTMIN && number < SIGRTMIN) ? 0 : number;
 	}
 	for (number = 1; number < __SIGRTMIN; number++) {

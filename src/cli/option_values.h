@@ -1,4 +1,4 @@
-/* What the argument of an option may be: one setter for each kind, called through its row's set
+/* The kinds of arguments that options have: one setter for each, called through its row's set
  * (option_table.h says what all of them promise). */
 #pragma once
 

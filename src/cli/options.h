@@ -1,4 +1,4 @@
-/* What was asked for, as the command line, the environment and the configuration say it. */
+/* The request, as the command line, the environment and the configuration say it. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ enum options_if_unreachable { IF_UNREACHABLE_FAIL, IF_UNREACHABLE_SKIP };
 /* All durations in ns. Strings are borrowed from argv, the environment or what the options keep,
  * and live until options_close(). */
 struct options {
-	const struct command *command; /* what to do */
+	const struct command *command; /* the command */
 
 	/* the lock */
 	const char *name;      /* as given, or HOST/NAME with --per-host */
@@ -42,7 +42,7 @@ struct options {
 	nanos cooldown;    /* skip when a success is less than that ago; 0: do not */
 	const char *once;  /* skip when there is a success under this ID; NULL: do not */
 	nanos settle;      /* take no lock from a server that has been up for less; 0 */
-	bool settle_given; /* it is more than a preset, */
+	bool settle_given; /* the option is more than a preset, */
 	bool settle_named; /* and from the command line */
 	nanos once_for;    /* for how long ours is remembered under it */
 	enum options_if_unreachable if_unreachable;
@@ -86,7 +86,7 @@ struct options {
 	bool watch;
 	nanos interval;         /* between two looks; 0: not given */
 	nanos succeeded_within; /* asks for no more than that; 0: not given */
-	char **operands;        /* what follows the command word and is not an option */
+	char **operands;        /* the words behind the command word that are no options */
 	size_t operand_count;
 
 	const char *warnings[OPTIONS_WARNINGS]; /* about the configuration, to be said once */

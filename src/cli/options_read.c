@@ -111,7 +111,7 @@ static bool record_origin(struct reading *reading, const struct option_row *row,
 	return true;
 }
 
-/* One key of a file. What belongs to another profile is checked all the same. */
+/* One key of a file. A key of another profile is checked all the same. */
 static bool take_entry(const struct config_entry *entry, void *context, struct failure *failure)
 {
 	struct reading *reading = context;
@@ -242,7 +242,8 @@ static void take_audience(struct reading *reading)
 	}
 }
 
-/* What counts before the files are read: which files, how much to say of them, and where to. */
+/* The settings that count before the files are read: which files, how much to say of them, and
+ * where to. */
 static bool is_early(const struct option_row *row)
 {
 	return row->field == offsetof(struct options, config) ||

@@ -163,8 +163,8 @@ static bool sync_directory(const struct fence_file *file, struct failure *failur
 	return synced;
 }
 
-/* After a record that went in only in part: a quota, or RLIMIT_FSIZE. What was taken a moment ago
- * is taken again. */
+/* After a record that went in only in part: a quota, or RLIMIT_FSIZE. A fence that was taken a
+ * moment ago is taken again. */
 static void undo(const struct fence_file *file, const char *old, size_t length)
 {
 	if (file->token == 0)

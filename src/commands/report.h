@@ -21,6 +21,6 @@ struct report {
  */
 bool report_open(struct report *report, const struct options *options, struct failure *failure);
 
-/* Writes it, and closes what report_open has opened. What cannot be written is worth a warning,
- * for COMMAND has run. */
+/* Writes it, and closes what report_open has opened. A report that cannot be written is worth a
+ * warning, for COMMAND has run. */
 void report_write(struct report *report, const struct outcome *outcome);

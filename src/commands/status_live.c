@@ -39,8 +39,8 @@ struct status_live {
 };
 
 /* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a terminal is no
- * pipe, and a message without a reader is lost, no more. What is ignored (nohup) stays so: a
- * signalfd would get it. */
+ * pipe, and a message without a reader is lost, no more. A signal that is ignored (nohup) stays so:
+ * a signalfd would get it. */
 static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
 {
 	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,
@@ -176,7 +176,7 @@ static void draw(struct status_live *watch)
 	watch->gone = !screen_end_frame();
 }
 
-/* What was seen before stays in sight if the server cannot be asked. False: we were called away
+/* The last table stays in sight if the server cannot be asked. False: we were called away
  * meanwhile. */
 static bool look(struct status_live *watch)
 {

@@ -1,4 +1,4 @@
-/* What the commands that take a lock have in common: its request, and what is said in the end. */
+/* The part that commands that take a lock have in common: its request, and the words in the end. */
 #pragma once
 
 #include "supervise/front.h"
@@ -13,7 +13,7 @@ struct server;
 struct lease *take_lock_begin(const struct options *options, struct caller_state *caller_state,
 	struct nesting *nesting, struct failure *failure);
 
-/* What the options ask for, and the owner that asks; borrows from both. */
+/* The request of the options, and the owner that asks; borrows from both. */
 void take_lock_prepare(const struct options *options, const struct nesting *nesting,
 	struct lease *lease, struct lock_request *request);
 

@@ -22,7 +22,8 @@
 #define ASLEEP_LONG 300 /* looks, 1 ms apart */
 #define LOOKS_MOST  2000
 
-/* What /proc says of a descriptor: "pipe:[INODE]". Not stat(2), which a file system may keep. */
+/* The text that /proc has of a descriptor: "pipe:[INODE]". Not stat(2), which a file system may
+ * keep. */
 static bool look_at(pid_t pid, const char *fd, char what[static LINK_SIZE])
 {
 	char path[64];

@@ -19,11 +19,11 @@ struct caller {
 };
 
 /*
- * Finds the shell that called us. That is our parent; but if our parent is a subshell that ends
- * with its substitution, $(...) or <(...), it is the shell that reads what the subshell prints. A
- * process of another session is no caller, nor is a subreaper: our parent has ended, and the process
- * that adopted us does not know of us. Another dlock is none either. False with EXIT_USAGE, or
- * EXIT_SYSTEM.
+ * Finds the shell that called us. The caller is our parent; but if our parent is a subshell that
+ * ends with its substitution, $(...) or <(...), it is the shell that reads what the subshell
+ * prints. A process of another session is no caller, nor is a subreaper: our parent has ended, and
+ * the process that adopted us does not know of us. Another dlock is none either. False with
+ * EXIT_USAGE, or EXIT_SYSTEM.
  */
 bool caller_find(struct caller *caller, struct failure *failure);
 

@@ -143,7 +143,7 @@ static bool start(struct keeper_loop *s)
 	hold->tree = (struct foreign_tree){
 		.root = hold->caller.pid, .start = hold->caller.start, .fd = hold->caller.fd};
 	foreign_tree_attach(&hold->tree, &s->tree);
-	s->tree.status = -1; /* none that would be known to us */
+	s->tree.status = -1; /* the caller's exit status never comes to us */
 	open_release_socket(hold);
 	s->lingering = true;
 	prctl(PR_SET_NAME, HOLDER_PROGRAM);
@@ -172,7 +172,7 @@ static bool release_asked(struct keeper_loop *s)
 
 /* A service manager that stops a service, or a host that shuts down, sends its signal to the keeper
  * as well. The caller may take its time to end, and needs the lock until then: so the keeper passes
- * the signal on, and stays. What came to the front is the front's: it ends by that. */
+ * the signal on, and stays. A signal that came to the front is the front's, which ends by it. */
 static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
 {
 	if ((pid_t)info->ssi_pid == s->front)
@@ -232,8 +232,8 @@ static void released(struct keeper_loop *s, const struct lock_answer *answer)
 
 const struct ward_ops hold_ward = {
 	.name = "its caller",
-	.own_session = true, /* it outlives a script that may have the terminal: no Ctrl-C, and no
-			      * hangup */
+	.own_session = true, /* the keeper outlives a script that may have the terminal: no Ctrl-C,
+				and no hangup */
 	.end_fd = end_fd,
 	.explain_end = explain_end,
 	.conclude = conclude,

@@ -18,7 +18,7 @@ struct hold {
 	struct caller caller;
 	const char *prefix, *name;
 	const struct caller_state *caller_state;
-	bool print; /* what COMMAND would find in its environment, as lines of sh */
+	bool print; /* the variables that COMMAND would find in its environment, as lines of sh */
 
 	/* The keeper's, from its start. */
 	struct foreign_tree tree; /* the caller and what descends from it */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What it is named after. */
+/* The parts of the name of the socket. */
 struct release_address {
 	pid_t pid;      /* the caller */
 	uint64_t start; /* its start, as struct process has it */

@@ -11,9 +11,9 @@ struct server;
  * cannot be read, or others may read it, or EXIT_SYSTEM. */
 char *password_read(const char *file, struct failure *failure);
 
-/* What to log in with now, to be given to password_forget: what server->password_file says; else,
- * or if that cannot be read just now, server->password. NULL: there is none, or no memory. Any
- * thread. */
+/* The password to log in with now, to be given to password_forget: what server->password_file says;
+ * else, or if that cannot be read just now, server->password. NULL: there is none, or no memory.
+ * Any thread. */
 char *password_of(const struct server *server);
 
 /* Wipes and frees it (explicit_bzero). NULL: nothing. */

@@ -31,7 +31,7 @@ struct lookup {
 	pid_t pid;               /* a child of the asker has no such thread */
 	bool over;               /* the asker has what it found */
 	nanos began;             /* the asker's, as what follows */
-	struct addresses known;  /* what was found last */
+	struct addresses known;  /* the addresses that were found last */
 	struct addrinfo *result; /* owned */
 	int error;               /* of getaddrinfo(3) */
 	int system_error;        /* errno with EAI_SYSTEM */
@@ -216,7 +216,8 @@ static enum io_result take(
 	return IO_OK;
 }
 
-/* The one that is under way, or another. What was known before stays known. NULL with failure. */
+/* The one that is under way, or another. An address that was known before stays known. NULL with
+ * failure. */
 static struct lookup *go_on(
 	struct lookup *lookup, const char *host, int port, struct failure *failure)
 {

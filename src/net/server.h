@@ -1,8 +1,8 @@
 /*
  * Where a lock service is, as its URL says it:
- * scheme://[user[:password]@]host[:port][,host...]/path ?parameter=value. What the path means, and
- * which parameters there are, the service decides; the functions here read what all have in common.
- * Pure.
+ * scheme://[user[:password]@]host[:port][,host...]/path ?parameter=value. The service decides the
+ * meaning of the path, and which parameters there are; the functions here read what all have in
+ * common. Pure.
  */
 #pragma once
 
@@ -27,12 +27,12 @@ struct server {
 	bool tls;
 	struct endpoint *endpoints; /* owned; one, or as many as the list names */
 	size_t endpoint_count;
-	char *path;                      /* owned; what the service reads from the path: a folder, a
-					    name; the URL, for libpq; NULL: nothing */
-	char *user;                      /* owned; NULL: the default user */
-	char *password;                  /* owned; as it was at the start; NULL: none */
-	char *password_file;             /* owned; where it stands (net/password.h); NULL: nowhere */
-	int db;                          /* of the databases behind one address */
+	char *path;          /* owned; what the service reads from the path: a folder, a
+				name; the URL, for libpq; NULL: nothing */
+	char *user;          /* owned; NULL: the default user */
+	char *password;      /* owned; as it was at the start; NULL: none */
+	char *password_file; /* owned; where it stands (net/password.h); NULL: nowhere */
+	int db;              /* of the databases behind one address */
 	char *cacert, *cert, *key, *sni; /* owned; NULL: not given */
 	bool insecure;
 	char *setting; /* owned; what else the service reads from the query; NULL: nothing */
@@ -44,7 +44,8 @@ struct server {
 /* Wipes the password and the path as well (explicit_bzero). NULL: nothing. */
 void server_free(struct server *server);
 
-/* What stands for the user's name in server->text goes: without a password it may be one itself. */
+/* The text in the place of the user's name in server->text goes: without a password it may be one
+ * itself. */
 void server_hide_user(struct server *server);
 
 /* Overwrites the password in a URL in place with 'x's, and those in its query (password=,

@@ -16,7 +16,7 @@
 #include "net/socket.h"
 #include "net/tls_context.h"
 
-#define RECORD_FIRST 0x14 /* what a TLS record may begin with (RFC 8446, 5.1) */
+#define RECORD_FIRST 0x14 /* the bytes that a TLS record may begin with (RFC 8446, 5.1) */
 #define RECORD_LAST  0x18
 
 struct tls {
@@ -104,7 +104,7 @@ static void begin_use(struct tls *tls)
 	ERR_clear_error();
 }
 
-/* What SSL_read and their like returned, as recv(2) would have. */
+/* The result of SSL_read and its like, as recv(2) would give it. */
 static ssize_t end_use(struct tls *tls, int result)
 {
 	tls->events = POLLIN;

@@ -36,13 +36,13 @@ struct tls_layer {
 	/* Tells the server nothing: another process may go on with the session. */
 	void (*close)(struct tls *tls);
 
-	/* As send(2) and recv(2). -1 with EAGAIN: wait for events() first. What the socket takes no
-	 * more counts as sent, but for the very first: the server may have said why, and receive()
-	 * finds it. */
+	/* As send(2) and recv(2). -1 with EAGAIN: wait for events() first. A byte that the socket
+	 * takes no more counts as sent, but for the very first: the server may have said why, and
+	 * receive() finds it. */
 	ssize_t (*send)(struct tls *tls, const void *data, size_t size);
 	ssize_t (*receive)(struct tls *tls, void *data, size_t size);
 
-	/* What poll(2) is to wait for. */
+	/* The events that poll(2) is to wait for. */
 	short (*events)(const struct tls *tls);
 
 	/* Whether receive() has something that poll(2) does not tell of. */

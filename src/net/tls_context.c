@@ -65,7 +65,8 @@ static bool set_terms(SSL_CTX *context, const struct server *server, struct fail
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_mode(
 		context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	/* What cacert= names is trusted, whether or not another authority has signed it. */
+	/* An authority that cacert= names is trusted, whether or not another authority has signed
+	 * it. */
 	X509_VERIFY_PARAM_set_flags(terms, X509_V_FLAG_PARTIAL_CHAIN);
 	X509_VERIFY_PARAM_set_hostflags(terms, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
 	SSL_CTX_set_verify(context, server->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);

@@ -1,4 +1,4 @@
-/* What a TLS session is to be, from a server's URL: versions, authorities, certificate, host.
+/* The settings of a TLS session, from a server's URL: versions, authorities, certificate, host.
  * Nothing but tls.c includes it. */
 #pragma once
 
@@ -12,8 +12,8 @@ struct server;
  * SSL_CTX_free() with it. */
 SSL_CTX *tls_context_make(const struct server *server, struct failure *failure);
 
-/* What is wrong with a certificate of which OpenSSL says that, as the rest of a sentence; NULL:
- * what OpenSSL has to say of it is all. */
+/* The fault of a certificate of which OpenSSL says that, as the rest of a sentence; NULL: there is
+ * no more than OpenSSL says. */
 const char *tls_context_broken(long verdict);
 
 /* The host to ask for (SNI, which is for names only); the server has to prove that it is this

@@ -11,8 +11,8 @@ struct url {
 	char *user;     /* NULL: none; not decoded, as all the others */
 	char *password; /* NULL: none */
 	char *hosts;    /* empty: none */
-	char *path;     /* what follows the first '/'; NULL: none */
-	char *query;    /* what follows the '?'; NULL: none */
+	char *path;     /* the text behind the first '/'; NULL: none */
+	char *query;    /* the text behind the '?'; NULL: none */
 };
 
 /* Cuts copy up: scheme://[user[:password]@][hosts][/path][?query]. NULL, or what is wrong with it

@@ -1,4 +1,5 @@
-/* What `dlock check` found, kept and shown: a table for people, JSON for scripts, to stdout. */
+/* The findings of `dlock check`, kept and shown: a table for people, JSON for scripts, to stdout.
+ */
 #pragma once
 
 #include <stdbool.h>

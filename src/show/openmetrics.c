@@ -83,8 +83,8 @@ static bool looks_escaped(const char *text)
 	       isxdigit((unsigned char)text[3]);
 }
 
-/* What a terminal must not get, and a byte that is no UTF-8, becomes \xNN, and so does a backslash
- * that would be taken for the beginning of one: two names stay two. */
+/* A character that a terminal must not get, and a byte that is no UTF-8, becomes \xNN, and so does
+ * a backslash that would be taken for the beginning of one: two names stay two. */
 static void print_label(const char *text)
 {
 	while (*text != '\0') {

@@ -17,7 +17,7 @@ struct screen {
 /* Nothing is changed yet. False with failure EXIT_USAGE: stdout is no terminal that can do it. */
 bool screen_open(struct screen *screen, struct failure *failure);
 
-/* It must stay where it is until it is left. */
+/* The struct must stay where it is until the screen is left. */
 void screen_enter(struct screen *screen);
 void screen_leave(const struct screen *screen);
 

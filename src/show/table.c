@@ -13,7 +13,7 @@
 #define UNKNOWN   "-"
 #define CELL_SIZE 700 /* a NAME has at most 512 bytes, a party less */
 #define GAP       2   /* between columns */
-#define NARROWEST 6   /* what is left of a NAME or a HOLDER */
+#define NARROWEST 6   /* the least width of a NAME or a HOLDER */
 
 enum column { NAME, MODE, HOLDER, HELD, TTL, FENCE, WAITING, COLUMNS };
 

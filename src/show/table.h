@@ -7,9 +7,9 @@
 struct lock_view;
 
 struct table_form {
-	int columns;            /* what is wider is cut: NAME and HOLDER first; 0: nothing is */
+	int columns;            /* a wider table is cut: NAME and HOLDER first; 0: it is not */
 	int lines;              /* the last one says how many more there are; 0: no limit */
-	const char *line_start; /* what each begins with */
+	const char *line_start; /* the text that each line begins with */
 };
 
 /* A heading, then a line for each holder; a lock without a known holder has a line as well. */
