@@ -7,10 +7,14 @@
  * MODE is x, s for a shared lock, or pK for one of K permits, each of which is a file of its own. A
  * flock that is not free: another holder's command still lives, an overlap. A fence that is not
  * above the one in FILE: tokens did not grow. Either is a line in FILE.violations. Otherwise x
- *writes DLOCK_FENCE into FILE, BUSY_MS pass at most, at random, and with LINGER_MS a descendant in
- *a session of its own lives on for as long at most, deaf to every polite signal. Each good run is a
+ * writes DLOCK_FENCE into FILE, BUSY_MS pass at most, at random, and with LINGER_MS a descendant in
+ * a session of its own lives on for as long at most, deaf to every polite signal. Each good run is a
  * line in FILE.log.
+ *
+ * HISTORY=PORT:RUN in the environment: the beginning is told there as well, and all that descends from
+ * the command keeps that connection (lib/history.py).
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -109,17 +114,46 @@ static bool check_fence(const char *file, int fd, char mode, const char *fence)
 	return true;
 }
 
+/* Tells the history that the command has begun, and waits until that is written. */
+static void tell_history(const char *mode, const char *file, const char *fence, bool free)
+{
+	const char *where = getenv("HISTORY"), *run = where ? strchr(where, ':') : NULL;
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	const char *lock = strrchr(file, '/');
+	int fd = run ? socket(AF_INET, SOCK_STREAM, 0) : -1;
+	char answer;
+
+	if (!run)
+		return;
+	address.sin_port = htons((in_port_t)atoi(where));
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		dprintf(fd, "%s lock=%s mode=%s fence=%s flock=%s\n", run + 1, lock ? lock + 1 : file,
+			mode, fence, free ? "free" : "held") < 0 ||
+		read(fd, &answer, 1) != 1)
+		abort();
+}
+
+static bool take_flock(const char *mode, const char *file, int fd)
+{
+	if (mode[0] == 'p')
+		return take_permit(file, atoi(mode + 1));
+	return flock(fd, (mode[0] == 's' ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *fence = getenv("DLOCK_FENCE");
 	char mode = argc > 3 ? argv[1][0] : '\0';
 	int fd = argc > 3 ? open(argv[2], O_RDWR | O_CREAT, 0644) : -1;
+	bool free;
 
 	if (fd < 0 || !fence)
 		return 99;
 	srandom((unsigned)(now_ms() ^ getpid()));
-	if (mode == 'p' ? !take_permit(argv[2], atoi(argv[1] + 1))
-			: flock(fd, (mode == 's' ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0) {
+	free = take_flock(argv[1], argv[2], fd);
+	tell_history(argv[1], argv[2], fence, free);
+	if (!free) {
 		note(argv[2], "violations", "overlap, %s, fence %s\n", argv[1], fence);
 		return 98;
 	}
