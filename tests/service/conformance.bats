@@ -1827,6 +1827,7 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	! has permits || modes=p2,$modes
 	! has shared || modes=s,$modes
 	has priority || options+=(--no-priority)
+	[[ $(cell order) == yes ]] || options+=(--no-order)
 	if has server; then
 		for pid in $(service_pids); do
 			options+=(--server-pid "$pid")
