@@ -71,7 +71,7 @@ static int do_step(const struct options *options,
 		.name = options->name,
 		.prefix = options->prefix,
 		.token = options->token,
-		.detached = true,
+		.detached = options->token != NULL,
 		.ttl_ms = options->ttl_given ? options->ttl / NANOS_PER_MS : 0,
 		.fence = options->fence,
 	};

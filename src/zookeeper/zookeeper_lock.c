@@ -78,10 +78,8 @@ enum lock_result zookeeper_look_at(struct session *session, const char *lock,
 
 void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[static DATA_SIZE])
 {
-	const struct record record = {.detached = z->request.detached,
-		.hold = z->request.hold,
+	const struct record record = {.hold = z->request.hold,
 		.over = over,
-		.keep_us = over ? z->keep_us : 0,
 		.ttl_ms = z->session.ttl_ms,
 		.since_us = z->since_us,
 		.session = z->session.id};
@@ -96,10 +94,7 @@ void zookeeper_begin(struct lock *lock)
 	z->own[0] = z->outer[0] = '\0';
 	z->state = ZOOKEEPER_NONE;
 	z->lock.asked = false;
-	if (z->request.token)
-		strlcpy(z->lock.token, z->request.token, LOCK_TOKEN_SIZE);
-	else
-		token_make(&z->request.self, z->lock.token);
+	token_make(&z->request.self, z->lock.token);
 	queue_id(z->lock.token, z->id);
 }
 
@@ -131,98 +126,6 @@ static enum lock_result prove(struct session *session, const char *path, bool wa
 	return result;
 }
 
-/* --- By token ----------------------------------------------------------------------------------
- */
-
-/* The session has ended meanwhile. */
-static enum lock_result fail_expired(struct failure *failure)
-{
-	token_refuse(false, failure);
-	return LOCK_LOST;
-}
-
-/* A longer TTL that comes too early would not last. Of a lock of this host it is known when it was
- * taken. */
-static bool let_settle(const struct zookeeper_lock *z, const struct record *record,
-	const struct owner *owner, struct deadline deadline)
-{
-	nanos left = SESSION_SETTLES_IN;
-
-	if (z->session.server->endpoint_count == 1 || z->request.ttl_ms <= record->ttl_ms)
-		return true;
-	if (strcmp(owner->host, z->request.self.host) == 0 && clock_wall_us() > record->since_us)
-		left -= (clock_wall_us() - record->since_us) * NANOS_PER_US;
-	return left <= 0 || deadline_pause(deadline, left);
-}
-
-/* The holder that has the token of a detached lock, and its session, attached. */
-static enum lock_result find_detached(struct zookeeper_lock *z, struct deadline deadline,
-	struct session *session, struct lock_answer *answer)
-{
-	struct contender *found = NULL;
-	struct queue queue = {0};
-	struct record record;
-	struct owner owner;
-	enum lock_result result = zookeeper_attach(z, 0, deadline, &answer->failure);
-
-	if (result == LOCK_GRANTED)
-		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
-	if (result == LOCK_GRANTED)
-		result = contest_find_detached(
-			&z->contest, &queue.all, deadline, &found, &answer->failure);
-	if (result == LOCK_GRANTED) {
-		struct zookeeper_contender *c = (struct zookeeper_contender *)found;
-
-		record = *c->record;
-		owner_read(&owner, found->owner ? found->owner : "");
-		zookeeper_path(z->path, c->node, z->own);
-	}
-	queue_free(&queue);
-	if (result == LOCK_GRANTED && !let_settle(z, &record, &owner, deadline))
-		result = LOCK_CANCELLED;
-	if (result != LOCK_GRANTED)
-		return result;
-	answer->fence = (uint64_t)record.stat.czxid;
-	result = borrow(z, &record, z->request.ttl_ms ? z->request.ttl_ms : record.ttl_ms, deadline,
-		session, &answer->failure);
-	return result == LOCK_LOST ? fail_expired(&answer->failure) : result;
-}
-
-static enum lock_result renew_detached(
-	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
-{
-	struct session session = {.fd = -1};
-	enum lock_result result = find_detached(z, deadline, &session, answer);
-
-	if (result == LOCK_GRANTED) {
-		answer->ttl_ms = session.ttl_ms;
-		result = prove(&session, z->own, false, deadline, &answer->failure);
-		if (result == LOCK_LOST)
-			fail_expired(&answer->failure);
-	}
-	session_close(&session);
-	return result;
-}
-
-static enum lock_result release_detached(
-	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
-{
-	struct session session = {.fd = -1};
-	enum lock_result result = find_detached(z, deadline, &session, answer);
-
-	if (result == LOCK_GRANTED) {
-		session_delete(&session, z->own, -1);
-		result = session_await(&session, deadline, &answer->failure);
-	}
-	if (result == LOCK_GRANTED) {
-		result =
-			session.reply[0].rc == ZOK ? LOCK_RELEASED : fail_expired(&answer->failure);
-		session_end(&session);
-	}
-	session_close(&session);
-	return result;
-}
-
 /* --- Renewing ----------------------------------------------------------------------------------
  */
 
@@ -243,40 +146,22 @@ static enum lock_result renew_outer(
 	return result == LOCK_GONE ? LOCK_LOST : result;
 }
 
-/* What --at-least asks for still, by this host's wall clock, which may be set: so at the most as it
- * was asked for. */
-static int64_t ttl_to_go(const struct zookeeper_lock *z)
-{
-	int64_t had = (clock_wall_us() - z->since_us) / 1000, least = z->request.at_least_ms;
-
-	if (had > 0)
-		least -= had;
-	return z->request.ttl_ms > least ? z->request.ttl_ms : least;
-}
-
 void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 
 	answer->asked_at = clock_now();
 	answer->fence = z->fence;
-	if (lock_is_by_token(&z->request)) {
-		answer->result = renew_detached(z, deadline, answer);
-		return;
-	}
 	answer->result = LOCK_LOST;
 	if (z->state != ZOOKEEPER_HOLDING && z->state != ZOOKEEPER_INSIDE)
 		return;
-	answer->result = session_attach(&z->session, ttl_to_go(z), deadline, &answer->failure);
+	answer->result = session_attach(&z->session, z->request.ttl_ms, deadline, &answer->failure);
 	answer->asked_at = z->session.attached_at;
 	if (answer->result == LOCK_GRANTED)
 		answer->result = prove(&z->session, z->own, true, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED && z->state == ZOOKEEPER_INSIDE)
 		answer->result = renew_outer(z, deadline, &answer->failure);
-	answer->ttl_ms =
-		z->session.ttl_ms < z->request.ttl_ms || z->request.at_least_ms < z->request.ttl_ms
-			? z->session.ttl_ms
-			: z->request.ttl_ms;
+	answer->ttl_ms = z->session.ttl_ms;
 }
 
 /* --- Releasing ---------------------------------------------------------------------------------
@@ -305,25 +190,16 @@ static enum lock_result list_inside(struct zookeeper_lock *z, int64_t place,
 	return result;
 }
 
-/* For --at-least, and until each of those inside has renewed it (renew_outer). */
-static int64_t ttl_to_keep(const struct zookeeper_lock *z, int64_t keep_ms)
-{
-	int64_t ttl = keep_ms > 0 ? keep_ms : z->request.ttl_ms;
-
-	return ttl > z->inside_ttl_ms ? ttl : z->inside_ttl_ms;
-}
-
-/* The node stays, and its session for so long. If the session has only begun, another TTL waits
- * until it counts. */
-static enum lock_result keep(struct zookeeper_lock *z, int64_t keep_ms, struct deadline deadline,
-	struct failure *failure)
+/* The node stays until each of those inside has renewed it (renew_outer), and its session for so
+ * long. If the session has only begun, another TTL waits until it counts. */
+static enum lock_result keep(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
 	char text[DATA_SIZE];
-	int64_t ttl = ttl_to_keep(z, keep_ms);
+	int64_t ttl = z->request.ttl_ms > z->inside_ttl_ms ? z->request.ttl_ms : z->inside_ttl_ms;
 	nanos settling = session_settles_at(&z->session) - clock_now();
 	enum lock_result result;
 
-	z->keep_us = keep_ms > 0 ? clock_wall_us() + keep_ms * 1000 : 0;
 	if (ttl != z->session.ttl_ms && settling > 0 && !deadline_pause(deadline, settling))
 		return LOCK_CANCELLED;
 	result = session_attach(&z->session, ttl, deadline, failure);
@@ -337,14 +213,14 @@ static enum lock_result keep(struct zookeeper_lock *z, int64_t keep_ms, struct d
 	return result;
 }
 
-static enum lock_result release_holder(struct zookeeper_lock *z, int64_t keep_ms,
-	struct deadline deadline, struct lock_answer *answer)
+static enum lock_result release_holder(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
 	enum lock_result result = LOCK_GRANTED;
 
 	for (int i = 0; i < TRIES && result == LOCK_GRANTED; i++) {
-		if (keep_ms > 0 || answer->inside_count > 0) {
-			result = keep(z, keep_ms, deadline, &answer->failure);
+		if (answer->inside_count > 0) {
+			result = keep(z, deadline, &answer->failure);
 		} else {
 			session_delete(&z->session, z->own, z->version);
 			result = session_await(&z->session, deadline, &answer->failure);
@@ -365,23 +241,6 @@ static enum lock_result release_holder(struct zookeeper_lock *z, int64_t keep_ms
 	return result == LOCK_GRANTED ? LOCK_TIMEOUT : result;
 }
 
-/* The place around ours ends, unless --at-least keeps it: then its session lasts for what that has
- * left. */
-static void end_outer(struct zookeeper_lock *z, const struct record *record,
-	struct deadline deadline, struct failure *failure)
-{
-	int64_t left_ms = (record->keep_us - clock_wall_us()) / 1000;
-	struct session session = {.fd = -1};
-
-	if (left_ms <= 0) {
-		session_delete(&z->session, z->outer, -1);
-		session_await(&z->session, deadline, failure);
-		return;
-	}
-	borrow(z, record, left_ms, deadline, &session, failure);
-	session_close(&session);
-}
-
 /* The last inside one that its owner has released ends it. */
 static enum lock_result release_inside(
 	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
@@ -400,8 +259,10 @@ static enum lock_result release_inside(
 		own = LOCK_LOST;
 	if (result == LOCK_GRANTED && record.over)
 		result = list_inside(z, queue_place(z->outer), deadline, answer);
-	if (result == LOCK_GRANTED && record.over && answer->inside_count == 0)
-		end_outer(z, &record, deadline, &answer->failure);
+	if (result == LOCK_GRANTED && record.over && answer->inside_count == 0) {
+		session_delete(&z->session, z->outer, -1);
+		session_await(&z->session, deadline, &answer->failure);
+	}
 	answer->inside_count = 0;
 	return own;
 }
@@ -437,23 +298,21 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 	bool holds = z->state == ZOOKEEPER_HOLDING || z->state == ZOOKEEPER_INSIDE;
 	bool asked = z->lock.asked;
 
+	(void)release_terms; /* no success is on record, and none is kept by --at-least */
 	answer->result = LOCK_GRANTED;
-	if (!lock_is_by_token(&z->request) && (holds || asked))
+	if (holds || asked)
 		answer->result = zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
 			deadline, &answer->failure);
 	if (answer->result == LOCK_LOST && !holds)
 		answer->result = LOCK_GONE; /* our node went with the session */
-	if (answer->result == LOCK_GRANTED && !lock_is_by_token(&z->request) && !holds)
-		answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
 	if (answer->result != LOCK_GRANTED)
 		;
-	else if (lock_is_by_token(&z->request))
-		answer->result = release_detached(z, deadline, answer);
 	else if (z->state == ZOOKEEPER_HOLDING)
-		answer->result = release_holder(
-			z, release_terms ? release_terms->keep_ms : 0, deadline, answer);
-	else
+		answer->result = release_holder(z, deadline, answer);
+	else if (z->state == ZOOKEEPER_INSIDE)
 		answer->result = release_inside(z, deadline, answer);
+	else
+		answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
 	if (answer->result == LOCK_RELEASED || answer->result == LOCK_LOST ||
 		answer->result == LOCK_GONE) {
 		if (z->kept)

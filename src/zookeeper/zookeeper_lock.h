@@ -27,7 +27,6 @@ struct zookeeper_lock {
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
 	bool kept;                /* the session is to go on without us */
-	int64_t keep_us;          /* and until when --at-least asks for that; 0 */
 	int64_t inside_ttl_ms;    /* then: the longest TTL of those inside; 0: none is known */
 	int version;              /* of the own node, as far as we have written it */
 	int64_t since_us;         /* of the grant */

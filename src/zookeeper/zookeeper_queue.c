@@ -206,16 +206,15 @@ void record_write(
 {
 	char own[OWNER_TEXT];
 	int length = snprintf(text, DATA_SIZE,
-		"dlock=1\tttl=%" PRId64 "\tkeep=%" PRId64 "\tsince=%" PRId64 "\tsession=%" PRIx64
-		"\tpassword=",
-		record->ttl_ms, record->keep_us, record->since_us, record->session.client_id);
+		"dlock=1\tttl=%" PRId64 "\tsince=%" PRId64 "\tsession=%" PRIx64 "\tpassword=",
+		record->ttl_ms, record->since_us, record->session.client_id);
 
 	for (size_t i = 0; i < sizeof(record->session.passwd); i++)
 		length += snprintf(text + length, DATA_SIZE - (size_t)length, "%02x",
 			(unsigned char)record->session.passwd[i]);
-	snprintf(text + length, DATA_SIZE - (size_t)length, "%s%s%s\t%s",
-		record->detached ? "\tdetached=1" : "", record->hold ? "\thold=1" : "",
-		record->over ? "\tover=1" : "", owner_write(owner, own));
+	snprintf(text + length, DATA_SIZE - (size_t)length, "%s%s\t%s",
+		record->hold ? "\thold=1" : "", record->over ? "\tover=1" : "",
+		owner_write(owner, own));
 }
 
 /* The value of a key, which a tab or the end ends; "": it is not there. */
@@ -243,7 +242,6 @@ void record_read(struct record *record, const struct reply *reply)
 	if (!record->ours)
 		return;
 	record->ttl_ms = strtoll(find_value(text, "ttl"), NULL, 10);
-	record->keep_us = strtoll(find_value(text, "keep"), NULL, 10);
 	record->since_us = strtoll(find_value(text, "since"), NULL, 10);
 	record->session.client_id = (int64_t)strtoull(find_value(text, "session"), NULL, 16);
 	password = find_value(text, "password");
@@ -252,7 +250,6 @@ void record_read(struct record *record, const struct reply *reply)
 			record->session.passwd[i] = (char)byte;
 		else
 			break;
-	record->detached = *find_value(text, "detached") == '1';
 	record->hold = *find_value(text, "hold") == '1';
 	record->over = *find_value(text, "over") == '1';
 }
@@ -268,7 +265,6 @@ bool record_note(struct zookeeper_contender *c, const struct record *record)
 	is->fence = (uint64_t)record->stat.czxid;
 	is->foreign = !record->ours;
 	is->owner = record->ours ? c->record->text : NULL;
-	is->detached = record->detached;
 	is->hold = record->hold;
 	is->since_us = record->ours ? record->since_us : record->stat.ctime * 1000;
 	is->ttl_ms = record->ours ? record->ttl_ms : -1;

@@ -20,11 +20,9 @@
 /* What stands in a node of ours. */
 struct record {
 	bool ours; /* else a foreign client's, and nothing is known */
-	bool detached;
 	bool hold; /* of a `dlock hold` for owner.pid */
-	bool over; /* its owner has released it: others are inside, or --at-least keeps it */
+	bool over; /* its owner has released it: others are inside */
 	int64_t ttl_ms;
-	int64_t keep_us;  /* over: how long --at-least keeps it, by its host's wall clock; 0 */
 	int64_t since_us; /* of the grant, or of the beginning of its wait; its host's wall clock */
 	clientid_t session; /* whose node it is: as secret as the owner token, which is the node's
 			       name */

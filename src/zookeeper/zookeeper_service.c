@@ -67,13 +67,11 @@ static struct lock *open_lock(
 	return &z->lock;
 }
 
-/* A detached lock's session goes on without a process. */
 static void close_lock(struct lock *lock)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 
-	if (z->state != ZOOKEEPER_HOLDING || !z->request.detached)
-		session_end(&z->session);
+	session_end(&z->session);
 	session_close(&z->session);
 	free(z);
 }
@@ -96,6 +94,8 @@ static void write_library(char *text, size_t size)
 static const struct lock_lack lacks[] = {
 	{LOCK_CAN_PRIORITY, "it serves in the order of arrival"},
 	{LOCK_CAN_RECORD, "it keeps no record of successes"},
+	{LOCK_CAN_KEEP, "a lock ends with its session there"},
+	{LOCK_CAN_DETACH, "a lock ends with its session there"},
 	{LOCK_CAN_REPLICATE, "a majority of its servers has every grant"},
 	{LOCK_CAN_SETTLE, "it does not forget its locks when it restarts"},
 	{0},
@@ -104,8 +104,7 @@ static const struct lock_lack lacks[] = {
 const struct lock_service zookeeper_service = {
 	.name = "ZooKeeper",
 	.schemes = schemes,
-	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN |
-	       LOCK_CAN_FORCE,
+	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_JOIN | LOCK_CAN_FORCE,
 	.lacks = lacks,
 	.library = write_library,
 	.password_variable = "DLOCK_PASSWORD",

@@ -12,41 +12,27 @@
 #define AGAIN      (300 * NANOS_PER_MS)
 #define LOOK_LIMIT NANOS_PER_SEC
 
-static int64_t whole_ttl(const struct zookeeper_lock *z)
-{
-	return z->request.ttl_ms > z->request.at_least_ms ? z->request.ttl_ms
-							  : z->request.at_least_ms;
-}
-
 /* --- A grant --------------------------------------------------------------------------------- */
 
 /* Whether the session was attached for a holder, not for a waiter. */
 static bool is_whole(const struct zookeeper_lock *z)
 {
-	return z->session.wanted_ms == whole_ttl(z);
+	return z->session.wanted_ms == z->request.ttl_ms;
 }
 
 /* The servers decide how long a session may last: what the command line asks for, or not. */
 static bool suits(const struct zookeeper_lock *z, struct lock_answer *answer)
 {
-	const struct lock_request *request = &z->request;
-	int64_t wanted = whole_ttl(z), had = z->session.ttl_ms;
+	int64_t wanted = z->request.ttl_ms, had = z->session.ttl_ms;
 
-	if (had == wanted || (!request->ttl_named && had >= request->at_least_ms))
+	if (had == wanted || !z->request.ttl_named)
 		return true;
 	answer->result = LOCK_FAILED;
 	return failure_set(&answer->failure, EXIT_CONFIG,
-		"such a TTL (-t, --at-least) cannot be had from %s: a session lasts %" PRId64
+		"such a TTL (-t) cannot be had from %s: a session lasts %" PRId64
 		" ms there at %s (%sSessionTimeout)",
 		z->session.server->text, had, had < wanted ? "most" : "least",
 		had < wanted ? "max" : "min");
-}
-
-static int64_t granted_ttl(const struct zookeeper_lock *z)
-{
-	return z->request.at_least_ms > z->request.ttl_ms && z->session.ttl_ms > z->request.ttl_ms
-		       ? z->request.ttl_ms
-		       : z->session.ttl_ms;
 }
 
 static void accept_grant(
@@ -59,7 +45,7 @@ static void accept_grant(
 	answer->fence = z->fence;
 	answer->asked_at = z->session.attached_at;
 	answer->granted_at = clock_now();
-	answer->ttl_ms = granted_ttl(z);
+	answer->ttl_ms = z->session.ttl_ms;
 }
 
 static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
@@ -96,12 +82,12 @@ static enum lock_result attach_to_hold(
 {
 	size_t before = z->session.at;
 	int had = z->session.ttl_ms;
-	enum lock_result result = session_attach(&z->session, whole_ttl(z), deadline, failure);
+	enum lock_result result = session_attach(&z->session, z->request.ttl_ms, deadline, failure);
 
 	if (result != LOCK_GRANTED || z->session.at == before || z->session.ttl_ms <= had)
 		return result;
 	return deadline_pause(deadline, SESSION_SETTLES_IN)
-		       ? session_attach(&z->session, whole_ttl(z), deadline, failure)
+		       ? session_attach(&z->session, z->request.ttl_ms, deadline, failure)
 		       : LOCK_CANCELLED;
 }
 
@@ -259,7 +245,7 @@ static void join(struct lock *lock, const struct contender *holder, struct deadl
 	z->state = ZOOKEEPER_INSIDE;
 	answer->result = LOCK_WITHIN;
 	answer->asked_at = z->session.attached_at;
-	answer->ttl_ms = granted_ttl(z);
+	answer->ttl_ms = z->session.ttl_ms;
 }
 
 /* --- Busy ------------------------------------------------------------------------------------ */
@@ -358,7 +344,7 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 	/* A session begins as long as a holder's: a longer TTL might not count at once. */
 	answer->result = zookeeper_attach(z,
 		z->state == ZOOKEEPER_WAITING && z->session.id.client_id != 0 ? ZOOKEEPER_WAIT_TTL
-									      : whole_ttl(z),
+									      : z->request.ttl_ms,
 		deadline, &answer->failure);
 	if (answer->result == LOCK_LOST)
 		contest_begin_anew(&z->contest, answer);

@@ -59,6 +59,15 @@ refuses() {
 	option=$(column "$1" option)
 	commands=${option#*:} option=${option%:*}
 	nowhere=$(service_nowhere)
+	if [[ $commands == t ]]; then
+		local token=host:1:00112233445566778899aabbccddeeff command
+		for command in "acquire x" "renew x $token" "release x $token"; do
+			# shellcheck disable=SC2086 # words
+			refused 'a lock by token' dlock ${command%% *} -S "$nowhere" ${command#* }
+		done
+		assert nothing_is_left
+		return
+	fi
 	[[ $commands != *r* ]] || refused "$option" dlock -S "$nowhere" "$option" x touch ran
 	[[ $commands != *r* ]] || refused "$option" dlock -S "$nowhere" "$option" -n --if-unreachable skip x touch ran
 	[[ $commands != *h* ]] || refused "$option" dlock hold -S "$nowhere" "$option" x

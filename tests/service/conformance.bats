@@ -31,6 +31,7 @@ load ../lib/notify_socket
 		done
 	END
 	local name names='run1 hold1 take1 run2 run3 hold2 take2 run4 hold3 take3'
+	has by-token || names=${names//take/run_}
 	for name in $names; do
 		start $name bash contend $name
 	done
@@ -77,8 +78,10 @@ load ../lib/notify_socket
 	assert_between "$took" 0 $((2000 * TEST_PATIENCE)) ms
 	try dlock -n -E 75 x touch ran
 	expect_failure 75 'busy: held by'
-	try dlock acquire -n x
-	expect_failure 1 'busy: held by'
+	if has by-token; then
+		try dlock acquire -n x
+		expect_failure 1 'busy: held by'
+	fi
 	try dlock hold -n x
 	expect_failure 1 'busy: held by'
 	ends a
@@ -132,8 +135,9 @@ gives_up() {
 
 @test "wait: at the end of -w it names the holder of that moment, and -w as it was given" {
 	[[ $(cell order) == yes ]] || return 0 # c may be the next
-	local command named i
-	for command in 'acquire -w 2.5 x' '-w 2.5 x touch ran'; do
+	local command commands=('-w 2.5 x touch ran') named i
+	! has by-token || commands+=('acquire -w 2.5 x')
+	for command in "${commands[@]}"; do
 		named=false
 		for i in {1..8}; do
 			$named || gives_up $command
@@ -168,7 +172,11 @@ dlock: x: the server answers again'
 	has server || { lacks server; return; }
 	holder a x
 	start b dlock -w 5 x touch ran
-	start c dlock acquire -w 5 x
+	if has by-token; then
+		start c dlock acquire -w 5 x
+	else
+		start c dlock hold --pid $$ -w 5 x
+	fi
 	wait_until waits x 2
 	service_kill
 	finish b
@@ -188,7 +196,7 @@ dlock: x: the server answers again'
 @test "wait: a terminal shows how long, and the service is told nothing for that" {
 	needs terminal
 	holder a x
-	unleaked python $service <<-'END'
+	unleaked python $service "$(cell by-token)" <<-'END'
 		import re, subprocess, sys
 		from terminal import *
 
@@ -209,15 +217,17 @@ dlock: x: the server answers again'
 		    check(len(late) < 8, "sent for the line: %r" % late)
 
 		run = traced("ran", "dlock", "x", "true")
-		take = traced("taken", "dlock", "acquire", "x")  # in one process
+		by_token = sys.argv[2] == "yes"
+		take = traced("taken", "dlock", *(["acquire", "x"] if by_token else ["x", "true"]))  # acquire: in one process
 		look(run, "ran")
 		look(take, "taken")
 		open("a.go", "w").close()
 		status = take.wait()
 		check(status == ("exit", 0), status)
-		token = re.search(r"\S+:\S+ [0-9]+\s*$", take.seen)
-		check(token, take.seen)
-		subprocess.run(["dlock", "release", "x", token.group().strip()], check=True)
+		if by_token:
+		    token = re.search(r"\S+:\S+ [0-9]+\s*$", take.seen)
+		    check(token, take.seen)
+		    subprocess.run(["dlock", "release", "x", token.group().strip()], check=True)
 		status = run.wait()
 		check(status == ("exit", 0), status)
 	END
@@ -420,10 +430,12 @@ slots_overlap() { awk '{ if ($1 == "begin" && held[$2]++) print "slot " $2 } $1 
 	kill -KILL $a_pid
 	finish a
 	wait_until eval '[[ $(dlock --permits 3 y sh -c "echo \$DLOCK_SLOT") == 0 ]]'
-	try dlock acquire --permits 3 y
-	token=${out% *}
-	assert_equal "$(dlock --permits 3 y sh -c 'echo $DLOCK_SLOT')" 2
-	try dlock release y "$token"
+	if has by-token; then
+		try dlock acquire --permits 3 y
+		token=${out% *}
+		assert_equal "$(dlock --permits 3 y sh -c 'echo $DLOCK_SLOT')" 2
+		try dlock release y "$token"
+	fi
 	assert_equal "$(dlock --permits 3 y sh -c 'echo $DLOCK_SLOT')" 0
 	ends b
 	expect 0
@@ -758,6 +770,7 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 }
 
 @test "force: --fence: another client's lock has none; a detached one, as acquire printed it" {
+	has by-token || { refuses by-token; return; }
 	local line
 	line=$(dlock acquire x)
 	try dlock release --force --fence "${line#* }" x
@@ -804,6 +817,7 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 }
 
 @test "force: a waiter stays; a detached lock is released, and its token is then wrong" {
+	has by-token || { refuses by-token; return; }
 	try dlock acquire x
 	assert_equal "$status" 0
 	local token=${out% *}
@@ -1218,6 +1232,7 @@ partner() {
 # --- Without a process ---
 
 @test "by-token: acquire leaves a lock, no process; renew and release go by its token alone" {
+	has by-token || { refuses by-token; return; }
 	local least
 	least=$(ttl 3)
 	try dlock acquire -t "$least" x
@@ -1247,6 +1262,7 @@ partner() {
 }
 
 @test "by-token: renew and release take the line that acquire printed as one word or as two" {
+	has by-token || { refuses by-token; return; }
 	local line step
 	for step in 'release x "$line"' 'release x $line' 'release x - <<<"$line"'; do
 		line=$(dlock acquire x)
@@ -1264,6 +1280,7 @@ partner() {
 }
 
 @test "by-token: nobody renews it: the next has it at its TTL, not before" {
+	has by-token || { refuses by-token; return; }
 	local least began token
 	least=$(ttl 2)
 	began=$(now_ms)
@@ -1517,7 +1534,7 @@ reports() {
 	grants() {
 		for mode in "${kinds[@]}"; do
 			dlock $mode x printenv DLOCK_FENCE >>fences
-			[[ $mode == --once* ]] || {
+			[[ $mode == --once* ]] || ! has by-token || {
 				read -r token fence <<<"$(dlock acquire $mode x)"
 				echo "$fence" >>fences
 				dlock release x "$token"
@@ -1539,10 +1556,14 @@ reports() {
 		finish a
 		finish b
 	fi
-	dlock acquire -t "$(ttl 1)" x | cut -d' ' -f2 >>fences
-	dlock -w 60 x printenv DLOCK_FENCE >>fences # it has expired
-	dlock acquire x | cut -d' ' -f2 >>fences
+	if has by-token; then
+		dlock acquire -t "$(ttl 1)" x | cut -d' ' -f2 >>fences
+		dlock -w 60 x printenv DLOCK_FENCE >>fences # it has expired
+	fi
+	start c dlock -t "$(ttl 3)" x sh -c 'echo $DLOCK_FENCE >>fences; exec ./work c'
+	wait_until has_begun c
 	dlock release --force x 2>broken
+	finish c
 	assert_growing fences
 	if has server; then
 		service_kill
@@ -1558,14 +1579,10 @@ reports() {
 @test "fence: guard lets the newest through, and no older one" {
 	try dlock x dlock guard state echo first
 	expect 0 first
-	start old dlock acquire x
-	finish old
-	assert_equal "$status" 0
-	local token=${out% *} fence=${out#* }
+	local fence
+	fence=$(dlock x printenv DLOCK_FENCE)
 	try dlock guard --fence "$fence" state echo old
 	expect 0 old
-	try dlock release x "$token"
-	expect 0
 	try dlock x dlock guard state echo newer
 	expect 0 newer
 	try dlock guard --fence "$fence" state touch ran
@@ -1606,6 +1623,7 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	expect 1
 	try dlock status --json no-such-lock
 	assert_equal "$status $out" '1 []'
+	has by-token || return 0
 	try dlock acquire xyz
 	local token=${out% *}
 	assert_equal "$(dlock status --json 'x?[z]' | jq -c '.[] | [.name, .holders[0].detached, .holders[0].label]')" \
@@ -1662,12 +1680,22 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 }
 
 @test "names: odd ones are locks of their own, and shown as they are" {
-	local long name names
+	local long name names held=0
+	take() { # NAME
+		held=$((held + 1))
+		start "h$held" dlock -n -- "$1" ./work "h$held"
+		wait_until has_begun "h$held"
+	}
+	give_back() {
+		ends "h$held"
+		expect 0
+		held=$((held - 1))
+	}
 	long=$(printf 'n%.0s' {1..511})
 	names=('a' 'a/b' '/a' '.a' '..' 'a b' 'é' '%41' 'A' 'a%2Fb' '{a}' "it's" '"q"\' '*' '-' "${long}1" "${long}2")
 	for name in "${names[@]}"; do
 		assert is_to_be_had -- "$name"
-		dlock acquire -n -- "$name" >>tokens || fail "busy: $name"
+		take "$name"
 	done
 	for name in "${names[@]}"; do
 		refute is_to_be_had -- "$name"
@@ -1675,9 +1703,8 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	try dlock status --json
 	assert_equal "$(jq -r '.[].name' try.out | LC_ALL=C sort)" "$(printf '%s\n' "${names[@]}" | LC_ALL=C sort)"
 	for name in "${names[@]}"; do
-		read -r token fence <&3 || fail "no token for $name"
-		dlock release -- "$name" "$token" || fail "not released: $name"
-	done 3<tokens
+		give_back
+	done
 	try dlock status --json
 	assert_equal "$(jq -c 'map(select(.holders != []))' try.out)" '[]'
 }
@@ -1729,8 +1756,10 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	IFS=: read -r least less most <<<"$(cell ttl)"
 	try dlock -t $((least - 1))ms x touch ran
 	assert_equal "$status" "$less"
-	try dlock acquire -t $((least - 1))ms x
-	assert_equal "$status" "$less"
+	if has by-token; then
+		try dlock acquire -t $((least - 1))ms x
+		assert_equal "$status" "$less"
+	fi
 	if [[ -n $most ]]; then
 		try dlock -t $((most + 1))ms x touch ran
 		assert_equal "$status" "$less"
@@ -1746,8 +1775,9 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	expect 0 ran
 	has server || { lacks server; return; }
 	service_kill
-	local command
-	for command in 'x touch ran' 'hold x' 'acquire x' 'status' 'release --force x'; do
+	local command commands=('x touch ran' 'hold x' 'status' 'release --force x')
+	! has by-token || commands+=('acquire x')
+	for command in "${commands[@]}"; do
 		try dlock $command
 		assert_equal "$status" 69 "dlock $command"
 		assert_between "$took" 0 $((3000 * TEST_PATIENCE)) "ms of dlock $command"

@@ -35,7 +35,7 @@ load ../lib/mutants
 }
 
 @test "several locks, one after the other: what a takeover gives back; --at-least, and inside" {
-	all_caught file-inside-ends-least etcd-inside-ends-least zookeeper-inside-ends-least
+	all_caught file-inside-ends-least etcd-inside-ends-least
 	all_caught also-left-when-late pg-takeover-idle zookeeper-takeover-idle
 }
 
@@ -55,7 +55,7 @@ load ../lib/mutants
 	all_caught zookeeper-reads-as-proof zookeeper-fence-of-place zookeeper-socket-inherited
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
 	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long
-	all_caught zookeeper-over-unread zookeeper-foreign-undated zookeeper-enters-long zookeeper-waiter-unsuited
-	all_caught zookeeper-renews-early zookeeper-inside-unkept zookeeper-watch-once zookeeper-closes-stale
+	all_caught zookeeper-foreign-undated zookeeper-enters-long zookeeper-waiter-unsuited
+	all_caught zookeeper-watch-once zookeeper-closes-stale
 	all_caught zookeeper-two-connections
 }
