@@ -69,7 +69,8 @@ static void hold(const struct options *options, struct outcome *outcome)
 	task = take_lock_task(options, lock, lease, &nesting, &request, &caller_state);
 	task.ward = (struct ward){&hold_ward, &hold};
 	front_run(&task, outcome);
-	lock_close(lock);
+	if (task.lock)
+		lock_close(task.lock);
 }
 
 int cmd_hold(const struct options *options)

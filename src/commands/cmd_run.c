@@ -67,8 +67,11 @@ static void run(const struct options *options, struct outcome *outcome)
 	task.terms.max_run = options->max_run;
 	task.ward = (struct ward){&command_ward, &program};
 	task.close_early = options->close;
+	task.also = options->also;
+	task.also_count = options->also_count;
 	front_run(&task, outcome);
-	lock_close(lock);
+	if (task.lock)
+		lock_close(task.lock);
 	if (outcome->kind == OUTCOME_UNREACHABLE && options->if_unreachable == IF_UNREACHABLE_SKIP)
 		outcome->kind = OUTCOME_SKIPPED;
 }

@@ -57,7 +57,6 @@ void take_lock_prepare(const struct options *options, const struct nesting *nest
 		.replicas_ms = options->replicas_in / NANOS_PER_MS,
 		.priority = options->priority,
 		.watched = wait_line_is_wanted() || notify_is_wanted(options->notify_ready),
-		.outer = nesting->tokens,
 		.held = nesting->held,
 		.token_page = lease->token,
 	};
@@ -72,7 +71,9 @@ struct front_task take_lock_task(const struct options *options, struct lock *loc
 		.lock = lock,
 		.lease = lease,
 		.nesting = nesting,
-		.self = &request->self,
+		.request = request,
+		.server = options->server,
+		.place = options->server->text,
 		.terms = {.ttl = options->ttl,
 			.grace = options->grace,
 			.at_least = options->at_least},

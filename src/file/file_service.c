@@ -42,7 +42,8 @@ void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *a
 	struct slot_text text;
 
 	record_read_text(&f->record, slot, &text, &answer->holder);
-	strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
+	if (f->record.slots[slot].state != SLOT_OVER)
+		strlcpy(answer->holder_token, text.token, sizeof(answer->holder_token));
 	answer->known = answer->holder.pid != 0;
 	answer->held_ms = (clock_wall_us() - f->record.slots[slot].since) / 1000;
 	answer->free_in_ms = until == NANOS_NEVER ? -1 : (until - clock_now()) / NANOS_PER_MS;

@@ -15,7 +15,6 @@
 #include "base/number.h"
 #include "base/output.h"
 #include "base/wakeup.h"
-#include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/keeper_task.h"
@@ -52,12 +51,10 @@ static bool print_exports(const struct hold *hold, const struct lock_answer *ans
 	const char *token, struct failure *failure)
 {
 	char fence[NUMBER_SIZE];
-	uint64_t number;
-	const char *told = nesting_told(hold->name, token, answer, &number);
 
-	number_write_unsigned(fence, number);
+	number_write_unsigned(fence, answer->fence);
 	print_export("DLOCK_NAME", hold->name);
-	print_export("DLOCK_TOKEN", told);
+	print_export("DLOCK_TOKEN", token);
 	print_export("DLOCK_FENCE", fence);
 	if (answer->has_slot) {
 		number_write(fence, answer->slot);
@@ -69,7 +66,7 @@ static bool print_exports(const struct hold *hold, const struct lock_answer *ans
 /* Whether the keeper has the lock and stays, or none has to. */
 static bool is_held(const struct lease *lease)
 {
-	return lease->answer.covered || atomic_load(&lease->phase) == LEASE_LINGERING;
+	return lease->covered || atomic_load(&lease->phase) == LEASE_LINGERING;
 }
 
 static void conclude_held(
@@ -134,10 +131,6 @@ static bool start(struct keeper_loop *s)
 {
 	struct hold *hold = hold_of(s);
 
-	if (s->lease->answer.covered) {
-		atomic_store(&s->lease->phase, LEASE_ENDED);
-		_exit(0);
-	}
 	process_keep_proc();
 	tree_close();
 	hold->tree = (struct foreign_tree){
@@ -225,7 +218,7 @@ static void released(struct keeper_loop *s, const struct lock_answer *answer)
 	struct release_socket *release_socket = &hold_of(s)->release_socket;
 
 	/* Whatever asked for it may think that the lock is free now. */
-	if (release_socket->count > 0 && answer->around)
+	if (release_socket->count > 0 && !s->lock)
 		message_say(MESSAGE_WARNING, "the lock stays with the dlock around this one");
 	release_socket_answer(release_socket, exit_code(s, answer->result));
 }

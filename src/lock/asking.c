@@ -48,8 +48,8 @@ static bool is_late(const struct asking *a, const struct lock_answer *answer)
 	return clock_now() >= end_of_wait(a);
 }
 
-/* The time for a step that finds itself late: a host may stand still, or starve dlock, from before it
- * asks until after the answer is there. With -w it is no more than nobody notices. */
+/* The time for a step that finds itself late: a host may stand still, or starve dlock, from before
+ * it asks until after the answer is there. With -w it is no more than nobody notices. */
 static nanos step_least(const struct asking *a)
 {
 	return patience_end(a) == a->began + FIRST_ANSWER ? DEADLINE_LEAST : WAIT_LEAST;
@@ -182,13 +182,12 @@ static void record_denial(struct asking *a, const struct lock_answer *answer)
 	handoff_verify(a->lock, HANDOFF_GLANCE);
 }
 
-/* If the time is too short for the caller to learn by itself of a dlock around this one. */
-static bool has_learnt(struct asking *a, const struct lock_answer *answer)
+/* We would wait for ourselves. If the time is short, that is not found beside the wait. */
+static bool is_around(struct asking *a, const struct lock_answer *answer)
 {
 	bool brief = a->wait == 0 || end_of_wait(a) - clock_now() < SHORT_WAIT;
 
-	return answer->result == LOCK_BUSY && brief && a->ops->learn &&
-	       a->ops->learn(a->context, answer);
+	return answer->result == LOCK_BUSY && a->ops->is_around(a->context, answer, brief);
 }
 
 static void expect(const struct asking *a, nanos until)
@@ -246,14 +245,8 @@ static enum lock_result wait_once(struct asking *a, struct deadline limit, struc
 
 		if (result != LOCK_CANCELLED)
 			return result;
-		switch (a->ops->news(a->context)) {
-		case ASKING_GOES_ON:
-			break;
-		case ASKING_BEGINS_ANEW:
-			return LOCK_GRANTED;
-		case ASKING_ENDS:
+		if (a->ops->news(a->context) == ASKING_ENDS)
 			return LOCK_CANCELLED;
-		}
 	}
 }
 
@@ -312,15 +305,14 @@ enum lock_result asking_run(struct asking *a, struct lock_answer *answer, struct
 	a->began = a->started;
 	a->trouble = no_answer;
 	do {
-		do {
-			if (!may_ask(a))
-				return LOCK_CANCELLED;
-			ask(a, answer);
-			if ((answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN) &&
-				use(a, answer))
-				return answer->result;
-			record_denial(a, answer);
-		} while (has_learnt(a, answer));
+		if (!may_ask(a))
+			return LOCK_CANCELLED;
+		ask(a, answer);
+		if (answer->result == LOCK_GRANTED && use(a, answer))
+			return LOCK_GRANTED;
+		record_denial(a, answer);
+		if (is_around(a, answer))
+			return LOCK_AROUND;
 		result = answer->result;
 		*failure = answer->failure;
 		if (!may_go_on(a, &result, answer, failure))

@@ -13,7 +13,6 @@
 /* What cancel_fd, which became readable, means for the asking. */
 enum asking_news {
 	ASKING_GOES_ON,
-	ASKING_BEGINS_ANEW, /* ask now: something has changed for the request */
 	ASKING_ENDS,
 };
 
@@ -26,13 +25,13 @@ struct asking_ops {
 	void (*unreached)(void *context, const struct failure *why);
 	/* The lock is busy, as answer says, and is waited for. */
 	void (*denied)(void *context, const struct lock_answer *answer);
-	/* NULL: never. Before a short wait or the end: whether the request has changed, since a
-	 * dlock around this one was found. */
-	bool (*learn)(void *context, const struct lock_answer *answer);
+	/* Whether the holder of a busy lock is a dlock around this one. may_look: it may take its
+	 * time to find that, as this is the end, or the wait is too short to find it beside. */
+	bool (*is_around)(void *context, const struct lock_answer *answer, bool may_look);
 	/* Reads what has come by cancel_fd. */
 	enum asking_news (*news)(void *context);
 	/* NULL: always. After a wait: whether a grant could be used now. If not, the place in the
-	 * queue is given up until news say that asking begins anew. */
+	 * queue is given up until news say that it could. */
 	bool (*is_ready)(void *context);
 	/* Uses a grant: LOCK_GRANTED. Else it is given back: LOCK_TIMEOUT (it came too late),
 	 * LOCK_CANCELLED, or LOCK_FAILED, with granted->failure. */
@@ -66,8 +65,8 @@ struct asking {
 			   * soon */
 };
 
-/* Asks until the lock was used, or is not to be had: LOCK_GRANTED, LOCK_WITHIN; LOCK_ALREADY and
- * LOCK_BUSY (the time is over), with `denial`; LOCK_CANCELLED (the news were the end);
+/* Asks until the lock was used, or is not to be had: LOCK_GRANTED; LOCK_ALREADY and LOCK_BUSY (the
+ * time is over), with `denial`; LOCK_AROUND, with *answer; LOCK_CANCELLED (the news were the end);
  * LOCK_UNREPLICATED and LOCK_FAILED, with *failure. *answer is that to the last request.
  * outstanding: asking_withdraw has something to take back. */
 enum lock_result asking_run(

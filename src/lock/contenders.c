@@ -230,7 +230,7 @@ void contender_describe(const struct contender *c, const char *foreign, struct l
 	owner_read(&answer->holder, c->owner ? c->owner : "");
 	answer->known = answer->holder.pid != 0;
 	answer->held_ms = (clock_wall_us() - c->since_us) / 1000;
-	if (answer->known)
+	if (answer->known && c->state != CONTENDER_OVER)
 		write_token(c, &answer->holder, answer->holder_token);
 }
 

@@ -212,7 +212,7 @@ const char *lock_token(const struct lock *lock)
 	return lock->token;
 }
 
-const char *lock_fences(struct lock *lock)
+uint64_t lock_fence(const struct lock *lock, const char *name)
 {
-	return lock->service->fences ? lock->service->fences(lock) : NULL;
+	return lock->service->fence ? lock->service->fence(lock, name) : 0;
 }

@@ -74,6 +74,7 @@ enum lock_result {
 	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
 	LOCK_SET_AGAIN, /* renew: the server had lost it, no other took it, it is ours again */
 	LOCK_BUSY,      /* acquire: another holds it, or is ahead */
+	LOCK_AROUND,    /* asking_run's: a dlock around this one holds it */
 	LOCK_WITHIN,    /* acquire: one of request.outer holds it, and inside that one it is ours as
 			 * well, to be renewed and released like any other */
 	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
@@ -124,8 +125,9 @@ struct lock_answer {
 			      * NULL: a dlock does */
 	nanos look_at;       /* when the lock may come free by expiry */
 	int rank;            /* how many are ahead in the queue; -1: not queued */
-	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; "": none; of sharers the first to run out
-					     */
+	char holder_token[LOCK_TOKEN_SIZE]; /* cut to fit; of sharers the first to run out; "", or
+					     * no token: it has given the lock back, which stays
+					     * for a while; or there is none */
 	bool known;                         /* holder, held_ms are filled in */
 	bool detached;                      /* no process stays with it; lock_force alone says so */
 	struct owner holder;
@@ -223,6 +225,5 @@ int lock_watch_fd(const struct lock *lock);
 
 const char *lock_token(const struct lock *lock);
 
-/* NAME=FENCE of each of a set's locks (lock_set.h) that are held, in their order, separated by
- * blanks; NULL: it is a single lock. Owned by the lock. */
-const char *lock_fences(struct lock *lock);
+/* The fencing token of one of a set's locks (lock_set.h) that are held; 0: it is a single lock. */
+uint64_t lock_fence(const struct lock *lock, const char *name);

@@ -1,7 +1,6 @@
 #include "lock/lock_set.h"
 
 #include <bsd/string.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +18,9 @@
 struct member {
 	struct lock *lock; /* owned */
 	const char *name;
-	bool asked;  /* something may be left in the server */
-	bool within; /* inside an outer dlock, which has it by another token */
+	bool asked; /* something may be left in the server */
 	nanos asked_at;
 	struct lock_answer answer; /* the last; while it is held, that of the grant */
-	char token[LOCK_TOKEN_SIZE];
 	uint64_t fence;
 };
 
@@ -40,7 +37,6 @@ struct lock_set {
 	struct lock_part *parts;     /* owned; for a batch */
 	struct lock_answer *renewed; /* owned; for one of renewals */
 	int watch;                   /* owned; -1: none, see set_watch_fd */
-	char *fences;                /* owned */
 	const struct server *server; /* borrowed */
 	struct lock_request request; /* for them all; its strings are borrowed */
 	const char *outer_held;      /* borrowed: the caller's request.held */
@@ -52,22 +48,14 @@ struct lock_set {
 /* What lock_token says: that of NAME. */
 static void record_token(struct lock_set *set)
 {
-	const struct member *named = &set->members[set->named];
-
-	strlcpy(set->lock.token, named->within ? named->token : lock_token(named->lock),
-		LOCK_TOKEN_SIZE);
+	strlcpy(set->lock.token, lock_token(set->members[set->named].lock), LOCK_TOKEN_SIZE);
 }
 
 /* Takes over a grant from member->answer. */
 static void member_record_grant(struct member *member)
 {
-	const struct lock_answer *answer = &member->answer;
-
-	member->within = answer->result == LOCK_WITHIN;
-	member->fence = answer->fence;
-	member->asked_at = answer->asked_at;
-	strlcpy(member->token, member->within ? answer->holder_token : lock_token(member->lock),
-		sizeof(member->token));
+	member->fence = member->answer.fence;
+	member->asked_at = member->answer.asked_at;
 }
 
 /* From when those that are held count; NANOS_NEVER: none is held. */
@@ -233,7 +221,7 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 		member->lock = lock_open(set->server, &own, failure);
 		if (!member->lock)
 			return false;
-		member->asked = member->within = false;
+		member->asked = false;
 	}
 	if (set->page)
 		strlcpy(set->page, token, LOCK_TOKEN_SIZE);
@@ -282,12 +270,9 @@ static void set_release(struct lock *lock, const struct release_terms *release_t
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
-	const struct member *named = &set->members[set->named];
 
 	answer->result = give_back(set, release_terms, deadline, &answer->failure);
 	set->lost = true; /* the next attempt has another token */
-	answer->inside_count = named->answer.inside_count;
-	memcpy(answer->inside, named->answer.inside, sizeof(answer->inside));
 }
 
 static const char *set_handed(const struct lock *lock)
@@ -317,14 +302,8 @@ static void record_held(struct lock_set *set)
 	size_t used = strlcpy(set->held, set->outer_held ? set->outer_held : "", SET_HELD);
 
 	for (size_t i = 0; i < set->next && used < SET_HELD; i++)
-		if (!set->members[i].within) /* else it is among the outer ones */
-			used += (size_t)snprintf(set->held + used, SET_HELD - used, "%s %s\n",
-				lock_token(set->members[i].lock), set->members[i].name);
-}
-
-static bool is_had(enum lock_result result)
-{
-	return result == LOCK_GRANTED || result == LOCK_WITHIN;
+		used += (size_t)snprintf(set->held + used, SET_HELD - used, "%s %s\n",
+			lock_token(set->members[i].lock), set->members[i].name);
 }
 
 /* The next ones, as many as one request is for. How many were answered. */
@@ -356,7 +335,7 @@ static bool record_batch(struct lock_set *set, size_t answered)
 	for (; answered > 0; answered--) {
 		struct member *member = &set->members[set->next];
 
-		if (!is_had(member->answer.result))
+		if (member->answer.result != LOCK_GRANTED)
 			return false;
 		member_record_grant(member);
 		set->next++;
@@ -373,7 +352,6 @@ static bool take_next(struct lock_set *set, struct deadline deadline)
 	if (answered > 0)
 		return record_batch(set, answered);
 	record_held(set);
-	member->within = false;
 	lock_take(member->lock, deadline, &member->answer);
 	member->asked = member->asked || lock_may_be_asked(member->lock);
 	set->lock.asked = set->lock.asked || member->asked;
@@ -390,12 +368,6 @@ static void complete(struct lock_set *set, struct lock_answer *answer)
 	answer->name = named->name;
 	answer->asked_at = set_oldest(set);
 	answer->granted_at = set->members[set->count - 1].answer.granted_at;
-	answer->result = LOCK_WITHIN;
-	for (size_t i = 0; i < set->count; i++)
-		if (!set->members[i].within)
-			answer->result = LOCK_GRANTED;
-	if (answer->result == LOCK_WITHIN)
-		strlcpy(answer->holder_token, named->token, sizeof(answer->holder_token));
 }
 
 static void set_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
@@ -488,21 +460,14 @@ static int set_watch_fd(const struct lock *lock)
 	return set->watch;
 }
 
-static const char *set_fences(struct lock *lock)
+static uint64_t set_fence(const struct lock *lock, const char *name)
 {
-	struct lock_set *set = (struct lock_set *)lock;
-	size_t size = 1, used = 0;
+	const struct lock_set *set = (const struct lock_set *)lock;
 
 	for (size_t i = 0; i < set->count; i++)
-		size += strlen(set->members[i].name) + 24;
-	free(set->fences);
-	set->fences = malloc(size);
-	if (!set->fences)
-		return "";
-	for (size_t i = 0; i < set->count; i++)
-		used += (size_t)snprintf(set->fences + used, size - used, "%s%s=%" PRIu64,
-			i ? " " : "", set->members[i].name, set->members[i].fence);
-	return set->fences;
+		if (strcmp(set->members[i].name, name) == 0)
+			return set->members[i].fence;
+	return 0;
 }
 
 static void set_close(struct lock *lock)
@@ -512,7 +477,6 @@ static void set_close(struct lock *lock)
 	close_members(set);
 	if (set->watch >= 0)
 		close(set->watch);
-	free(set->fences);
 	free(set->parts);
 	free(set->renewed);
 	free(set);
@@ -529,7 +493,7 @@ static const struct lock_service set_service = {
 	.watch_fd = set_watch_fd,
 	.handed = set_handed,
 	.verify = set_verify,
-	.fences = set_fences,
+	.fence = set_fence,
 };
 
 static int compare_names(const void *a, const void *b)

@@ -1,12 +1,12 @@
 #include "lock/nesting.h"
 
 #include <bsd/string.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "lock/token.h"
 #include "process/process.h"
 
 #define DEPTH_MOST 4096 /* ancestors; a process tree that is deeper has gone wild */
@@ -23,17 +23,6 @@ static bool add(struct nesting *nesting, const char *token)
 		strlcat(nesting->tokens, " ", NESTING_TEXT);
 	strlcat(nesting->tokens, token, NESTING_TEXT);
 	return true;
-}
-
-/* The same, if need be in the place of the outermost. */
-static bool add_surely(struct nesting *nesting, const char *token)
-{
-	char *last;
-
-	while (!strstr(nesting->tokens, token) && (last = strrchr(nesting->tokens, ' ')) &&
-		strlen(nesting->tokens) + strlen(token) + 2 > NESTING_TEXT)
-		*last = '\0';
-	return add(nesting, token);
 }
 
 static void add_held(struct nesting *nesting, const char *token, const char *name, size_t length)
@@ -94,22 +83,21 @@ static bool add_environment(struct nesting *nesting, pid_t pid)
 	return added;
 }
 
-static bool look(struct nesting *nesting, const struct owner *holder, const char *holder_token)
+/* holder: NULL, or a process that *is_ancestor is to tell of. */
+static void look(struct nesting *nesting, const struct owner *holder, bool *is_ancestor)
 {
 	struct process process;
 	pid_t pid = getppid();
-	bool added = false;
 
 	nesting->looked = true;
 	for (int depth = 0; pid > 0 && depth < DEPTH_MOST; depth++) {
 		if (!process_read(pid, &process))
 			break;
-		added |= add_environment(nesting, pid);
+		add_environment(nesting, pid);
 		if (holder && pid == holder->pid && process.start == holder->start)
-			added |= add_surely(nesting, holder_token);
+			*is_ancestor = true;
 		pid = process.parent;
 	}
-	return added;
 }
 
 void nesting_open(struct nesting *nesting)
@@ -117,33 +105,35 @@ void nesting_open(struct nesting *nesting)
 	struct told told = {getenv("DLOCK_TOKEN"), getenv("DLOCK_NAME"), getenv("DLOCK_FENCES")};
 
 	nesting->looked = false;
-	nesting->tokens[0] = nesting->held[0] = '\0';
+	nesting->tokens[0] = nesting->held[0] = nesting->over[0] = '\0';
 	if (add_told(nesting, &told))
 		look(nesting, NULL, NULL);
 }
 
-bool nesting_learn(
-	struct nesting *nesting, const struct owner *self, const struct lock_answer *answer)
+bool nesting_has(struct nesting *nesting, const struct owner *self,
+	const struct lock_answer *answer, bool may_look)
 {
-	bool near = answer->known && owner_is_near(&answer->holder, self);
+	bool near = answer->known && owner_is_near(&answer->holder, self), is_ancestor = false;
+	const char *token = answer->holder_token;
 
-	if (nesting->looked && !near)
+	if (token_fault(token) || strcmp(token, nesting->over) == 0)
 		return false;
-	return look(nesting, near ? &answer->holder : NULL, answer->holder_token);
+	if (!token_is_among(nesting->tokens, token) && may_look && (near || !nesting->looked))
+		look(nesting, near ? &answer->holder : NULL, &is_ancestor);
+	return is_ancestor || token_is_among(nesting->tokens, token);
 }
 
-const char *nesting_told(
-	const char *name, const char *token, const struct lock_answer *answer, uint64_t *fence)
+const char *nesting_next(
+	const struct nesting *nesting, const char *name, const char *line, char token[])
 {
-	const char *own_token = getenv("DLOCK_TOKEN");
-	const char *own_name = getenv("DLOCK_NAME");
-	const char *own_fence = getenv("DLOCK_FENCE");
+	line = line ? strchr(line, '\n') + 1 : nesting->held;
+	for (; *line != '\0'; line = strchr(line, '\n') + 1) {
+		size_t length = strcspn(line, " "), rest = strcspn(line, "\n") - length - 1;
 
-	*fence = answer->fence;
-	if (answer->result != LOCK_WITHIN)
-		return token;
-	if (own_token && own_name && own_fence && strcmp(own_token, answer->holder_token) == 0 &&
-		strcmp(own_name, name) == 0 && isdigit((unsigned char)*own_fence))
-		*fence = strtoull(own_fence, NULL, 10);
-	return answer->holder_token;
+		if (rest == strlen(name) && strncmp(line + length + 1, name, rest) == 0) {
+			snprintf(token, LOCK_TOKEN_SIZE, "%.*s", (int)length, line);
+			return line;
+		}
+	}
+	return NULL;
 }

@@ -16,22 +16,25 @@ struct owner;
 #define NESTING_HELD 8192
 
 struct nesting {
-	bool looked;               /* at the ancestors */
-	char tokens[NESTING_TEXT]; /* separated by blanks, the innermost first */
-	char held[NESTING_HELD];   /* lines "TOKEN NAME" of those whose NAMEs are known */
+	bool looked;                /* at the ancestors */
+	char tokens[NESTING_TEXT];  /* separated by blanks, the innermost first */
+	char held[NESTING_HELD];    /* lines "TOKEN NAME" of those whose NAMEs are known */
+	char over[LOCK_TOKEN_SIZE]; /* of a holder that counts no longer: its caller has released
+				     * the lock; "" */
 };
 
 /* Looks at the ancestors if DLOCK_TOKEN says that there is a dlock among them: else this is free.
  */
 void nesting_open(struct nesting *nesting);
 
-/* The lock is busy, as answer says: looks at the ancestors, now at the latest. Once. True when
- * there are tokens that were not known before. */
-bool nesting_learn(
-	struct nesting *nesting, const struct owner *self, const struct lock_answer *answer);
+/* Whether the holder that a busy answer names is a dlock around this one: the lock is to be had
+ * inside. may_look: at the ancestors, unless that was done. */
+bool nesting_has(struct nesting *nesting, const struct owner *self,
+	const struct lock_answer *answer, bool may_look);
 
-/* What COMMAND, or the caller of hold, is told of a grant of the lock NAME, LOCK_GRANTED or
- * LOCK_WITHIN: the owner token, `token` or that of the lock around it, and *fence. Of an outer lock
- * that is the fence that its own COMMAND was told, if our environment has it. */
-const char *nesting_told(
-	const char *name, const char *token, const struct lock_answer *answer, uint64_t *fence);
+/* The next dlock around this one that has told its COMMAND that it holds the lock NAME: its line in
+ * `held`, behind `line` (NULL: the first), and its token, LOCK_TOKEN_SIZE. NULL: there is none.
+ * Pure.
+ */
+const char *nesting_next(
+	const struct nesting *nesting, const char *name, const char *line, char token[]);

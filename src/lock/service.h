@@ -126,7 +126,8 @@ struct lock_service {
 	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
 	const char *(*handed)(const struct lock *lock);
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
-	const char *(*fences)(struct lock *lock); /* of several locks as one alone (lock_set.h) */
+	uint64_t (*fence)(const struct lock *lock, const char *name); /* of several locks as one
+								       * alone (lock_set.h) */
 	const struct lock_batch *batch;           /* NULL: several are taken one by one */
 };
 

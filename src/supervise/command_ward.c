@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -13,7 +15,6 @@
 #include "base/message.h"
 #include "base/newer_libc.h"
 #include "base/number.h"
-#include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/foreign_tree.h"
 #include "process/process.h"
@@ -86,7 +87,7 @@ static void record_all(const struct keeper_watch *watch, const struct keeper_tas
 	below = (struct foreign_tree){.root = watch->keeper,
 		.start = process.start,
 		.fd = fcntl(watch->keeper_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-		.token = lock_token(order->run->lock)};
+		.token = order->run->lock ? lock_token(order->run->lock) : NULL};
 	foreign_tree_record(&below);
 }
 
@@ -126,13 +127,10 @@ static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *o
 
 /* ---- the keeper: environment and start ---- */
 
-/* That of a lock around this one is not this one's. */
 static void export_slot(const struct lock_answer *answer)
 {
 	char slot[NUMBER_SIZE];
 
-	if (answer->result == LOCK_WITHIN)
-		return;
 	number_write(slot, answer->slot);
 	if (answer->has_slot)
 		setenv("DLOCK_SLOT", slot, 1);
@@ -140,22 +138,50 @@ static void export_slot(const struct lock_answer *answer)
 		unsetenv("DLOCK_SLOT");
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Of several locks: NAME=FENCE of each, in their order. */
+static void export_fences(const struct keeper_loop *s)
+{
+	const struct front_task *run = s->task->run;
+	size_t count = run->also_count + 1, size = 1, used = 0;
+	const char **names = calloc(count, sizeof(*names));
+	char *text;
+
+	for (size_t i = 0; names && i < count; i++) {
+		names[i] = i == 0 ? run->name : run->also[i - 1];
+		size += strlen(names[i]) + 24;
+	}
+	text = names ? calloc(1, size) : NULL;
+	if (text)
+		qsort(names, count, sizeof(*names), compare_names);
+	for (size_t i = 0; text && i < count; i++)
+		if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
+			used += (size_t)snprintf(text + used, size - used, "%s%s=%" PRIu64,
+				i ? " " : "", names[i], keeper_loop_fence(s, names[i]));
+	setenv("DLOCK_FENCES", text ? text : "", 1);
+	free(text);
+	free(names);
+}
+
+/* A slot, and the fences of several locks, are those of the dlock around us if it has all. */
 static void export_answer(const struct keeper_loop *s)
 {
-	const struct lock_answer *answer = &s->lease->answer;
-	const char *fences = lock_fences(s->lock);
+	const struct front_task *run = s->task->run;
 	char fence[NUMBER_SIZE];
-	uint64_t number;
-	const char *token = nesting_told(s->task->run->name, lock_token(s->lock), answer, &number);
 
-	number_write_unsigned(fence, number);
-	setenv("DLOCK_NAME", s->task->run->name, 1);
-	setenv("DLOCK_TOKEN", token, 1);
+	number_write_unsigned(fence, keeper_loop_fence(s, run->name));
+	setenv("DLOCK_NAME", run->name, 1);
+	setenv("DLOCK_TOKEN", keeper_loop_token(s), 1);
 	setenv("DLOCK_FENCE", fence, 1);
-	export_slot(answer);
-	if (fences)
-		setenv("DLOCK_FENCES", fences, 1);
-	else if (answer->result != LOCK_WITHIN)
+	if (s->lock)
+		export_slot(&s->lease->answer);
+	if (run->also_count > 0)
+		export_fences(s);
+	else if (s->lock)
 		unsetenv("DLOCK_FENCES");
 }
 

@@ -12,6 +12,7 @@
 #include "lock/asking.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
+#include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/front.h"
@@ -30,6 +31,7 @@ struct detached {
 	int both_fd;    /* readable if either is */
 	int signal;     /* that has ended it; 0 */
 	nanos look_at;  /* for a dlock around this one; NANOS_NEVER: not, or not any more */
+	bool is_around; /* that was found */
 	bool delivered; /* the lock was had, though perhaps the caller did not learn of it */
 };
 
@@ -70,24 +72,24 @@ static void unreached(void *context, const struct failure *why)
 	notify_wait(&d->notify, &d->task->lease->waits);
 }
 
-static bool learn(void *context, const struct lock_answer *answer)
+static bool is_around(void *context, const struct lock_answer *answer, bool may_look)
 {
 	const struct front_task *task = ((const struct detached *)context)->task;
 
-	return nesting_learn(task->nesting, task->self, answer);
+	return nesting_has(task->nesting, &task->request->self, answer, may_look);
 }
 
 static bool look_around(struct detached *d)
 {
 	return clock_now() >= d->look_at &&
-	       wait_page_look(&d->task->lease->waits, &d->look_at, d->task->nesting, d->task->self);
+	       wait_page_look(&d->task->lease->waits, &d->look_at, d->task->nesting,
+		       &d->task->request->self) != NULL;
 }
 
 static enum asking_news read_news(void *context)
 {
 	struct detached *d = context;
 	struct signalfd_siginfo info;
-	bool found;
 
 	if (read(d->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		d->signal = (int)info.ssi_signo;
@@ -96,9 +98,9 @@ static enum asking_news read_news(void *context)
 	notify_wait(&d->notify, &d->task->lease->waits);
 	if (d->signal != 0)
 		return ASKING_ENDS;
-	found = look_around(d);
+	d->is_around = look_around(d);
 	set_timer(d);
-	return found ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
+	return d->is_around ? ASKING_ENDS : ASKING_GOES_ON;
 }
 
 /* The lock is ours: either the caller learns of it, or it is released. */
@@ -112,12 +114,6 @@ static enum lock_result use(void *context, struct lock_answer *granted)
 	};
 
 	wait_page_end(&task->lease->waits);
-	if (granted->result == LOCK_WITHIN) {
-		failure_set(&granted->failure, EXIT_DEADLOCK,
-			"waiting would deadlock: a dlock around this one holds it, and a detached "
-			"lock is never inside another");
-		return LOCK_FAILED;
-	}
 	holder_say_grant(granted);
 	d->delivered = true;
 	if (clock_now() < limit.until)
@@ -129,7 +125,7 @@ static enum lock_result use(void *context, struct lock_answer *granted)
 static const struct asking_ops detached_asking = {
 	.unreached = unreached,
 	.denied = denied,
-	.learn = learn,
+	.is_around = is_around,
 	.news = read_news,
 	.use = use,
 };
@@ -203,6 +199,12 @@ static void acquire(struct detached *d)
 		.cancel_fd = d->both_fd};
 	result = asking_run(&asking, &answer, &failure);
 	wait_page_end(&task->lease->waits);
+	if (result == LOCK_AROUND || (result == LOCK_CANCELLED && d->is_around)) {
+		result = LOCK_FAILED;
+		failure_set(&failure, EXIT_DEADLOCK,
+			"waiting would deadlock: a dlock around this one holds it, and a detached "
+			"lock is never inside another");
+	}
 	conclude(d, result, &asking, &answer, &failure);
 }
 

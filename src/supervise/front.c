@@ -1,17 +1,27 @@
 #include "supervise/front.h"
 
+#include <bsd/string.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/duration.h"
 #include "base/failure.h"
 #include "base/message.h"
+#include "base/deadline.h"
 #include "lock/asking.h"
+#include "lock/lock_set.h"
+#include "lock/nesting.h"
+#include "lock/token.h"
+#include "supervise/guest.h"
 #include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/notify.h"
 #include "supervise/outcome.h"
 #include "supervise/takeover.h"
+
+#define SILENT_MOST  3 /* times that a host is tried which does not answer */
+#define SILENT_PAUSE (100 * NANOS_PER_MS)
 
 void front_record_denial(const struct front_task *task, enum lock_result result,
 	const struct lock_answer *answer, const struct failure *failure, struct outcome *outcome)
@@ -67,6 +77,11 @@ static bool was_cancelled(
 	return true;
 }
 
+static const char *told_token(const struct front_task *task)
+{
+	return task->lock ? lock_token(task->lock) : task->guest->locks[0].token;
+}
+
 /* The keeper has done its work, or does without us: settles the outcome. */
 static void conclude(
 	const struct front_task *task, struct keeper_watch *watch, struct outcome *outcome)
@@ -84,7 +99,7 @@ static void conclude(
 	}
 	outcome_read_lease(outcome, lease, task->started);
 	keeper_watch_record_signals(watch);
-	task->ward.ops->conclude(task->ward.own, watch, lock_token(task->lock), outcome);
+	task->ward.ops->conclude(task->ward.own, watch, told_token(task), outcome);
 }
 
 /* The keeper died before its work was done, or was killed as it stood still. */
@@ -134,7 +149,140 @@ static void fail(struct outcome *outcome, const char *what)
 	outcome_fail(outcome, &failure);
 }
 
-static void run(const struct front_task *task, struct notify *notify, struct outcome *outcome)
+/* ---- what is held around us ---- */
+
+static const char *name_of(const struct front_task *task, size_t i)
+{
+	return i == 0 ? task->name : task->also[i - 1];
+}
+
+/* Opens what is left to be asked for. */
+static bool open_rest(struct front_task *task, struct failure *failure)
+{
+	struct lock_request request = *task->request;
+	const char **rest = calloc(task->also_count + 1, sizeof(*rest));
+	size_t count = 0;
+
+	if (!rest)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	lock_close(task->lock);
+	task->lock = NULL;
+	for (size_t i = 0; i <= task->also_count; i++)
+		if (!guest_find(task->guest, name_of(task, i)))
+			rest[count++] = name_of(task, i);
+	request.name = count > 0 ? rest[0] : NULL;
+	if (count > 0)
+		task->lock = task->also_count == 0 ? lock_open(task->server, &request, failure)
+						   : lock_set_open(task->server, &request, rest + 1,
+							     count - 1, failure);
+	free(rest);
+	return count == 0 || task->lock;
+}
+
+/* What is on record can be found inside; but nothing can be put there. */
+static bool wants_record(const struct front_task *task, const char *name)
+{
+	const struct lock_request *request = task->request;
+
+	return (request->once || request->cooldown_ms > 0) && strcmp(name, task->name) == 0;
+}
+
+static enum guest_end join(
+	const struct front_task *task, struct guest_wish *wish, struct failure *failure)
+{
+	wish->request = task->request;
+	wish->place = task->place;
+	return guest_join(task->guest, task->lease, wish, failure);
+}
+
+/* Those that are known to be held around us: nothing is asked for them. False with failure. */
+static bool join_known(const struct front_task *task, struct failure *failure)
+{
+	char token[LOCK_TOKEN_SIZE];
+
+	for (size_t i = 0; task->nesting->held[0] != '\0' && i <= task->also_count; i++) {
+		const char *name = name_of(task, i), *line = NULL;
+		enum guest_end end = GUEST_SILENT;
+
+		if (guest_find(task->guest, name) || wants_record(task, name))
+			continue;
+		while ((end == GUEST_SILENT || end == GUEST_OTHER) &&
+			(line = nesting_next(task->nesting, name, line, token)))
+			end = join(
+				task, &(struct guest_wish){.name = name, .token = token}, failure);
+		if (end == GUEST_REFUSED)
+			return false;
+	}
+	return true;
+}
+
+/* One that was told of by the server. False with failure: it is not to be had. */
+static bool join_found(const struct front_task *task, const struct lock_answer *found, int *silent,
+	struct failure *failure)
+{
+	const char *name = found->name ? found->name : task->name;
+	char token[LOCK_TOKEN_SIZE];
+	struct guest_wish wish = {.name = name, .token = token, .told = true};
+	nanos began;
+
+	if (wants_record(task, name))
+		return failure_set(failure, EXIT_USAGE,
+			"%s cannot be had inside its holder: the success could not be put on "
+			"record",
+			task->request->once ? "--once" : "--cooldown");
+	strlcpy(token, found->holder_token, sizeof(token));
+	began = clock_now();
+	wish.by_ancestry = !token_is_among(task->nesting->tokens, token);
+	switch (join(task, &wish, failure)) {
+	case GUEST_REFUSED:
+		return false;
+	case GUEST_OTHER: /* its caller has released it: it is as any other's */
+		strlcpy(task->nesting->over, token, sizeof(task->nesting->over));
+		return true;
+	case GUEST_SILENT: /* perhaps it ends just now */
+		if (++*silent < SILENT_MOST && clock_now() - began < NANOS_PER_SEC)
+			return deadline_pause(deadline_alone(NANOS_NEVER), SILENT_PAUSE);
+		return failure_set(failure, EXIT_DEADLOCK,
+			"waiting would deadlock: a dlock around this one holds it, and its keeper "
+			"does not answer here (it is in another network namespace, or hangs, or is "
+			"dead; or the lock is detached)");
+	default:
+		return true;
+	}
+}
+
+/* What the keeper is to find in the lease if nothing is to be asked for. */
+static void grant(const struct front_task *task)
+{
+	struct lease *lease = task->lease;
+	nanos now = clock_now();
+
+	lease->answer = (struct lock_answer){
+		.result = LOCK_GRANTED, .asked_at = now, .granted_at = now, .ttl_ms = LOCK_NO_TTL};
+	lease->terms.at_least = 0;
+	if (lease->covered) {
+		lease->granted_at = now;
+		lease->answer.fence = task->guest->locks[0].fence;
+	}
+}
+
+static const struct lock_answer *found_around(
+	const struct front_task *task, const struct keeper_watch *watch, enum keeper_watch_end end)
+{
+	const struct lease *lease = task->lease;
+
+	if (end != KEEPER_WATCH_OVER || lease->granted_at != 0 || watch->cancel_signal != 0 ||
+		watch->ward_gone)
+		return NULL;
+	return lease->answer.result == LOCK_AROUND ? &lease->answer : watch->around;
+}
+
+/* ---- the run ---- */
+
+/* One keeper, from its fork to its end. True: a dlock around this one was found, and *found says
+ * which; else the outcome is settled. */
+static bool run_keeper(struct front_task *task, struct notify *notify, struct lock_answer *found,
+	struct outcome *outcome)
 {
 	struct keeper_task order = {
 		.run = task,
@@ -142,30 +290,63 @@ static void run(const struct front_task *task, struct notify *notify, struct out
 		.nested = task->nesting->tokens[0] != '\0',
 	};
 	struct keeper_watch watch;
+	const struct lock_answer *around;
 	enum keeper_watch_end end;
 
 	if (!keeper_watch_open(&watch, task) || !tree_open(&watch.tree)) {
 		fail(outcome, "");
-		return;
+		return false;
 	}
 	watch.notify = notify;
+	if (task->lease->covered) {
+		conclude(task, &watch, outcome);
+		return false;
+	}
 	if (!keeper_watch_start(&watch, &order)) {
 		fail(outcome, errno == ENOSYS
 				      ? "dlock needs Linux 5.3 or later, for pidfd_open(2): "
 				      : "cannot fork: ");
-		return;
+		return false;
 	}
 	end = keeper_watch_run(&watch, &order);
-	if (end == KEEPER_WATCH_OVER && !left_alone(&watch, &order))
+	around = found_around(task, &watch, end);
+	if (around) {
+		*found = *around;
+		keeper_watch_close(&watch);
+		lease_begin_anew(task->lease);
+	} else if (end == KEEPER_WATCH_OVER && !left_alone(&watch, &order)) {
 		conclude(task, &watch, outcome);
-	else
+	} else {
 		take_over(task, &watch, &order, end == KEEPER_WATCH_LATE, outcome);
+	}
+	return around != NULL;
 }
 
-void front_run(const struct front_task *task, struct outcome *outcome)
+static void run(struct front_task *task, struct notify *notify, struct outcome *outcome)
 {
+	static struct lock_answer found; /* large */
+	struct failure failure;
+	int silent = 0;
+	bool good = join_known(task, &failure) &&
+		    (task->guest->count == 0 || open_rest(task, &failure));
+
+	while (good) {
+		if (!task->lock)
+			grant(task);
+		if (!run_keeper(task, notify, &found, outcome))
+			break;
+		good = join_found(task, &found, &silent, &failure) && open_rest(task, &failure);
+	}
+	if (!good)
+		outcome_fail(outcome, &failure);
+}
+
+void front_run(struct front_task *task, struct outcome *outcome)
+{
+	static struct guest guest; /* large */
 	struct notify notify;
 
+	task->guest = &guest;
 	task->lease->terms = task->terms;
 	notify_open(&notify, task->name, task->notify_ready);
 	run(task, &notify, outcome);

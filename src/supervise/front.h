@@ -12,17 +12,24 @@
 #include "supervise/ward.h"
 
 struct caller_state;
+struct guest;
 struct lock;
 struct nesting;
 struct outcome;
-struct owner;
+struct server;
 
-/* All borrowed. */
+/* All borrowed, but for the lock. */
 struct front_task {
-	struct lock *lock;       /* opened, nothing sent yet; its token stands in the lease */
+	struct lock *lock; /* opened, nothing sent yet; its token stands in the lease. NULL: all is
+			    * held around us, and nothing is asked for */
+	const struct lock_request *request;
+	const struct server *server;
+	const char *place;       /* the server's URL, as messages show it */
+	const char *const *also; /* --also: the other locks */
+	size_t also_count;
+	struct guest *guest;     /* what is held around us; the front's own */
 	struct lease *lease;     /* of lease_open */
-	struct nesting *nesting; /* opened; what is learnt goes into the lock's request */
-	const struct owner *self;
+	struct nesting *nesting; /* opened */
 	struct lease_terms terms;
 	struct ward ward; /* what the lock is for; not detached_acquire's */
 	struct caller_state *caller_state;
@@ -42,8 +49,8 @@ struct front_task {
 };
 
 /* Has a keeper take the lock for its ward, to the end of COMMAND (or until the caller has it), and
- * says how it went. */
-void front_run(const struct front_task *task, struct outcome *outcome);
+ * says how it went. If one is held around us task->lock is another afterwards, or NULL. */
+void front_run(struct front_task *task, struct outcome *outcome);
 
 /* Sets the outcome of asking that was not granted: what asking_run said, and whether dlock was to
  * wait. */

@@ -11,6 +11,7 @@
 #include "lock/asking.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
+#include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/keeper_loop.h"
@@ -21,6 +22,7 @@
 
 #define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back if it is not late yet, */
 #define LATE_LIMIT   (80 * NANOS_PER_MS)  /* and if it is: -w is kept to 100 ms */
+#define FRONT_LOOKS  NANOS_PER_SEC        /* within that, for a dlock around this one */
 
 /* ---- asking ---- */
 
@@ -54,20 +56,13 @@ static void denied(void *context, const struct lock_answer *answer)
 	tell_of_wait(s);
 }
 
-static bool learn(void *context, const struct lock_answer *answer)
+/* The front has looked once when it was time; since then we do. */
+static bool is_around(void *context, const struct lock_answer *answer, bool may_look)
 {
 	const struct front_task *run = ((const struct keeper_loop *)context)->task->run;
 
-	return nesting_learn(run->nesting, run->self, answer);
-}
-
-/* What the front has found by itself: a dlock around this one. */
-static bool has_learnt(const struct keeper_loop *s)
-{
-	if (!atomic_exchange(&s->lease->has_learnt, false))
-		return false;
-	*s->task->run->nesting = s->lease->learnt;
-	return true;
+	return nesting_has(run->nesting, &run->request->self, answer,
+		may_look || clock_now() - run->started > FRONT_LOOKS);
 }
 
 static enum asking_news read_news(void *context)
@@ -79,7 +74,7 @@ static enum asking_news read_news(void *context)
 		continue;
 	if (atomic_load(&s->lease->phase) == LEASE_CANCELLED || keeper_loop_front_is_gone(s))
 		return ASKING_ENDS;
-	return has_learnt(s) ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
+	return ASKING_GOES_ON;
 }
 
 /* A front that was stopped by itself (kill -STOP) is to get no COMMAND started. It tells when it
@@ -124,19 +119,25 @@ static enum lock_result use(void *context, struct lock_answer *granted)
 	lease_adopt_ttl(lease, granted->ttl_ms);
 	valid_until = lease_valid_until(&lease->terms, granted->asked_at);
 	s->renewal_due = lease_first_renewal(&lease->terms, granted->asked_at);
-	if (lease->granted_at >= lease_stop_at(&lease->terms, valid_until)) {
+	if (!s->lock) /* the hosts have it, and renew */
+		valid_until = s->renewal_due = NANOS_NEVER;
+	atomic_store(&lease->valid_until, valid_until);
+	if (lease->granted_at >= lease_stop_at(&lease->terms, lease_validity(lease))) {
 		lease->granted_at = 0;
+		atomic_store(&lease->valid_until, 0);
 		failure_set(&granted->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
 		return LOCK_TIMEOUT;
 	}
 	wait_page_end(&lease->waits);
 	leave_group(s);
-	atomic_store(&lease->valid_until, valid_until);
+	if (s->lock)
+		guests_open(&s->guests, lock_token(s->lock));
 	if (keeper_loop_front_is_gone(s) || !lease_decide(lease, LEASE_HELD)) {
 		lease->granted_at = 0;
 		atomic_store(&lease->valid_until, 0);
 		return LOCK_CANCELLED;
 	}
+	granted->fence = keeper_loop_fence(s, s->task->run->name);
 	holder_say_grant(granted);
 	tell_of_grant(s);
 	return LOCK_GRANTED;
@@ -146,7 +147,7 @@ static const struct asking_ops keeper_asking = {
 	.expect = expect,
 	.unreached = unreached,
 	.denied = denied,
-	.learn = learn,
+	.is_around = is_around,
 	.news = read_news,
 	.is_ready = front_runs,
 	.use = use,
@@ -183,7 +184,7 @@ static _Noreturn void end_denied(struct keeper_loop *s, struct asking *asking,
 	asking_withdraw(asking, is_late(result) ? LATE_LIMIT : CANCEL_LIMIT, HANDOFF_GLANCE);
 	lease->unheard = asking->outstanding && asking->may_hold;
 	atomic_store(&lease->phase, LEASE_ENDED);
-	if (asking->outstanding || lock_handed(s->lock)) {
+	if (s->lock && (asking->outstanding || lock_handed(s->lock))) {
 		go_on_alone(s);
 		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
 		handoff_verify(s->lock, HANDOFF_LIMIT);
@@ -205,8 +206,11 @@ static void take(struct keeper_loop *s)
 		.started = run->started,
 		.wait = run->wait,
 		.cancel_fd = s->task->news_fd};
-	result = asking_run(&asking, &s->lease->answer, &failure);
-	if (result != LOCK_GRANTED && result != LOCK_WITHIN)
+	if (s->lock)
+		result = asking_run(&asking, &s->lease->answer, &failure);
+	else if ((result = use(s, &s->lease->answer)) == LOCK_FAILED || result == LOCK_TIMEOUT)
+		failure = s->lease->answer.failure, result = LOCK_FAILED;
+	if (result != LOCK_GRANTED)
 		end_denied(s, &asking, result, &failure);
 	close(s->task->news_fd); /* hold's caller is to find nothing of it */
 }
@@ -226,6 +230,10 @@ static int own_status(const struct keeper_loop *s)
 static bool give_back(struct keeper_loop *s, const struct release_terms *release_terms, nanos limit,
 	struct lock_answer *answer)
 {
+	if (!s->lock) {
+		*answer = (struct lock_answer){.result = LOCK_RELEASED};
+		return false;
+	}
 	if (s->given_up && s->stop != STOP_LOST) {
 		/* What lives on is to have the lock as long as the server keeps it. */
 		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
@@ -253,6 +261,7 @@ static _Noreturn void release(struct keeper_loop *s, bool started)
 		s->lease->held = clock_now() - s->lease->granted_at;
 	s->lease->release_until = limit;
 	atomic_store(&s->lease->phase, LEASE_RELEASING);
+	guests_dismiss(&s->guests);
 	if (ward->releasing)
 		ward->releasing(s);
 	ours = give_back(s, &release_terms, limit, &answer);

@@ -44,6 +44,7 @@ bool keeper_loop_open(struct keeper_loop *s, const struct keeper_task *task, pid
 		.lease = task->lease,
 		.front = front,
 		.command_fd = -1,
+		.guests = {.listener = -1, .events = -1},
 	};
 	sigaddset(&handled, SIGCHLD);
 	s->signal_fd = signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -76,6 +77,29 @@ bool keeper_loop_front_is_gone(const struct keeper_loop *s)
 	return s->front_fd < 0 || process_has_ended(s->front_fd) || getppid() != s->front;
 }
 
+bool keeper_loop_holds(const struct keeper_loop *s, const char *name)
+{
+	const struct front_task *run = s->task->run;
+	bool named = strcmp(name, run->name) == 0;
+
+	for (size_t i = 0; i < run->also_count && !named; i++)
+		named = strcmp(name, run->also[i]) == 0;
+	return named && !guest_find(run->guest, name);
+}
+
+uint64_t keeper_loop_fence(const struct keeper_loop *s, const char *name)
+{
+	const struct guest_lock *around = guest_find(s->task->run->guest, name);
+	uint64_t fence = around ? around->fence : s->lock ? lock_fence(s->lock, name) : 0;
+
+	return fence != 0 ? fence : s->lease->answer.fence;
+}
+
+const char *keeper_loop_token(const struct keeper_loop *s)
+{
+	return s->lock ? lock_token(s->lock) : s->task->run->guest->locks[0].token;
+}
+
 /* ---- stopping ---- */
 
 /* The front has something to tell the service manager. */
@@ -85,11 +109,12 @@ static void notify(const struct keeper_loop *s)
 		wakeup_send(s->task->wakeup_fd);
 }
 
-/* A tree that is being stopped already goes on as it does; only the reason is another. */
+/* A tree that is being stopped already goes on as it does; only the reason is another. A caller
+ * that has released the lock goes on. */
 static void stop_tree(struct keeper_loop *s, enum lease_stop why)
 {
 	s->stop = s->lease->stop = why;
-	if (s->stopping.begun)
+	if (s->stopping.begun || s->given_back)
 		return;
 	set_phase(s, LEASE_STOPPING);
 	notify(s);
@@ -119,7 +144,7 @@ static nanos kill_limit(const struct keeper_loop *s)
 {
 	if (s->warned && s->task->run->warn_when_lost)
 		return NANOS_NEVER;
-	return lease_kill_at(atomic_load(&s->lease->valid_until));
+	return lease_kill_at(lease_validity(s->lease));
 }
 
 static void go_on_stopping(struct keeper_loop *s)
@@ -143,16 +168,78 @@ static void give_up(struct keeper_loop *s)
 	survivors_say(s->lease, &s->tree, MESSAGE_ERROR, "could not stop");
 }
 
-/* ---- lingering: COMMAND has ended, or is done for; what is left of its tree keeps the lock ----
+/* Whether something is there that the lock is kept for, guests aside. */
+static bool has_left_tree(const struct keeper_loop *s)
+{
+	bool ended = s->tree.over && s->task->run->close_early && s->stop == STOP_NONE;
+
+	return !s->tree.empty && !ended;
+}
+
+/* ---- guests ---- */
+
+static uint64_t held_fence(const void *context, const char *name)
+{
+	const struct keeper_loop *s = context;
+
+	return keeper_loop_holds(s, name) ? keeper_loop_fence(s, name) : 0;
+}
+
+static void attend_guests(struct keeper_loop *s)
+{
+	const struct front_task *run = s->task->run;
+
+	if (!s->lock)
+		return;
+	guests_attend(&s->guests, &(struct guest_host){.request = run->request,
+					  .place = run->place,
+					  .token = lock_token(s->lock),
+					  .lease = s->lease,
+					  .released = s->given_back,
+					  .fence = held_fence,
+					  .context = s});
+}
+
+static void say_guests(const struct keeper_loop *s)
+{
+	char pids[256];
+
+	message_say(MESSAGE_WARNING,
+		"the lock stays with the dlocks that hold it inside this one: %s",
+		guests_name(&s->guests, pids, sizeof(pids)));
+}
+
+/* Once the lock is lost they have to be gone before it may be another's. */
+static bool guests_keep(const struct keeper_loop *s)
+{
+	return s->guests.joined > 0 && clock_now() < lease_validity(s->lease);
+}
+
+/* The caller has released the lock, and its guests keep it: it may go on without waiting for them.
  */
+static void stay_for_guests(struct keeper_loop *s)
+{
+	const struct lock_answer released = {.result = LOCK_RELEASED};
+
+	s->tree.over = s->tree.empty = true;
+	say_guests(s);
+	ward(s)->releasing(s);
+	ward(s)->released(s, &released);
+}
+
+/* ---- lingering: COMMAND has ended, or is done for; what is left of its tree keeps the lock, or
+ * its guests do ---- */
 
 static void linger(struct keeper_loop *s)
 {
 	s->lingering = true;
 	s->lease->stop = s->stop;
 	s->lease->held = clock_now() - s->lease->granted_at;
-	survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
-		"the lock stays with what COMMAND left running:");
+	if (has_left_tree(s))
+		survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
+			"the lock stays with what COMMAND left running:");
+	else
+		say_guests(s);
 	caller_state_close(s->task->run->caller_state);
 	close(s->front_fd);
 	s->front_fd = -1;
@@ -190,9 +277,11 @@ static bool own_leave(struct keeper_loop *s)
 
 static bool is_over(const struct keeper_loop *s)
 {
-	if (s->tree.empty || s->given_up || s->given_back)
+	if (s->given_up)
 		return true;
-	return s->tree.over && s->task->run->close_early && s->stop == STOP_NONE;
+	if (guests_keep(s))
+		return false;
+	return s->given_back || !has_left_tree(s);
 }
 
 void keeper_loop_look(struct keeper_loop *s)
@@ -209,12 +298,14 @@ void keeper_loop_look(struct keeper_loop *s)
 		if (s->tree.stopped)
 			wakeup_send(s->task->wakeup_fd);
 	}
-	if (!s->tree.over || is_over(s) || s->stop != STOP_NONE || s->lingering || own_leave(s))
+	if (!s->tree.over || is_over(s) || s->stop != STOP_NONE || s->lingering)
 		return;
-	if (s->front == FIRST_PROCESS)
-		stop_for_first(s);
-	else
+	if (has_left_tree(s) && own_leave(s))
+		return;
+	if (s->front != FIRST_PROCESS)
 		linger(s);
+	else if (has_left_tree(s))
+		stop_for_first(s);
 }
 
 static void handle_signals(struct keeper_loop *s)
@@ -243,6 +334,7 @@ static bool may_be_lost(const struct keeper_loop *s)
 static void lose(struct keeper_loop *s, enum lease_stop why, const char *what, const char *how)
 {
 	s->warned = true;
+	guests_dismiss(&s->guests);
 	if (!s->task->run->warn_when_lost) {
 		keeper_loop_stop(s, why, "%s%s; stopping %s", what, how, ward(s)->name);
 		return;
@@ -256,6 +348,9 @@ static void handle_loss(struct keeper_loop *s)
 {
 	if (may_be_lost(s) && atomic_load(&s->lease->lost))
 		lose(s, STOP_LOST, "the lock was lost", ": somebody else took it, or it was ended");
+	if (may_be_lost(s) && s->host_gone)
+		lose(s, STOP_UNPROVED, "the dlock around this one has lost the lock, or was killed",
+			"");
 }
 
 static void handle_front(struct keeper_loop *s)
@@ -269,8 +364,12 @@ static void handle_front(struct keeper_loop *s)
 
 static void handle_ward(struct keeper_loop *s)
 {
-	if (s->stop == STOP_NONE && ward(s)->release_asked && ward(s)->release_asked(s))
+	if (s->stop == STOP_NONE && !s->given_back && ward(s)->release_asked &&
+		ward(s)->release_asked(s)) {
 		s->given_back = true;
+		if (guests_keep(s))
+			stay_for_guests(s);
+	}
 	if (tree_is_ours(&s->tree) && !s->ward_news) /* handle_signals has looked after it */
 		return;
 	keeper_loop_look(s);
@@ -282,7 +381,7 @@ static void handle_ward(struct keeper_loop *s)
  * from stopping COMMAND in time. */
 static void see_to_renewal(struct keeper_loop *s, nanos now)
 {
-	nanos stop_at = lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until));
+	nanos stop_at = lease_stop_at(&s->lease->terms, lease_validity(s->lease));
 	nanos until = now + BY_HAND_LIMIT;
 
 	s->renewal_due = NANOS_NEVER;
@@ -298,8 +397,7 @@ static void see_to_renewal(struct keeper_loop *s, nanos now)
 
 static void handle_validity(struct keeper_loop *s, nanos now)
 {
-	if (may_be_lost(s) &&
-		now >= lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)))
+	if (may_be_lost(s) && now >= lease_stop_at(&s->lease->terms, lease_validity(s->lease)))
 		lose(s, STOP_UNPROVED, "the lock cannot be proved any longer", "");
 }
 
@@ -322,7 +420,7 @@ static void handle_overrun(struct keeper_loop *s, nanos now)
  * stays. */
 static void handle_hopelessness(struct keeper_loop *s, nanos now)
 {
-	bool proved = now < atomic_load(&s->lease->valid_until);
+	bool proved = now < lease_validity(s->lease);
 
 	if (!stopping_is_hopeless(&s->stopping, &s->tree))
 		return;
@@ -352,12 +450,13 @@ static nanos next_due(const struct keeper_loop *s)
 	nanos due = s->renewal_due;
 
 	if (may_be_lost(s))
-		due = number_least(
-			due, lease_stop_at(&s->lease->terms, atomic_load(&s->lease->valid_until)));
+		due = number_least(due, lease_stop_at(&s->lease->terms, lease_validity(s->lease)));
 	if (s->linger_at != 0 && !s->lingering && s->stop == STOP_NONE)
 		due = number_least(due, s->linger_at);
 	if (s->stop == STOP_NONE)
 		return number_least(due, overrun_at(s));
+	if (s->guests.joined > 0)
+		due = number_least(due, lease_validity(s->lease));
 	if (!tree_is_ours(&s->tree)) /* no SIGCHLD tells of their end */
 		due = number_least(due, clock_now() + LOOK_EVERY);
 	return number_least(due, stopping_due(&s->stopping, kill_limit(s)));
@@ -365,15 +464,21 @@ static nanos next_due(const struct keeper_loop *s)
 
 static void wait_for_news(struct keeper_loop *s)
 {
-	enum { CONNECTION = 4, OF_WARD = 5 };
+	enum { CONNECTION = 4, HOST = 5, GUESTS = 6, OF_WARD = 8 };
 	struct pollfd fds[OF_WARD + WARD_FDS] = {
 		{.fd = s->signal_fd, .events = POLLIN},
 		{.fd = s->timer, .events = POLLIN},
 		{.fd = s->lost_fd, .events = POLLIN},
 		{.fd = s->stop == STOP_NONE ? s->front_fd : -1, .events = POLLIN},
 		/* Then its thread does. */
-		{.fd = s->renewal && s->renewal_due == NANOS_NEVER ? -1 : lock_watch_fd(s->lock),
+		{.fd = !s->lock || (s->renewal && s->renewal_due == NANOS_NEVER)
+				? -1
+				: lock_watch_fd(s->lock),
 			.events = POLLIN},
+		{.fd = s->lease->hosts[0] && may_be_lost(s) ? s->task->run->guest->ended_fd : -1,
+			.events = POLLIN},
+		{.fd = s->guests.listener, .events = POLLIN},
+		{.fd = s->guests.events, .events = POLLIN},
 	};
 
 	for (int i = 0; i < WARD_FDS; i++)
@@ -388,6 +493,9 @@ static void wait_for_news(struct keeper_loop *s)
 		close(s->command_fd);
 		s->command_fd = -1;
 	}
+	s->host_gone = s->host_gone || fds[HOST].revents != 0;
+	if (fds[GUESTS].revents || fds[GUESTS + 1].revents)
+		attend_guests(s);
 	if (fds[CONNECTION].revents)
 		s->renewal_due = 0; /* it dropped, or the lock was ended: renew at once */
 }

@@ -10,6 +10,7 @@
 
 #include "process/process_tree.h"
 #include "process/stopping.h"
+#include "supervise/guest.h"
 #include "supervise/lease.h"
 
 struct keeper_task;
@@ -18,8 +19,9 @@ struct renewal;
 
 struct keeper_loop {
 	const struct keeper_task *task;
-	struct lock *lock;
+	struct lock *lock; /* NULL: all is held around us (guest.h) */
 	struct lease *lease;
+	struct guests guests;
 	struct process_tree tree;
 	struct renewal *renewal; /* NULL: none was due yet */
 	pid_t front;
@@ -35,6 +37,7 @@ struct keeper_loop {
 			    runs */
 	bool warned;     /* the loss is no longer news: COMMAND goes on, or is being stopped */
 	bool given_back; /* the release was asked for; the ward goes on */
+	bool host_gone;  /* a dlock whose guest we are has ended, or lost its lock */
 	bool given_up;   /* what is left cannot be stopped */
 };
 
@@ -45,6 +48,13 @@ bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, 
 void keeper_loop_shield(void);
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
+
+/* Whether it holds the lock of that name, other than as a guest. */
+bool keeper_loop_holds(const struct keeper_loop *loop, const char *name);
+
+/* What the ward is told: the fencing token of one of its locks, and the owner token. */
+uint64_t keeper_loop_fence(const struct keeper_loop *loop, const char *name);
+const char *keeper_loop_token(const struct keeper_loop *loop);
 
 /* From the ward's start until the lock is to be released: the tree is gone, or cannot be stopped,
  * or COMMAND is gone (-o), or the release was asked for. renewal_due is set. */

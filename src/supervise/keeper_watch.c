@@ -73,6 +73,17 @@ static void reap_keeper(struct keeper_watch *watch)
 	watch->keeper_fd = -1;
 }
 
+void keeper_watch_close(struct keeper_watch *watch)
+{
+	const int fds[] = {
+		watch->ending_fd, watch->other_fd, watch->wakeup_fd, watch->timer, watch->tell_fd};
+
+	if (watch->keeper != 0)
+		reap_keeper(watch);
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		close(fds[i]);
+}
+
 static void kill_keeper(struct keeper_watch *watch)
 {
 	kill(watch->keeper, SIGKILL);
@@ -222,7 +233,7 @@ static bool has_moved(struct keeper_watch *watch)
 /* When to look whether the keeper does its duty by the lease. */
 static nanos next_look(const struct keeper_watch *watch, const struct keeper_task *task)
 {
-	nanos valid_until = atomic_load(&watch->lease->valid_until);
+	nanos valid_until = lease_validity(watch->lease);
 
 	if (phase(watch) == LEASE_RELEASING)
 		return watch->lease->release_until + RELEASE_SLACK;
@@ -365,17 +376,17 @@ static bool end_asking(struct keeper_watch *watch, const struct keeper_task *tas
 
 /* ---- while the keeper waits ---- */
 
-/* The keeper hears of a dlock around this one. */
+/* A dlock around this one has what the keeper waits for: that takes its request back. */
 static void look_around(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	const struct front_task *run = task->run;
 
-	if (clock_now() < watch->look_at ||
-		!wait_page_look(&watch->lease->waits, &watch->look_at, run->nesting, run->self))
+	if (clock_now() < watch->look_at)
 		return;
-	watch->lease->learnt = *run->nesting;
-	atomic_store(&watch->lease->has_learnt, true);
-	tell_keeper(watch);
+	watch->around = wait_page_look(
+		&watch->lease->waits, &watch->look_at, run->nesting, &run->request->self);
+	if (watch->around && !cancel(watch))
+		watch->around = NULL;
 }
 
 static nanos wait_look(const struct keeper_watch *watch)
@@ -518,7 +529,7 @@ static pid_t find_command(const struct keeper_watch *watch)
 
 void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_task *task)
 {
-	nanos limit = lease_kill_at(atomic_load(&watch->lease->valid_until));
+	nanos limit = lease_kill_at(lease_validity(watch->lease));
 	struct process_tree *tree = &watch->tree;
 	sigset_t child;
 

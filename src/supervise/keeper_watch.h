@@ -46,13 +46,14 @@ struct keeper_watch {
 	bool ward_gone;     /* so does the end of what the lock was for */
 	nanos cancel_until; /* then the keeper must have taken back what it asked for */
 	struct wait_line line;
-	nanos look_at;         /* for a dlock around this one; NANOS_NEVER: not, or not any more */
-	bool stood_still;      /* the keeper did not act when the lease ran out */
-	unsigned rounds;       /* lease->rounds when it was last looked at, */
-	nanos moved_at;        /* which was then */
-	bool overrun;          /* the keeper did not act when --max-run was up */
-	bool release_late;     /* the keeper has not released the lock in time */
-	nanos next_round;      /* when to kill it again, if it is not gone by then */
+	nanos look_at; /* for a dlock around this one; NANOS_NEVER: not, or not any more */
+	const struct lock_answer *around; /* one was found, by this; NULL */
+	bool stood_still;                 /* the keeper did not act when the lease ran out */
+	unsigned rounds;                  /* lease->rounds when it was last looked at, */
+	nanos moved_at;                   /* which was then */
+	bool overrun;                     /* the keeper did not act when --max-run was up */
+	bool release_late;                /* the keeper has not released the lock in time */
+	nanos next_round;                 /* when to kill it again, if it is not gone by then */
 	struct notify *notify; /* borrowed; NULL: no service manager is told of anything */
 };
 
@@ -64,6 +65,9 @@ enum keeper_watch_end {
 
 /* Opens what watching needs; the watch's tree is to be opened besides. False with errno. */
 bool keeper_watch_open(struct keeper_watch *watch, const struct front_task *run);
+
+/* The keeper has ended, and is reaped. */
+void keeper_watch_close(struct keeper_watch *watch);
 
 /* Forks the keeper; fills in the task. False with errno. */
 bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task);

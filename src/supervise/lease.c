@@ -1,7 +1,9 @@
 #include "supervise/lease.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/number.h"
 
@@ -45,10 +47,32 @@ nanos lease_overrun_at(const struct lease_terms *terms, nanos granted_at)
 
 struct lease *lease_open(void)
 {
-	struct lease *lease = mmap(
-		NULL, sizeof(*lease), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int fd = memfd_create("dlock lease", MFD_CLOEXEC);
+	bool is_file = fd >= 0 && ftruncate(fd, sizeof(struct lease)) == 0;
+	struct lease *lease = mmap(NULL, sizeof(*lease), PROT_READ | PROT_WRITE,
+		MAP_SHARED | (is_file ? 0 : MAP_ANONYMOUS), is_file ? fd : -1, 0);
 
-	return lease == MAP_FAILED ? NULL : lease;
+	if (lease == MAP_FAILED)
+		return NULL;
+	lease->fd = is_file ? fd : -1;
+	return lease;
+}
+
+void lease_begin_anew(struct lease *lease)
+{
+	struct lease_terms terms = lease->terms;
+
+	memset(lease, 0, offsetof(struct lease, fd));
+	lease->terms = terms;
+}
+
+nanos lease_validity(const struct lease *lease)
+{
+	nanos until = atomic_load(&lease->valid_until);
+
+	for (int i = 0; i < LEASE_HOSTS && lease->hosts[i]; i++)
+		until = number_least(until, atomic_load(&lease->hosts[i]->valid_until));
+	return until;
 }
 
 void lease_adopt_ttl(struct lease *lease, int64_t ttl_ms)

@@ -15,12 +15,12 @@
 
 #include "base/clock.h"
 #include "lock/lock.h"
-#include "lock/nesting.h"
 #include "supervise/wait_line.h"
 
 #define LEASE_KILL_RESERVE                                                                         \
 	(250 * NANOS_PER_MS) /* measured: fifty setsid chains are gone in 94 ms */
 #define LEASE_SURVIVORS 16
+#define LEASE_HOSTS     16
 /* How long a release is tried; and what it gets if it is noticed late that this is over
  * (deadline.h). That is less than the front waits for a keeper that releases (RELEASE_SLACK in
  * keeper_watch.c). */
@@ -78,16 +78,16 @@ enum lease_stop {
  * Shared by the front and both threads of the keeper: atomics, and plain data that is written
  * before the phase that publishes it (release) and read after it (acquire), or after the keeper's
  * death. From fork to the end there is one writer of each: the phase is moved from ASKING by the
- * first of the two, then by the keeper; valid_until and lost are the renewal's; learnt is the
- * front's.
+ * first of the two, then by the keeper; valid_until and lost are the renewal's. A guest of this
+ * dlock (guest.h) reads terms and valid_until.
  */
 struct lease {
 	_Atomic(enum lease_phase) phase;
-	_Atomic nanos answer_due; /* ASKING: when the keeper must have heard from the server */
-	_Atomic nanos valid_until;
-	atomic_bool lost;         /* proven: another has, or had, the lock */
-	atomic_int reclaimed;     /* how often it was set again */
-	atomic_bool command_over; /* COMMAND has ended, command_status is there */
+	_Atomic nanos answer_due;  /* ASKING: when the keeper must have heard from the server */
+	_Atomic nanos valid_until; /* by our own requests: see lease_validity */
+	atomic_bool lost;          /* proven: another has, or had, the lock */
+	atomic_int reclaimed;      /* how often it was set again */
+	atomic_bool command_over;  /* COMMAND has ended, command_status is there */
 	atomic_bool told; /* the caller is about to learn how COMMAND ended, though what that left
 			     keeps the lock; of hold: that it has the lock. The front's; or the
 			     keeper's, if it stops what is left for a first process */
@@ -112,15 +112,25 @@ struct lease {
 	char token[LOCK_TOKEN_SIZE];      /* the lock's, before it is asked with: the keeper's */
 	bool unheard; /* once ENDED without a grant: the server has not said that it gave us no lock
 		       * after all; the keeper goes on trying */
-	atomic_bool has_learnt; /* `learnt` is there */
 	nanos answered_at; /* once ENDED without a grant: when the last denial came; 0: none did */
 	struct lock_answer answer; /* that to the last request; large, so these come last */
+	bool covered; /* the caller of hold has the lock by another hold: no keeper is needed */
 	struct wait_page waits;
-	struct nesting learnt; /* a dlock around this one that the front has found */
+
+	/* The front's before the keeper is forked; they are for these two alone. */
+	int fd; /* the page as a file, to lend it to guests; -1: it cannot be lent */
+	const struct lease *hosts[LEASE_HOSTS]; /* of a guest; NULL behind the last */
 };
 
-/* An anonymous shared mapping, zeroed: ASKING, no time for an answer. NULL with errno. */
+/* A shared mapping, zeroed: ASKING, no time for an answer. NULL with errno. */
 struct lease *lease_open(void);
+
+/* Zeroed again, but for the terms, the file and the hosts: for another keeper. */
+void lease_begin_anew(struct lease *lease);
+
+/* Until when it is proved that the lock is held: by our own requests, and by those of the dlocks
+ * whose guest we are. 0: it is not granted yet. */
+nanos lease_validity(const struct lease *lease);
 
 /* Takes over the TTL that a lock was granted with (lock_answer.ttl_ms), if it is not the one that
  * was asked for; the grace gets no more of it than it leaves room for. */

@@ -34,7 +34,7 @@ struct release_terms release_terms_make(const struct lease *lease, int status)
 		.success = status == 0,
 		.ran = exit >= 0,
 		.exit = exit,
-		.valid_until = atomic_load(&lease->lost) ? 0 : atomic_load(&lease->valid_until),
+		.valid_until = atomic_load(&lease->lost) ? 0 : lease_validity(lease),
 	};
 }
 
@@ -48,20 +48,6 @@ static void record_loss(struct lease *lease)
 	if (!atomic_exchange(&lease->lost, true))
 		message_say(MESSAGE_ERROR, "the lock was lost before it was released: "
 					   "somebody else took it, or it was ended");
-}
-
-/* The lock was released, but a dlock that took it again inside goes on. */
-static void say_inside(const struct lock_answer *answer)
-{
-	char pids[LOCK_INSIDE_MOST * 12 + 1] = "";
-	size_t used = 0;
-
-	for (int i = 0; i < answer->inside_count; i++)
-		used += (size_t)snprintf(
-			pids + used, sizeof(pids) - used, " %d", (int)answer->inside[i]);
-	if (used > 0)
-		message_say(MESSAGE_WARNING,
-			"the lock stays with the dlocks that hold it inside this one:%s", pids);
 }
 
 static void report_failure(const struct lease *lease, const struct lock_answer *answer)
@@ -85,12 +71,10 @@ void release_terms_report(struct lease *lease, const struct lock_answer *answer)
 	case LOCK_RELEASED:
 		if (answer->flawed)
 			message_say(MESSAGE_WARNING, "%s", answer->failure.text);
-		say_inside(answer);
 		break;
 	case LOCK_GONE:
 		message_say(MESSAGE_INFO,
 			"the lock was no longer there when it was released; nobody else had it");
-		say_inside(answer); /* some servers of a quorum have never had it */
 		break;
 	case LOCK_LOST:
 		record_loss(lease);

@@ -1,13 +1,17 @@
 #include "supervise/takeover.h"
 
+#include <poll.h>
+
 #include "base/duration.h"
 #include "base/message.h"
 #include "lock/handoff.h"
+#include "supervise/guest.h"
 #include "supervise/keeper_task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/release_terms.h"
 #include "supervise/survivors.h"
 
+#define LOOK_EVERY     20                   /* ms: whether a guest has left */
 #define WITHDRAW_LIMIT (500 * NANOS_PER_MS) /* the caller waits */
 
 /* Whether the keeper was stopping COMMAND for that when it died. */
@@ -72,24 +76,40 @@ bool takeover_withdraw(const struct keeper_task *order)
 	static struct lock_answer answer; /* large, and seldom needed */
 	struct deadline limit = {.until = clock_now() + WITHDRAW_LIMIT, .cancel_fd = -1};
 
+	if (!order->run->lock)
+		return true;
 	lock_take_over(order->run->lock, NULL);
 	lock_release(order->run->lock, NULL, limit, &answer);
 	handoff_verify(order->run->lock, HANDOFF_GLANCE);
 	return answer.result != LOCK_TIMEOUT && answer.result != LOCK_FAILED;
 }
 
+/* The guests hear of the keeper's end, and stop what they run. A lock that no time ends waits for
+ * them, whatever that takes: it would end with us. */
+static bool have_left(const struct lease *lease)
+{
+	while (guests_have_page(lease) && clock_now() < lease_validity(lease))
+		(void)poll(NULL, 0, LOOK_EVERY);
+	return !guests_have_page(lease);
+}
+
 /* Over a connection of its own: the keeper has used the others. What lives on is to have the lock
  * as long as the server keeps it. */
-static void give_back(struct keeper_watch *watch, const struct keeper_task *order, nanos limit,
-	struct lock_answer *answer)
+static void give_back(
+	struct keeper_watch *watch, const struct keeper_task *order, struct lock_answer *answer)
 {
 	struct release_terms release_terms = {0}; /* if COMMAND was not started */
 
+	if (!order->run->lock) { /* a guest */
+		*answer = (struct lock_answer){.result = LOCK_RELEASED};
+		return;
+	}
 	lock_take_over(order->run->lock, granted(watch->lease));
 	if (atomic_load(&watch->lease->command) != 0)
 		release_terms = release_terms_make(watch->lease, own_status(watch));
-	if (watch->tree.empty)
-		lock_release(order->run->lock, &release_terms, release_terms_limit(limit), answer);
+	if (watch->tree.empty && have_left(watch->lease))
+		lock_release(order->run->lock, &release_terms,
+			release_terms_limit(clock_now() + LEASE_RELEASE_LIMIT), answer);
 	else
 		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
 }
@@ -99,17 +119,15 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 	static struct lock_answer answer; /* large, and seldom needed */
 	struct lease *lease = watch->lease;
 	char span[DURATION_TEXT];
-	nanos limit;
 
 	keeper_watch_stop_orphans(watch, order); /* takes its time: the grace */
-	limit = clock_now() + LEASE_RELEASE_LIMIT;
 	if (watch->tree.over) {
 		atomic_store(&lease->command_over, true);
 		lease->command_status = watch->tree.status;
 	}
 	if (lease->granted_at != 0)
 		lease->held = clock_now() - lease->granted_at;
-	give_back(watch, order, limit, &answer);
+	give_back(watch, order, &answer);
 	if (!watch->tree.empty)
 		survivors_say(lease, &watch->tree, MESSAGE_ERROR, "could not stop");
 	message_say(MESSAGE_ERROR, "%s", explain_takeover(watch));
@@ -118,6 +136,7 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 			lease->terms.ttl == NANOS_NEVER ? "" : " within ",
 			lease->terms.ttl == NANOS_NEVER ? ""
 							: duration_format(lease->terms.ttl, span));
-	handoff_verify(order->run->lock, HANDOFF_GLANCE);
+	if (order->run->lock)
+		handoff_verify(order->run->lock, HANDOFF_GLANCE);
 	return end_of_takeover(watch, &answer);
 }

@@ -155,7 +155,7 @@ nanos wait_page_look_at(nanos wait)
 	return wait == 0 ? NANOS_NEVER : clock_now() + LOOK;
 }
 
-bool wait_page_look(
+const struct lock_answer *wait_page_look(
 	struct wait_page *page, nanos *look_at, struct nesting *nesting, const struct owner *self)
 {
 	static struct lock_answer answer; /* large */
@@ -163,9 +163,9 @@ bool wait_page_look(
 
 	*look_at = clock_now() + LOOK;
 	if (!wait_page_read(page, &answer, &at) || answer.result != LOCK_BUSY)
-		return false; /* not busy so far */
+		return NULL; /* not busy so far */
 	*look_at = NANOS_NEVER;
-	return nesting_learn(nesting, self, &answer);
+	return nesting_has(nesting, self, &answer, true) ? &answer : NULL;
 }
 
 void wait_line_open(struct wait_line *line, const char *name, struct wait_page *page)

@@ -1408,17 +1408,6 @@ waits_within() {
 	refute has_begun d
 	wait_until has_begun other
 	ends other
-	# A success inside.
-	start e dlock z sh -c './work e; dlock z true; ./work f'
-	wait_until has_begun e
-	waiter g z --cooldown 1h
-	: >e.go
-	finish g
-	expect 0
-	refute has_begun g
-	wait_until has_begun f
-	: >f.go
-	finish e
 	service_reap
 }
 

@@ -6,10 +6,10 @@ load ../lib/mutants
 @test "locks in files: links, names, overtaking, the dead, the stopped, what is kept and told" {
 	all_caught file-takes-links file-long-names-alike file-newcomers-overtake file-dead-are-waited-for
 	all_caught file-waits-for-the-stopped file-keeps-nothing-for-the-dead file-force-unheard
-	all_caught file-inside-unkept file-once-for-ever file-circle-unseen
+	all_caught file-once-for-ever file-circle-unseen
 	all_caught file-believes-any-byte file-bells-anything
 	all_caught kept-is-around file-bytes-used-again file-removed-unheard file-starts-anew file-waits-by-flock
-	all_caught file-wakes-all file-stays-in-line file-leaves-the-line file-order-by-clock file-overfull set-watches-one
+	all_caught file-wakes-all file-stays-in-line file-order-by-clock file-overfull set-watches-one
 }
 
 @test "locks in files: what is passed over, which of them hear of the end; a home, a clock" {
@@ -35,7 +35,7 @@ load ../lib/mutants
 }
 
 @test "several locks, one after the other: what a takeover gives back; --at-least, and inside" {
-	all_caught file-inside-ends-least etcd-inside-ends-least
+	all_caught etcd-kept-is-around
 	all_caught also-left-when-late pg-takeover-idle zookeeper-takeover-idle
 }
 
@@ -45,7 +45,7 @@ load ../lib/mutants
 
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
-	all_caught etcd-history-unread etcd-joined-unread etcd-one-lease-for-all etcd-one-token-for-ever
+	all_caught etcd-history-unread etcd-one-lease-for-all etcd-one-token-for-ever
 	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-old-errors-only
 	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient etcd-watch-once etcd-pair-inherited
 	all_caught etcd-claim-unmarked etcd-unmarked etcd-doubts-for-long etcd-breaks-all-at-once etcd-token-cut

@@ -39,9 +39,9 @@ load ../lib/mutants
 	all_caught group-unheard
 }
 
-@test "inside a holder: an ended one lets others in, is unmarked; unlisted, unproved, unkept" {
-	all_caught ended-is-a-holder ended-unmarked inside-unlisted
-	all_caught inside-unproved renewal-shortens once-passed-over-inside ended-in-a-circle
+@test "inside a holder: guests that the keeper does not wait for, that prove nothing; ended ones" {
+	all_caught ended-is-a-holder ended-unmarked guest-unwaited guest-unproved guest-unheard guest-page-unread
+	all_caught guest-after-release guest-anywhere guest-in-any-mode guest-in-front-alone
 }
 
 @test "its surroundings: log, stderr, /proc, descriptors, threads, guardians, strangers" {

@@ -285,7 +285,7 @@ BEGIN
       RETURN;
     END IF;
   END IF;
-  SELECT o.token, o.owner, greatest(0, now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now,
+  SELECT CASE WHEN o.state = 'kept' THEN '' ELSE o.token END, o.owner, greatest(0, now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now,
     o.state = 'handed' INTO holder, owner, ms, left_us, is_unclaimed FROM dlock.holder o WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
   SELECT CASE WHEN queues THEN count(*) ELSE -1 END INTO rank FROM dlock.waiter w
     WHERE w.name = key AND (dlock.place_of(w), w.ticket) < (dlock.place_of(asked), asked.ticket);
