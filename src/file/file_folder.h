@@ -15,7 +15,7 @@ struct server_reading;
 
 struct folder {
 	int fd;                  /* owned; O_PATH */
-	bool missing;            /* it could not be opened, as there is none */
+	bool missing;            /* the folder could not be opened, as there is none */
 	mode_t files;            /* of the files that are made in it */
 	char path[PATH_MAX / 2]; /* for messages */
 };
@@ -28,17 +28,17 @@ bool folder_read_url(struct server_reading *reading);
 bool folder_open(
 	struct folder *folder, const struct server *server, bool make, struct failure *failure);
 
-/* What names a lock in its folder: the prefix, unless it is the usual one, and the name. Pure. */
+/* A lock's name in its folder: the prefix, unless it is the usual one, and the name. Pure. */
 void folder_key(const char *prefix, const char *name, char key[static KEY_SIZE]);
 
-/* The file that stands for a lock, by its whole key: what `flock` is given. One that is too long
+/* The file that stands for a lock, by its whole key: what `flock` is given. A name that is too long
  * for a file is cut, and ends with its digest. Pure. */
 void folder_name(const char *key, char file[static FILE_NAME_SIZE]);
 
 /* The key that a file is for; false: it was cut, and only the record knows. Pure. */
 bool folder_read_name(const char *file, char key[static KEY_SIZE]);
 
-/* What there is of a lock: its own file and the companions. Access to the pipe that tells the
+/* The files of a lock: its own and the companions. Access to the pipe that tells the
  * holders is O_RDWR: it is readable for all until one reads. To that of the waiters it is O_RDONLY:
  * it has POLLHUP from then on, for each that had opened it (a writer came and went). */
 enum folder_part {

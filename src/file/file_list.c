@@ -1,4 +1,4 @@
-/* What there is to see in the folder: for `dlock status` and `dlock check`. */
+/* A look at the folder: for `dlock status` and `dlock check`. */
 #include <bsd/string.h>
 #include <dirent.h>
 #include <errno.h>
@@ -137,7 +137,8 @@ static const char *name_of(const struct lock_query *query, const char *key)
 	return strncmp(key, prefix, strlen(prefix)) == 0 ? key + strlen(prefix) : NULL;
 }
 
-/* What may not be read, or is no lock, is passed over, unless it was asked for by its name. */
+/* A file that may not be read, or is no lock, is passed over, unless it was asked for by its name.
+ */
 static bool show_file(struct listing *l, const char *file, bool recorded, struct failure *failure)
 {
 	char key[KEY_SIZE], path[PATH_MAX];

@@ -32,7 +32,7 @@ struct file_lock;
 /* Of more permits than that only so many are watched, and all looked at now and then. */
 #define OBSTACLES 16
 
-/* What is in the way; or the time, and what else may end a wait. */
+/* The things in the way; or the time, and whatever else may end a wait. */
 struct obstacle {
 	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL, OBSTACLE_TIME } kind;
 	enum record_byte byte;
@@ -80,7 +80,7 @@ struct file_lock {
 	struct folder folder;
 	char key[KEY_SIZE], file[FILE_NAME_SIZE];
 	int fd;        /* owned; of the lock's file; -1: not open */
-	bool flocked;  /* it has the flock */
+	bool flocked;  /* the open file has the flock */
 	bool orphaned; /* another process, which is dead, has asked by our token */
 	bool loss_told;
 	int ended_fd; /* owned; a holder's, readable when the lock was broken; -1: none */

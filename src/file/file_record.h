@@ -1,5 +1,5 @@
 /*
- * What is on record of a lock, in a file beside its own (.NAME): its holders, its waiters, the
+ * The record of a lock, in a file beside its own (.NAME): its holders, its waiters, the
  * counter of fencing tokens. Changed under a mutex that is held for microseconds.
  *
  * A process may be killed at any write, and what it left is read right. Head and slots are written
@@ -35,8 +35,8 @@ enum slot_state {
 	SLOT_OVER, /* given back, but kept: --at-least, or a holder inside */
 };
 
-/* 128 bytes, so that none crosses a page. One that was never written is zeros, and so is one of
- * another boot once it was read. */
+/* 128 bytes, so that none crosses a page. A slot that was never written is zeros, and so is a slot
+ * of another boot once it was read. */
 struct slot {
 	uint64_t check;
 	uint64_t boot; /* a digest of the boot in which it was written; in another one it is free */
@@ -79,11 +79,11 @@ struct slot_text {
 };
 
 struct record {
-	int fd;                        /* owned */
-	int own;                       /* our slot; -1: none */
-	int64_t serial;                /* and which bytes are ours */
-	int64_t kept;                  /* whose BYTE_END we have, too; 0: nobody's */
-	bool reading;                  /* it is only looked at: at worst without the mutex */
+	int fd;         /* owned */
+	int own;        /* our slot; -1: none */
+	int64_t serial; /* and which bytes are ours */
+	int64_t kept;   /* whose BYTE_END we have, too; 0: nobody's */
+	bool reading;   /* the record is only looked at: at worst without the mutex */
 	const char *path, *file, *key; /* borrowed; of the folder, and of the lock in it */
 	uint64_t boot;
 	sigset_t mask;
@@ -112,7 +112,7 @@ enum record_waiting {
 	WAIT_IN_TURN,     /* each is woken by the one before it */
 };
 
-/* What names the boot that an owner lives in; ours, if that one does not say. */
+/* The name of the boot that an owner lives in; ours, if that one does not say. */
 uint64_t record_boot(const struct owner *self);
 
 /* None is open. */
@@ -143,7 +143,7 @@ bool record_write_run(struct record *record, int exit, const struct owner *owner
 /* The record of it; zeros: nothing. */
 void record_read_run(const struct record *record, bool success, struct lock_run *run);
 
-/* What cannot be read is empty. owner: NULL: it is not asked for. */
+/* A text that cannot be read is empty. owner: NULL: it is not asked for. */
 void record_read_text(
 	const struct record *record, int slot, struct slot_text *text, struct owner *owner);
 

@@ -1,12 +1,12 @@
 /*
- * What is said where waiting would never end (EXIT_DEADLOCK): one sentence each for all services.
+ * The words for a wait that would never end (EXIT_DEADLOCK): one sentence each for all services.
  */
 #pragma once
 
 #include "lock/lock.h"
 
 /* Who holds what, and which lock it waits for: "a is held by web3:77, which waits for b, which".
- * What does not fit is left out. */
+ * Words that do not fit are left out. */
 struct deadlock_path {
 	char text[296];
 };

@@ -6,7 +6,7 @@
 struct lock_request;
 struct server;
 
-/* What `dlock check` finds out. */
+/* A finding of `dlock check`. */
 enum lock_verdict { LOCK_FIT, LOCK_DOUBTFUL, LOCK_UNFIT };
 
 struct lock_finding {
@@ -16,14 +16,14 @@ struct lock_finding {
 	enum exit_code code; /* EXIT_DONE; doubtful, or one of several that need not all be fit:
 			      * EXIT_BUSY; else why no lock is safe there */
 	const char *found;   /* half a sentence */
-	const char *advice;  /* what to do; NULL: nothing */
+	const char *advice;  /* the advice; NULL: none */
 	const char *script;  /* lines that an administrator has to run; NULL: none */
 };
 
 /* Whether the server, or each of several, is fit to hold locks such as request describes: prefix,
  * TTL, settle, the owner that asks. Its name does not matter. Takes and releases locks under a name
- * of its own. What cannot be reached, or does not do, is a finding; false with failure: nothing
- * could be looked at. Each finding is borrowed for the time of the call. */
+ * of its own. A server that cannot be reached, or is not fit, is a finding; false with failure:
+ * nothing could be looked at. Each finding is borrowed for the time of the call. */
 bool lock_check_server(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);

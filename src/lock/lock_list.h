@@ -13,7 +13,7 @@ struct lock_list {
 	bool out_of_memory;
 };
 
-/* What `dlock status` shows of one lock. All borrowed, for the time of the callback. */
+/* One lock, as `dlock status` shows it. All borrowed, for the time of the callback. */
 struct lock_view_owner {
 	struct owner owner;
 	enum lock_mode mode;
@@ -66,7 +66,7 @@ bool lock_list_sort(struct lock_list *views, struct failure *failure);
 /* They are as at the beginning then. */
 void lock_list_free(struct lock_list *views);
 
-/* What is asked; all borrowed until lock_list_close. */
+/* The question; all borrowed until lock_list_close. */
 struct lock_query {
 	const char *prefix;
 	char *const *patterns; /* NAMEs, or globs (with * ? [); none: all */

@@ -1,5 +1,5 @@
-/* The owner token: what proves that a lock is ours. That of a detached lock is printed by `acquire`
- * and given to others. */
+/* The owner token: what proves that a lock is ours. The token of a detached lock is printed by
+ * `acquire` and given to others. */
 #pragma once
 
 #include "lock/lock.h"
@@ -12,7 +12,7 @@ const char *token_fault(const char *token);
 /* A fresh one: host:pid:128 random bits in hex, of the owner that asks. */
 void token_make(const struct owner *self, char token[static LOCK_TOKEN_SIZE]);
 
-/* That of the request, else a fresh one: for an attempt that begins. */
+/* The token of the request, else a fresh one: for an attempt that begins. */
 void token_begin(const struct lock_request *request, char token[static LOCK_TOKEN_SIZE]);
 
 /* Whether it stands among tokens that blanks separate. Pure. */

@@ -25,7 +25,7 @@ static _Noreturn void stand_by(pid_t parent)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
-		_exit(0); /* it died before the line above */
+		_exit(0); /* the parent died before the line above */
 	caller_state_close_all(-1);
 	for (;;)
 		sigsuspend(&all);

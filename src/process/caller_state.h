@@ -1,6 +1,7 @@
 /*
- * What dlock got from its caller, set aside while dlock needs it otherwise, and given to COMMAND
- * as it was: the signal mask, dispositions, standard streams, the time it is run for at a time.
+ * The state that dlock got from its caller, set aside while dlock needs it otherwise, and given to
+ * COMMAND as it was: the signal mask, dispositions, standard streams, the time it is run for at a
+ * time.
  */
 #pragma once
 
@@ -51,9 +52,9 @@ bool caller_state_is_shared(const struct caller_state *caller_state, int sig, in
  * Async-signal-safe. */
 void caller_state_return(const struct caller_state *caller_state);
 
-/* Before COMMAND is started: what is not the caller's becomes close-on-exec. That is what a library
- * has opened; what dlock opens is close-on-exec from the start. No other thread may open any
- * meanwhile. */
+/* Before COMMAND is started: what is not the caller's becomes close-on-exec. A library
+ * has opened such files; those that dlock opens are close-on-exec from the start. No other thread
+ * may open any meanwhile. */
 void caller_state_hide(const struct caller_state *caller_state);
 
 /* Closes every descriptor of the caller's, for a process that outlives its errand: a pipe of the
@@ -62,5 +63,5 @@ void caller_state_hide(const struct caller_state *caller_state);
 void caller_state_close(const struct caller_state *caller_state);
 
 /* The same, and of all of dlock's own but one (-1: none is kept): for a process that opens what it
- * needs itself. What is still used of them is to be closed before (lock_leave). */
+ * needs itself. Those of them that are still used are to be closed before (lock_leave). */
 void caller_state_close_all(int but);

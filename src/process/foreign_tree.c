@@ -19,7 +19,7 @@
 struct member {
 	pid_t pid;
 	uint64_t start;
-	bool gone;    /* it has ended, and its place is about to be used again */
+	bool gone;    /* the process has ended, and its place is about to be used again */
 	bool asked;   /* we have sent the signal that is just being sent */
 	bool stopped; /* we have sent SIGSTOP */
 };
@@ -227,8 +227,8 @@ static void signal_foreign(const struct process_tree *tree, int sig)
 			send(&members[i], sig);
 		return;
 	}
-	/* Those that have come meanwhile as well; but a tree that forks faster than that must not
-	 * put off the SIGKILL that follows. */
+	/* Processes that have come meanwhile as well; but a tree that forks faster than that must
+	 * not put off the SIGKILL that follows. */
 	for (size_t i = 0; i < foreign->count; i++)
 		members[i].asked = false;
 	for (int round = 0; round < ROUNDS_POLITE && (gather(foreign) || round == 0); round++)

@@ -143,7 +143,7 @@ bool process_sees_itself(void)
 
 uint64_t process_namespace(void)
 {
-	static uint64_t known; /* it never changes (pid_namespaces(7)) */
+	static uint64_t known; /* a process never leaves its namespace (pid_namespaces(7)) */
 	struct stat status;
 
 	if (known == 0 && stat("/proc/self/ns/pid", &status) == 0)

@@ -1,4 +1,5 @@
-/* One process, as /proc/PID/stat shows it. Nothing here waits. What allocates says so. */
+/* One process, as /proc/PID/stat shows it. Nothing here waits. A function that allocates says so.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +9,7 @@
 struct process {
 	pid_t parent, session;
 	char state;     /* as ps(1) shows it: R, S, D, T, Z ... */
-	bool is_copy;   /* it was forked and has not called exec since: a subshell */
+	bool is_copy;   /* the process was forked and has not called exec since: a subshell */
 	uint64_t start; /* in clock ticks after boot: with the pid it names the process for good, in
 			   its PID namespace */
 };
@@ -61,9 +62,9 @@ bool process_sees_itself(void);
  * sandboxes with one host name and one boot have the same pids; if they were started together they
  * also have the same start ticks of 10 ms. Only this tells their processes apart. It is the inode
  * of /proc/self/ns/pid, and that is enough:
- *   - a living namespace shares its inode with no other. One that has ended leaves its inode to a
- *     later one. A process there with the same pid and start tick would have to begin within the
- *     10 ms in which the first began, took its lock and ended with all of its namespace;
+ *   - a living namespace shares its inode with no other. A namespace that has ended leaves its
+ * inode to a later one. A process there with the same pid and start tick would have to begin within
+ * the 10 ms in which the first began, took its lock and ended with all of its namespace;
  *   - a time namespace (Linux 5.6) shifts the start ticks that are read inside it. So a holder
  *     outside is not recognised from there, unless by DLOCK_TOKEN. The reverse, a later process
  *     with its pid that looks as old as the holder, takes an offset made for that; a user that can
@@ -72,7 +73,7 @@ uint64_t process_namespace(void);
 
 #define PROCESS_PROGRAM 64 /* TASK_COMM_LEN is 16, but kernel threads have more */
 
-/* What its program is called (/proc/PID/comm); "" if that cannot be read. */
+/* The name of its program (/proc/PID/comm); "" if that cannot be read. */
 void process_program(pid_t pid, char program[static PROCESS_PROGRAM]);
 
 /* The descriptor that it waits to read(2) from (/proc/PID/syscall); -1: none, or we may not know:

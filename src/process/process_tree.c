@@ -26,7 +26,7 @@ struct stranger {
 	uint64_t start; /* as struct process has it */
 };
 
-/* Those of the one tree that has any; untouched it takes no memory. */
+/* The strangers of the one tree that has any; untouched it takes no memory. */
 static struct stranger strangers[STRANGERS_MOST];
 
 /* The list of this process's children, read anew from its beginning; -1: not open yet. */
@@ -60,7 +60,7 @@ static bool is_stranger(const struct process_tree *tree, pid_t pid)
 	return false;
 }
 
-/* What one sweep has found so far. */
+/* The findings of one sweep so far. */
 struct sweep {
 	const struct process_tree *tree; /* its strangers are left out; NULL: none are */
 	pid_t parent;                    /* of those that are added now */
@@ -108,10 +108,10 @@ static bool is_one_zombie(pid_t pid)
 	return process_is_zombie(pid, &status);
 }
 
-/* Whether one of our own children lives. A zombie that waitpid(2) does not give us is a debugger's to
- * reap first (wait_consider_task() in kernel/exit.c). What it had for children became ours before it
- * was one; so if all are zombies and none has come meanwhile, none lives. A list that cannot be read
- * is no proof that there are none. */
+/* Whether one of our own children lives. A zombie that waitpid(2) does not give us is a debugger's
+ * to reap first (wait_consider_task() in kernel/exit.c). The children of a zombie became ours
+ * before it was one; so if all are zombies and none has come meanwhile, none lives. A list that
+ * cannot be read is no proof that there are none. */
 static bool has_own_children(const struct process_tree *tree)
 {
 	size_t count;
@@ -170,7 +170,7 @@ static size_t find_all(const struct process_tree *tree, pid_t root, int sig)
 	return count;
 }
 
-/* What may not be signalled may still be killed by its cgroup. */
+/* A process that may not be signalled may still be killed by its cgroup. */
 static void insist(int result, pid_t pid, int pidfd, int sig)
 {
 	if (result < 0 && errno == EPERM && sig == SIGKILL)

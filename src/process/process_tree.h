@@ -17,11 +17,11 @@
 
 struct process_tree;
 
-/* What a tree can do, for the functions below: the tree of this process is one row, that of another
- * process (foreign_tree.h) the other. */
+/* The operations of a tree, for the functions below: the tree of this process is one row, that of
+ * another process (foreign_tree.h) the other. */
 struct tree_ops {
-	bool ours; /* what loses its parent becomes our child, and SIGCHLD tells of each end; if
-		    * not, it is to be looked at again every few ms */
+	bool ours; /* a process that loses its parent becomes our child, and SIGCHLD tells of each
+		    * end; if not, it is to be looked at again every few ms */
 	void (*reap)(struct process_tree *tree);
 	void (*signal)(const struct process_tree *tree, int sig);
 	size_t (*list)(const struct process_tree *tree, pid_t *pids, size_t most);
@@ -32,15 +32,16 @@ struct process_tree {
 	void *foreign;              /* of other ops: theirs; borrowed */
 
 	pid_t command;   /* our child whose status counts; 0: none */
-	bool over;       /* it has ended; status is there */
-	bool stopped;    /* it is stopped by a signal (Ctrl-Z) */
+	bool over;       /* COMMAND has ended; status is there */
+	bool stopped;    /* COMMAND is stopped by a signal (Ctrl-Z) */
 	int status;      /* as from waitpid(2) */
 	unsigned reaped; /* how many children have been collected */
 	bool empty;      /* nothing is left: known after tree_reap */
 
 	/* Children that were here before, and what they leave to us: not ours to stop. */
 	size_t stranger_count;
-	nanos begun; /* what started before it is none of COMMAND's either; 0: not known yet */
+	nanos begun; /* a process that started before this is none of COMMAND's either; 0: not known
+			yet */
 };
 
 /* tree: zeroed. Makes this process the reaper of all that descends from it, and sets children that

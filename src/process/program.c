@@ -166,7 +166,7 @@ static void become(const struct program *program, const struct caller_state *cal
 	setpgid(0, group); /* EPERM if the caller's group has died out: then ours is as good */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
-		_exit(EXIT_INTERNAL); /* it died before the line above */
+		_exit(EXIT_INTERNAL); /* the parent died before the line above */
 	caller_state_return(caller_state);
 	environment_name_command(environment);
 	execvpe(program->path, program->argv, environment->all); /* by a shell if it has no "#!" */

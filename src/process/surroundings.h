@@ -1,7 +1,7 @@
 /*
- * What dlock needs of its surroundings to stop a tree of processes in time. It is looked at before
- * the lock is asked for: if it were found missing later, COMMAND would run already. README.md of
- * this folder has the whole list.
+ * The surroundings that dlock needs to stop a tree of processes in time. They are looked at
+ * before the lock is asked for: if one were found missing later, COMMAND would run already.
+ * README.md of this folder has the whole list.
  */
 #pragma once
 

@@ -7,7 +7,7 @@
 
 #define TAG_DIGITS 12
 
-/* What is hashed of a key, *length bytes. */
+/* The part of a key that is hashed, *length bytes. */
 static const char *find_tag(const char *key, size_t *length)
 {
 	const char *open = strchr(key, '{');

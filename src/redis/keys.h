@@ -23,7 +23,7 @@ void keys_free(struct keys *keys);
 
 #define KEYS_ONCE_SIZE (3 * NAME_ID_BYTES + 1) /* enough for keys_once */
 
-/* What stands for an ID in the name of a companion "once:ID": the ID with ':' and '%' as in a URL,
+/* The text for an ID in the name of a companion "once:ID": the ID with ':' and '%' as in a URL,
  * because behind it ":NAME" may follow, and no two may be the same. ID NULL is "". */
 void keys_once(const char *id, char text[static KEYS_ONCE_SIZE]);
 

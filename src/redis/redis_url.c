@@ -123,7 +123,8 @@ static bool read_parameter(
 	return *known && read_db(reading, value);
 }
 
-/* What a URL with TLS has behind the '?' says nothing of where the server is, and much else. */
+/* Without the text behind the '?': in a URL with TLS it does not say where the server is, and it
+ * is long. */
 static void show_less(const struct server *server)
 {
 	if (server->tls)

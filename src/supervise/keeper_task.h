@@ -1,4 +1,4 @@
-/* What the front gives its keeper to do. */
+/* The task that the front gives its keeper. */
 #pragma once
 
 #include <stdbool.h>

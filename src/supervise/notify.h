@@ -1,5 +1,5 @@
 /*
- * What a service manager learns of a run, by sd_notify(3)'s protocol: one datagram each to the
+ * The news of a run for a service manager, by sd_notify(3)'s protocol: one datagram each to the
  * socket that NOTIFY_SOCKET names. All are the front's, which is the service's main process: by
  * default a manager listens to no other. A socket that takes nothing just now costs the message,
  * and no time.
@@ -22,7 +22,7 @@ struct notify {
 	const char *name;      /* of the lock; borrowed */
 	nanos due;             /* when the next message of a wait is due; 0: at once */
 	nanos every;           /* how long after the last one that is */
-	int rank;              /* what the last one said */
+	int rank;              /* how many were ahead in the last one */
 	enum notify_told told; /* of the lease, so far */
 };
 

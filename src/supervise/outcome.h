@@ -51,7 +51,7 @@ void outcome_read_lease(struct outcome *outcome, const struct lease *lease, nano
 /* The exit code by EXIT STATUS; `conflict` is that of -E. */
 int outcome_exit(const struct outcome *outcome, int conflict);
 
-/* What the report calls it. */
+/* Its name in the report. */
 const char *outcome_word(const struct outcome *outcome);
 
 /* COMMAND's own exit code, 128+N for a signal; -1: it has none. */

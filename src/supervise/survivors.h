@@ -1,4 +1,4 @@
-/* What lives on of a tree that was to end: listed for the report, and said. */
+/* The processes that live on of a tree that was to end: listed for the report, and said. */
 #pragma once
 
 #include "base/message.h"

@@ -1,4 +1,4 @@
-/* What the front does in the place of a keeper that died, or stood still, before its work was done.
+/* The front takes over from a keeper that died, or stood still, before its work was done.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * What a lock is taken for, the ward of front and keeper: a COMMAND, or a process that is there
+ * The ward of front and keeper, for which a lock is taken: a COMMAND, or a process that is there
  * already (the caller of `dlock hold`). The two are rows of one table, and all in which they differ
  * is an operation of it. Front and keeper treat them alike in all else: asking, waiting, renewing,
  * stopping and releasing.
@@ -17,9 +17,9 @@ struct lock_answer;
 struct outcome;
 struct signalfd_siginfo;
 
-#define WARD_FDS 2 /* what the keeper's loop watches for it */
+#define WARD_FDS 2 /* the descriptors that the keeper's loop watches for it, at most */
 
-/* What the keeper of a lock for a caller calls itself (PR_SET_NAME). An outer dlock knows it by
+/* The name of the keeper of a lock for a caller (PR_SET_NAME). An outer dlock knows it by
  * that (survivors.h). */
 #define HOLDER_PROGRAM "dlock hold"
 
@@ -43,7 +43,7 @@ struct ward_ops {
 	bool (*leave_behind)(struct keeper_watch *watch, const struct keeper_task *order);
 
 	/* The keeper has done its work or does without the front: sets the outcome's kind and what
-	 * belongs to that. What the lease says is in the outcome already, and the signals that
+	 * belongs to that. The word of the lease is in the outcome already, and the signals that
 	 * came are recorded. `token` is the lock's. */
 	void (*conclude)(const void *own, const struct keeper_watch *watch, const char *token,
 		struct outcome *outcome);

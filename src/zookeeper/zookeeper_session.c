@@ -461,7 +461,7 @@ void session_multi(
 	begun(reply, zoo_amulti(session->handle, count, operations, results, on_void, reply));
 }
 
-/* What the caller knows how to take. */
+/* The result that the caller knows how to take. */
 static bool is_answer(int rc)
 {
 	return rc == ZOK || rc == ZNONODE || rc == ZNODEEXISTS || rc == ZBADVERSION ||

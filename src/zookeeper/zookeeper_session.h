@@ -2,7 +2,7 @@
  * A session with ZooKeeper, by libzookeeper_st, in one thread; nothing here blocks beyond its
  * deadline. A session outlives its connections: to attach is to open a connection for it.
  *
- * What proves that a session lives: the leader alone ends sessions. Pings are answered, and may be
+ * The proof that a session lives: the leader alone ends sessions. Pings are answered, and may be
  * answered, by a server that has lost its leader. Attaching moves the session's end, at the leader.
  * But a leader that has lost its followers may not know so yet; a write that follows, on the same
  * connection, is answered only if a majority had it. Both together prove that no other client can

@@ -13,7 +13,8 @@ struct keys;
 
 #define SERVER_INFO_SIZE 128
 
-/* What a server says of itself: INFO, and the settings that CONFIG GET gives away. Begins as zeros.
+/* The words of a server about itself: INFO, and the settings that CONFIG GET gives away. Begins as
+ * zeros.
  */
 struct server_info {
 	char *text; /* owned; lines "key:value"; a setting's key is "config." and its name */
@@ -25,7 +26,7 @@ struct probe {
 	const struct lock_request *request;
 	void (*take)(const struct lock_finding *finding, void *context);
 	void *context;
-	bool is_one_of_many; /* what is wrong with it is not yet wrong with all */
+	bool is_one_of_many; /* a fault of this server is not yet a fault of all */
 	struct link link;
 	struct server_info info;
 	int64_t ahead_us;    /* of this host's clock */

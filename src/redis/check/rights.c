@@ -14,7 +14,7 @@
 
 #define NAME      "" /* stands for the key */
 #define MOST      40
-#define LIST_SIZE 400 /* what is missing, as text */
+#define LIST_SIZE 400 /* the missing rights, as text */
 
 enum need { ALWAYS, TO_SETTLE, TO_SHOW };
 

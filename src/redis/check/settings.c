@@ -1,4 +1,4 @@
-/* What a server says of itself, judged. */
+/* The words of a server about itself, judged. */
 #include "redis/check/probe.h"
 
 #include <inttypes.h>
@@ -193,7 +193,7 @@ static bool is_settled(const struct probe *probe)
 	return probe->request->settle_ms >= probe->request->ttl_ms;
 }
 
-/* What a shorter one does for those that are lost. */
+/* The use of a shorter settle time for locks that are lost. */
 static void describe_return(
 	const struct probe *probe, const char *losses, char text[static FOUND_SIZE])
 {
@@ -303,7 +303,7 @@ static void judge_replicas(struct probe *probe)
 			replicas);
 }
 
-/* What is refused is then not known. */
+/* A setting that is refused is then not known. */
 static bool learn(struct probe *probe, struct failure *failure)
 {
 	static const struct probe_command questions[] = {

@@ -349,7 +349,7 @@ bool connection_is_untouched(const struct connection *connection)
 	return connection->connecting;
 }
 
-/* What TLS has taken from the socket already, poll(2) does not know of. */
+/* poll(2) does not know of the bytes that TLS has taken from the socket already. */
 static enum deadline_end await_bytes(const struct connection *connection, struct deadline *deadline)
 {
 	if (connection->tls && tls_layer->is_ready(connection->tls))

@@ -72,7 +72,7 @@ void connection_drain(struct connection *connection);
  * yet. Without bytes to send there is no need to wait for the socket to take some. */
 bool connection_is_pending(const struct connection *connection);
 
-/* What poll(2) is to wait for. */
+/* The events that poll(2) is to wait for. */
 short connection_events(const struct connection *connection);
 
 /* Nothing has ever been sent, so nothing can come of it. */

@@ -100,8 +100,8 @@ static const char *skip_wrapping(const char *text)
 	return place + (*place == '-');
 }
 
-/* What Redis 7 appends, " script: SHA, on @user_script:12.", tells a user nothing; nor do the
- * blanks of those before.
+/* The words that Redis 7 appends, " script: SHA, on @user_script:12.", tell a user nothing; nor do
+ * the blanks of those before.
  */
 static int length_of_message(const char *text)
 {

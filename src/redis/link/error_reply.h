@@ -1,4 +1,4 @@
-/* What a Redis server means by an error reply. Pure. */
+/* The meaning of a Redis server's error reply. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,10 +7,10 @@ struct failure;
 
 enum error_reply_kind {
 	ERROR_REPLY_FINAL,
-	ERROR_REPLY_AGAIN,      /* it may pass: loading, failover, a script that hangs */
+	ERROR_REPLY_AGAIN,      /* the state may pass: loading, failover, a script that hangs */
 	ERROR_REPLY_MOVED_AWAY, /* the same, or another server answers there by then */
 	ERROR_REPLY_REDIRECT,   /* another node of the Cluster: MOVED, ASK */
-	ERROR_REPLY_MOVING,     /* it will pass: the Cluster is moving the lock's keys */
+	ERROR_REPLY_MOVING,     /* the state will pass: the Cluster is moving the lock's keys */
 	ERROR_REPLY_NO_SCRIPT,  /* EVALSHA: send it in full */
 	ERROR_REPLY_WRONG_TYPE, /* a key holds something else than a lock */
 	ERROR_REPLY_NO_RIGHT, /* a script may not run one of its commands: see error_reply_line() */

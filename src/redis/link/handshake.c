@@ -55,10 +55,10 @@ bool handshake_append_asking(struct handshake *handshake, struct connection *con
 	return append_words(handshake, connection, WORDS("ASKING"));
 }
 
-/* Only the first refusal is kept: the replies behind it follow from it. What cannot be now
- * (LOADING) is said by the request's own reply as well. Behind Sentinels a server may have been the
- * master until a moment ago. One that tells this user nothing of its role still refuses to write if
- * it is a replica. */
+/* Only the first refusal is kept: the replies behind it follow from it. The request's own reply
+ * says as well that something cannot be now (LOADING). Behind Sentinels a server may have been the
+ * master until a moment ago. A server that tells this user nothing of its role still refuses to
+ * write if it is a replica. */
 void handshake_take(struct handshake *handshake, const struct server *server, const char *name,
 	const struct reply *reply)
 {

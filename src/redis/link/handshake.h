@@ -1,6 +1,6 @@
 /*
- * What goes before the first request on a connection (AUTH, SELECT, ROLE, ASKING), and the replies
- * to it. A handshake belongs to one connection, and to that one's thread.
+ * The commands before the first request on a connection (AUTH, SELECT, ROLE, ASKING), and the
+ * replies to it. A handshake belongs to one connection, and to that one's thread.
  */
 #pragma once
 

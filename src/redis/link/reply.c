@@ -1,5 +1,5 @@
-/* What a reply says. What is not of the kind that is asked for is nothing: a server may answer
- * anything. */
+/* Reading a reply. A reply that is not of the kind that is asked for is nothing: a server may
+ * answer anything. */
 #include "redis/link/connection.h"
 
 #include <hiredis/hiredis.h>

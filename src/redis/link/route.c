@@ -50,7 +50,7 @@ static enum io_result connect_place(struct route *route, const struct server *se
 		connection, server, &endpoint, route->text, lookup, deadline, failure);
 }
 
-/* One of the URL's own. */
+/* A place of the URL's own. */
 static enum io_result connect_own(struct route *route, const struct server *server,
 	struct connection **connection, struct lookup **lookup, struct deadline deadline,
 	struct failure *failure)

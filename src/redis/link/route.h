@@ -62,7 +62,7 @@ enum io_result sentinel_find(const struct server *server, size_t *first, struct 
 	struct deadline deadline, struct failure *failure);
 
 /* cluster_masters.c: asks the server of an open session which masters its Cluster has, each once.
- * None if it belongs to no Cluster. IO_FAILED also if it does, but does not tell this user. free()
- * *places, even if there are none. */
+ * There are none if it belongs to no Cluster. IO_FAILED also if it does, but does not tell this
+ * user. free() *places, even if there are none. */
 enum io_result cluster_masters_find(struct link *link, const char *prefix, struct place **places,
 	size_t *count, struct deadline deadline, struct failure *failure);

@@ -113,7 +113,7 @@ static enum io_result ask_one(const struct server *server, const struct endpoint
 	return io;
 }
 
-/* What a round has come to, if no Sentinel named a master. */
+/* The result of a round in which no Sentinel named a master. */
 struct round {
 	size_t silent, ignorant;
 	struct failure failure; /* of one that gave another answer than that it does not know */
