@@ -1,10 +1,10 @@
-# docs/verification-promises.md against the tree: what it names is there, and it names all that is promised.
+# docs/verification.md against the tree: what it names of the promises is there, and it names all that is promised.
 
 load ../lib/helper
 
 setup() {
 	cd "$BATS_TEST_DIRNAME/../.." || return
-	page=docs/verification-promises.md
+	page=docs/verification.md
 }
 
 # titles: FILE and TITLE of each test that the page names, a tab between.
