@@ -10,13 +10,13 @@
 #include "base/failure.h"
 #include "lock/lock.h"
 
-/* What cancel_fd, which became readable, means for the asking. */
+/* The meaning of cancel_fd, which became readable, for the asking. */
 enum asking_news {
 	ASKING_GOES_ON,
 	ASKING_ENDS,
 };
 
-/* What the caller of asking_run adds, on its thread. `context` is struct asking's. */
+/* The part that the caller of asking_run adds, on its thread. `context` is struct asking's. */
 struct asking_ops {
 	/* NULL: nobody wants to know. Until when the next answer is waited for. */
 	void (*expect)(void *context, nanos until);
@@ -38,7 +38,7 @@ struct asking_ops {
 	enum lock_result (*use)(void *context, struct lock_answer *granted);
 };
 
-/* What is borrowed must outlive the asking. */
+/* Everything borrowed must outlive the asking. */
 struct asking {
 	struct lock *lock;
 	const struct asking_ops *ops;
@@ -73,5 +73,5 @@ enum lock_result asking_run(
 	struct asking *asking, struct lock_answer *answer, struct failure *failure);
 
 /* Takes back what may be under way, within a span: a place in the queue, a request that may yet be
- * granted. What was handed on by it is looked after for `verify` at most. */
+ * granted. A lock that was handed on by it is looked after for `verify` at most. */
 void asking_withdraw(struct asking *asking, nanos limit, nanos verify);

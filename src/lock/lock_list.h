@@ -71,7 +71,7 @@ struct lock_query {
 	const char *prefix;
 	char *const *patterns; /* NAMEs, or globs (with * ? [); none: all */
 	size_t pattern_count;
-	bool idle_too;  /* those as well that are not held and have no waiters; */
+	bool idle_too;  /* locks as well that are not held and have no waiters; */
 	bool named_too; /* of these what is known of a NAME that is among the patterns as it is */
 };
 

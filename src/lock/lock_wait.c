@@ -80,7 +80,7 @@ static void add_waits(const struct lock_view *view, void *context)
 	}
 }
 
-/* What cannot be looked at is in no circle. */
+/* A lock that cannot be looked at is in no circle. */
 static void look_at_all(const struct server *server, struct circle *circle)
 {
 	const struct lock_query query = {.prefix = ""};

@@ -1,4 +1,4 @@
-/* What may be the NAME of a lock, and the PREFIX of its keys. Pure. */
+/* The rules for the NAME of a lock, and for the PREFIX of its keys. Pure. */
 #pragma once
 
 #include <stdbool.h>

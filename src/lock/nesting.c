@@ -50,7 +50,7 @@ static void add_fences(struct nesting *nesting, const char *token, const char *f
 	}
 }
 
-/* What a dlock told its COMMAND. */
+/* The words of a dlock to its COMMAND. */
 struct told {
 	char *token, *name, *fences;
 };
@@ -66,7 +66,7 @@ static bool add_told(struct nesting *nesting, const struct told *told)
 	return true;
 }
 
-/* What the process was started with; nothing if we may not read it. */
+/* The environment that the process was started with; nothing if we may not read it. */
 static bool add_environment(struct nesting *nesting, pid_t pid)
 {
 	struct told told = {.token = process_variable(pid, "DLOCK_TOKEN")};

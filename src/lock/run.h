@@ -15,8 +15,8 @@ struct lock_run {
 	struct owner owner;
 };
 
-/* Fills in how long ago it was, at that moment; without an end, since it began. One that lies ahead
- * is of a clock that was set back since: it was just now. Pure. */
+/* Fills in how long ago it was, at that moment; without an end, since it began. A moment that lies
+ * ahead is of a clock that was set back since: it was just now. Pure. */
 void run_date(struct lock_run *run, int64_t now_us);
 
 /* Reads BEGAN|ENDED|EXIT|OWNER, the moments in us, OWNER as of owner_write; or BEGAN alone. It may

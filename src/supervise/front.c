@@ -179,7 +179,7 @@ static bool open_rest(struct front_task *task, struct failure *failure)
 	return count == 0 || task->lock;
 }
 
-/* What is on record can be found inside; but nothing can be put there. */
+/* A success on record can be found inside; but none can be put there. */
 static bool wants_record(const struct front_task *task, const char *name)
 {
 	const struct lock_request *request = task->request;
@@ -195,7 +195,7 @@ static enum guest_end join(
 	return guest_join(task->guest, task->lease, wish, failure);
 }
 
-/* Those that are known to be held around us: nothing is asked for them. False with failure. */
+/* Locks that are known to be held around us: nothing is asked for them. False with failure. */
 static bool join_known(const struct front_task *task, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
@@ -216,7 +216,7 @@ static bool join_known(const struct front_task *task, struct failure *failure)
 	return true;
 }
 
-/* One that was told of by the server. False with failure: it is not to be had. */
+/* A holder that was told of by the server. False with failure: it is not to be had. */
 static bool join_found(const struct front_task *task, const struct lock_answer *found, int *silent,
 	struct failure *failure)
 {
@@ -251,7 +251,7 @@ static bool join_found(const struct front_task *task, const struct lock_answer *
 	}
 }
 
-/* What the keeper is to find in the lease if nothing is to be asked for. */
+/* The words for the keeper in the lease if nothing is to be asked for. */
 static void grant(const struct front_task *task)
 {
 	struct lease *lease = task->lease;

@@ -27,7 +27,7 @@ struct front_task {
 	const char *place;       /* the server's URL, as messages show it */
 	const char *const *also; /* --also: the other locks */
 	size_t also_count;
-	struct guest *guest;     /* what is held around us; the front's own */
+	struct guest *guest;     /* the locks held around us; the front's own */
 	struct lease *lease;     /* of lease_open */
 	struct nesting *nesting; /* opened */
 	struct lease_terms terms;
@@ -57,6 +57,6 @@ void front_run(struct front_task *task, struct outcome *outcome);
 void front_record_denial(const struct front_task *task, enum lock_result result,
 	const struct lock_answer *answer, const struct failure *failure, struct outcome *outcome);
 
-/* What was asked for is not taken back yet, though that goes on to be tried: says so, with how long
+/* The request is not taken back yet, though that goes on to be tried: says so, with how long
  * a lock would stay that was granted; in the outcome's failure if it has one. */
 void front_say_left(const struct front_task *task, struct outcome *outcome);

@@ -36,12 +36,12 @@ struct guest_lock {
 };
 
 struct guest {
-	struct guest_lock locks[GUEST_MOST]; /* those that are held around us */
+	struct guest_lock locks[GUEST_MOST]; /* the locks that are held around us */
 	size_t count;
 	int ended_fd; /* readable when one of these holders has ended, or lost its lock */
 };
 
-/* What is wanted of a holder around us. */
+/* A wish to a holder around us. */
 struct guest_wish {
 	const struct lock_request *request; /* its mode, its prefix, and of `hold` the caller */
 	const char *name, *place;           /* the lock's; which server it is at */
@@ -54,7 +54,7 @@ struct guest_wish {
 enum guest_end {
 	GUEST_JOINED,
 	GUEST_COVERED, /* the caller of `hold` holds it by another `hold` already */
-	GUEST_OTHER,   /* that token is not that lock's; or, by ancestry, it was released */
+	GUEST_OTHER,   /* the token is not the lock's; or, by ancestry, it was released */
 	GUEST_SILENT,  /* nothing answers to that token here */
 	GUEST_REFUSED, /* see failure */
 };
@@ -87,7 +87,7 @@ struct guests {
 	size_t count, joined;
 };
 
-/* What they are told of. */
+/* The host, as the guests are told of it. */
 struct guest_host {
 	const struct lock_request *request;
 	const char *place, *token;

@@ -1,5 +1,5 @@
 /*
- * What is seen of a wait. The process that waits writes what it knows into a page; the process that
+ * A wait, as it is seen. The process that waits writes what it knows into a page; the process that
  * talks to the caller reads it. On a terminal that is one line, redrawn in place every second, as
  * long as dlock is in the foreground; with -v it is one line when the wait begins; else nothing.
  */
