@@ -90,3 +90,18 @@ teardown_file() { file_end; }
 	cd "$BATS_TEST_DIRNAME/../.."
 	assert test -x demo -a -x check -a -x bench/run
 }
+
+@test "the lines for a unit of systemd are lines that systemd takes" {
+	grep -oE '`(ExecStart|KillMode)=[^`]*`' "$DOCUMENT" | tr -d '`' >lines
+	assert_equal "$(wc -l <lines)" 2
+	{
+		printf '[Service]\nType=exec\n'
+		sed 's#/usr/bin/dlock#/bin/true#; s#/usr/local/bin/[a-z-]*#/bin/true#' lines
+	} >readme.service
+	try systemd-analyze verify --man=no ./readme.service
+	expect 0
+	stub backup
+	sed -n 's#^ExecStart=/usr/bin/##p' lines | sed 's#/usr/local/bin/##' >job
+	try sh job
+	expect 0 'backup --all'
+}
