@@ -16,13 +16,15 @@
 static bool examine(
 	struct check_report *findings, const struct options *options, struct failure *failure)
 {
+	struct owner self;
 	struct lock_request request = {.prefix = options->prefix,
 		.ttl_ms = options->ttl / NANOS_PER_MS,
 		.settle_ms = options->settle / NANOS_PER_MS,
-		.settle_asked = options->settle_given};
+		.settle_asked = options->settle_given,
+		.self = &self};
 	bool done;
 
-	owner_self(&request.self, "dlock check");
+	owner_self(&self, "dlock check");
 	done = lock_check_server(options->server, &request, check_report_take, findings, failure);
 	return done &&
 	       (!findings->out_of_memory || failure_set(failure, EXIT_SYSTEM, "out of memory"));

@@ -74,6 +74,7 @@ static int do_step(const struct options *options,
 		.detached = options->token != NULL,
 		.ttl_ms = options->ttl_given ? options->ttl / NANOS_PER_MS : 0,
 		.fence = options->fence,
+		.self = &(struct owner){.pid = 0},
 	};
 	struct failure failure;
 	struct lock *lock;

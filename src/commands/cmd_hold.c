@@ -38,8 +38,8 @@ static void prepare(const struct options *options, const struct nesting *nesting
 	own.once = NULL;
 	take_lock_prepare(&own, nesting, lease, request);
 	request->hold = true;
-	request->self.pid = caller->pid;
-	request->self.start = caller->start;
+	lease->owner.pid = caller->pid;
+	lease->owner.start = caller->start;
 }
 
 static void hold(const struct options *options, struct outcome *outcome)

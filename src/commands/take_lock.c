@@ -59,8 +59,9 @@ void take_lock_prepare(const struct options *options, const struct nesting *nest
 		.watched = wait_line_is_wanted() || notify_is_wanted(options->notify_ready),
 		.held = nesting->held,
 		.token_page = lease->token,
+		.self = &lease->owner,
 	};
-	owner_self(&request->self, options->label);
+	owner_self(&lease->owner, options->label);
 }
 
 struct front_task take_lock_task(const struct options *options, struct lock *lock,

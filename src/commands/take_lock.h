@@ -13,7 +13,7 @@ struct server;
 struct lease *take_lock_begin(const struct options *options, struct caller_state *caller_state,
 	struct nesting *nesting, struct failure *failure);
 
-/* The request of the options, and the owner that asks; borrows from both. */
+/* The request of the options, and the owner that asks; borrows from all. */
 void take_lock_prepare(const struct options *options, const struct nesting *nesting,
 	struct lease *lease, struct lock_request *request);
 

@@ -44,7 +44,7 @@ void etcd_begin(struct lock *lock)
 	if (e->request.token)
 		strlcpy(e->lock.token, e->request.token, LOCK_TOKEN_SIZE);
 	else
-		token_make(&e->request.self, e->lock.token);
+		token_make(e->request.self, e->lock.token);
 	e->own.is.id = e->lock.token;
 	e->own.lease = lease_of(e->lock.token, e->from);
 	key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
@@ -220,7 +220,7 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state)
 	own->is.detached = request->detached;
 	own->is.hold = request->hold;
 	own->is.ttl_ms = etcd_seconds(request->ttl_ms) * 1000;
-	return contender_value(own, &request->self);
+	return contender_value(own, request->self);
 }
 
 /* --at-least counts from the grant, by this host's wall clock, which may be set: so at the most as

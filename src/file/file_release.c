@@ -88,15 +88,20 @@ static void record_loss(struct file_lock *f, struct lock_answer *answer)
 	f->loss_told = true;
 }
 
-/* A holder that lives has the lock as long as it does, unless it was broken. */
+/* A holder that lives has the lock as long as it does, unless it was broken. Which process that is
+ * may have changed. */
 static void renew_own(struct file_lock *f, struct lock_answer *answer)
 {
+	const struct lock_request *request = &f->request;
+
 	answer->fence = file_own(f)->fence;
 	answer->ttl_ms = LOCK_NO_TTL;
 	if (file_own(f)->broken)
 		record_loss(f, answer);
 	else
 		silence(f);
+	answer->flawed = !record_write_text(
+		&f->record, f->lock.token, request->self, request->held, &answer->failure);
 }
 
 static void renew(struct file_lock *f, const void *terms, struct lock_answer *answer)
@@ -198,7 +203,7 @@ static void note_run(
 	struct failure *failure = &answer->failure;
 
 	if (terms->ran &&
-		!record_write_run(&f->record, terms->exit, &request->self, terms->success, failure))
+		!record_write_run(&f->record, terms->exit, request->self, terms->success, failure))
 		answer->flawed = true;
 	if (!terms->success)
 		return;
@@ -335,7 +340,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 	f->loss_told = false;
 	lock->asked = false;
 	if (!f->request.token)
-		token_make(&f->request.self, f->lock.token);
+		token_make(f->request.self, f->lock.token);
 }
 
 /* --- Breaking --------------------------------------------------------------------------------- */

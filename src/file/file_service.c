@@ -124,13 +124,13 @@ static struct lock *file_open(
 	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd =
 		f->wait.folder_fd = -1;
 	f->wait.free_at = NANOS_NEVER;
-	record_begin(&f->record, record_boot(&request->self));
+	record_begin(&f->record, record_boot(request->self));
 	folder_key(request->prefix, request->name, f->key);
 	folder_name(f->key, f->file);
 	if (request->token)
 		strlcpy(f->lock.token, request->token, LOCK_TOKEN_SIZE);
 	else
-		token_make(&request->self, f->lock.token);
+		token_make(request->self, f->lock.token);
 	/* Before the fork: front and keeper both have what is opened now, and the kernel frees the
 	 * lock when neither has it. */
 	if (open_all(f, failure))

@@ -253,7 +253,7 @@ static bool fail(struct lock_answer *answer)
 
 static bool write_text(struct file_lock *f, struct lock_answer *answer)
 {
-	return record_write_text(&f->record, f->lock.token, &f->request.self, f->request.held,
+	return record_write_text(&f->record, f->lock.token, f->request.self, f->request.held,
 		       &answer->failure) ||
 	       fail(answer);
 }

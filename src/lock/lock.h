@@ -59,7 +59,8 @@ struct lock_request {
 			      * is asked with, for another process to read; NULL: nobody does */
 	bool hold;           /* self is not the asker, but a process that is to hold the lock: one
 			      * that does so already needs no second dlock for it (covered) */
-	struct owner self;   /* the owner that asks */
+	const struct owner *self; /* the owner that asks. It may change: the next renewal puts on
+				   * record what it is then */
 };
 
 /* Whether it is about a lock that another process took: renewed or released by its token. Pure. */

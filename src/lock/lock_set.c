@@ -205,7 +205,7 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
 
-	token_make(&set->request.self, token);
+	token_make(set->request.self, token);
 	for (size_t i = 0; i < set->count; i++) {
 		struct lock_request own = set->request;
 		struct member *member = &set->members[i];

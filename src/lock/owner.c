@@ -72,6 +72,15 @@ void owner_self(struct owner *owner, const char *label)
 	set(owner->label, sizeof(owner->label), label, strlen(label));
 }
 
+void owner_pass_on(struct owner *owner)
+{
+	struct process process = {0};
+
+	process_read(0, &process);
+	owner->pid = getpid();
+	owner->start = process.start;
+}
+
 bool owner_is_near(const struct owner *one, const struct owner *other)
 {
 	return one->space != 0 && one->space == other->space &&

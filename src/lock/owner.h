@@ -11,7 +11,8 @@ struct owner {
 	char host[65];
 	char boot[37];  /* /proc/sys/kernel/random/boot_id: re-entrance asks for the same host and
 			   boot */
-	pid_t pid;      /* the process that the user started: the front */
+	pid_t pid;      /* the process that the user started: the front; its keeper, once that one
+			   has ended */
 	uint64_t start; /* its start time, field 22 of /proc/PID/stat */
 	uint64_t space; /* the PID namespace of pid, as process_namespace() has it; 0: not known */
 	char user[33];
@@ -21,6 +22,9 @@ struct owner {
 /* This process, with the label cut to fit. Reads /proc and the environment (LOGNAME, USER, else
  * /etc/passwd, else the number). What cannot be read is left empty or 0. */
 void owner_self(struct owner *owner, const char *label);
+
+/* The same owner, but of this process. */
+void owner_pass_on(struct owner *owner);
 
 /* Writes it as one line of tab-separated key=value for a record in the server, readable for
  * people; tabs and control characters inside values become '?'. Returns text. */

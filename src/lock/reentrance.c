@@ -33,7 +33,7 @@ static int find_outer(const struct finding *f, struct reentrance_holder *outer)
 	for (int i = 0; f->request->outer && i < f->count; i++)
 		if (f->read(f->context, i, outer) && !outer->detached && outer->around == 0 &&
 			token_is_among(f->request->outer, outer->token) &&
-			strcmp(outer->owner.host, f->request->self.host) == 0 &&
+			strcmp(outer->owner.host, f->request->self->host) == 0 &&
 			(!outer->over || has_inside(f, outer)))
 			return i;
 	return -1;
@@ -47,7 +47,7 @@ static bool is_covered(const struct finding *f, int found, const struct reentran
 	for (int i = 0; f->request->hold && i < f->count; i++)
 		if (f->read(f->context, i, &holder) && holder.hold &&
 			(i == found || is_inside(&holder, outer)) &&
-			owner_is_same(&holder.owner, &f->request->self))
+			owner_is_same(&holder.owner, f->request->self))
 			return true;
 	return false;
 }

@@ -50,7 +50,7 @@ void token_begin(const struct lock_request *request, char token[static LOCK_TOKE
 	if (request->token)
 		strlcpy(token, request->token, LOCK_TOKEN_SIZE);
 	else
-		token_make(&request->self, token);
+		token_make(request->self, token);
 }
 
 void token_refuse(bool attended, struct failure *failure)

@@ -13,6 +13,15 @@
 #define RANK_AFTER  (50 * NANOS_PER_MS) /* what each that is ahead gets to do so first */
 #define FOREIGN_ASK NANOS_PER_SEC       /* an advisory lock's end is told to nobody */
 
+void postgres_write_owner(const struct lock_request *request, char text[static POSTGRES_OWNER])
+{
+	owner_write(request->self, text);
+	if (request->hold)
+		strlcat(text, "\thold=1", POSTGRES_OWNER);
+	if (request->cooldown_ms > 0 || request->once)
+		strlcat(text, "\tasks=1", POSTGRES_OWNER);
+}
+
 /* False: there is no sense in what a function says. */
 static bool read_word(const PGresult *result, struct lock_answer *answer)
 {
@@ -104,7 +113,7 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	else if (answer->result == LOCK_BUSY)
 		read_busy(p, result, answer);
 	else if (answer->result == LOCK_LOST)
-		token_make(&p->request.self, p->lock.token);
+		token_make(p->request.self, p->lock.token);
 	else if (*text_at(result, 0, "mode") != '\0')
 		deadlock_by_mode(mode_at(result, 0, "mode"), answer);
 	else if (answer->result == LOCK_FAILED)
@@ -165,6 +174,25 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 	return LOCK_GRANTED;
 }
 
+/* The owner may be another process than the one that is on record. If that cannot be said now, it
+ * is with the next renewal. */
+static void pass_on(struct postgres_lock *p, struct deadline deadline)
+{
+	static struct lock_answer unheard; /* large */
+	char owner[POSTGRES_OWNER];
+	PGresult *result;
+
+	postgres_write_owner(&p->request, owner);
+	if (strcmp(owner, p->owner) == 0)
+		return;
+	result = session_call(&p->session,
+		"UPDATE dlock.holder SET owner = $3 WHERE name = $1 AND token = $2",
+		ARGUMENTS(p->key, p->lock.token, owner), deadline, &unheard);
+	if (result)
+		strlcpy(p->owner, owner, sizeof(p->owner));
+	PQclear(result);
+}
+
 void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
@@ -178,6 +206,8 @@ void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_ans
 	answer->ttl_ms = number_at(result, 0, "ttl_ms");
 	answer->fence = (uint64_t)number_at(result, 0, "fence");
 	PQclear(result);
+	if (result && answer->result != LOCK_LOST && !lock_is_by_token(&p->request))
+		pass_on(p, deadline);
 }
 
 static void read_release(

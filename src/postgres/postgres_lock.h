@@ -4,19 +4,24 @@
 #include "lock/service.h"
 #include "postgres/session.h"
 
+#define POSTGRES_OWNER (OWNER_TEXT + 16)
+
 struct postgres_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
 	struct lock_request request;
 	struct session session;
-	char key[641]; /* a prefix, and a name */
-	char owner[OWNER_TEXT + 16];
-	int64_t ticket;   /* 0: not asked yet */
-	int64_t number;   /* of the session, as the server counts them; 0: none */
-	uint64_t fence;   /* of the grant; 0: none, */
-	nanos granted_at; /* which was then */
-	bool is_plain;    /* granted by sql_take: sql_release may do */
-	nanos look_at;    /* when asking again makes sense, by itself */
+	char key[641];              /* a prefix, and a name */
+	char owner[POSTGRES_OWNER]; /* as it is on record */
+	int64_t ticket;             /* 0: not asked yet */
+	int64_t number;             /* of the session, as the server counts them; 0: none */
+	uint64_t fence;             /* of the grant; 0: none, */
+	nanos granted_at;           /* which was then */
+	bool is_plain;              /* granted by sql_take: sql_release may do */
+	nanos look_at;              /* when asking again makes sense, by itself */
 };
+
+/* The record of the owner that asks. */
+void postgres_write_owner(const struct lock_request *request, char text[static POSTGRES_OWNER]);
 
 /* struct lock_service's. */
 void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

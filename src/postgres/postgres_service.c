@@ -44,11 +44,7 @@ static struct lock *postgres_open(
 	p->request = *request;
 	p->session.server = server;
 	snprintf(p->key, sizeof(p->key), "%s%s", request->prefix, request->name);
-	owner_write(&request->self, p->owner);
-	if (request->hold)
-		strlcat(p->owner, "\thold=1", sizeof(p->owner));
-	if (request->cooldown_ms > 0 || request->once)
-		strlcat(p->owner, "\tasks=1", sizeof(p->owner));
+	postgres_write_owner(request, p->owner);
 	token_begin(request, p->lock.token);
 	return &p->lock;
 }

@@ -76,14 +76,14 @@ static bool is_around(void *context, const struct lock_answer *answer, bool may_
 {
 	const struct front_task *task = ((const struct detached *)context)->task;
 
-	return nesting_has(task->nesting, &task->request->self, answer, may_look);
+	return nesting_has(task->nesting, task->request->self, answer, may_look);
 }
 
 static bool look_around(struct detached *d)
 {
 	return clock_now() >= d->look_at &&
 	       wait_page_look(&d->task->lease->waits, &d->look_at, d->task->nesting,
-		       &d->task->request->self) != NULL;
+		       d->task->request->self) != NULL;
 }
 
 static enum asking_news read_news(void *context)

@@ -72,7 +72,7 @@ static socklen_t make_address(const char *token, struct sockaddr_un *address)
 
 static struct guest_id id_of(const struct lock_request *request)
 {
-	const struct owner *self = &request->self;
+	const struct owner *self = request->self;
 
 	return request->hold ? (struct guest_id){self->pid, self->start, self->space}
 			     : (struct guest_id){0};

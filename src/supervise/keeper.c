@@ -61,7 +61,7 @@ static bool is_around(void *context, const struct lock_answer *answer, bool may_
 {
 	const struct front_task *run = ((const struct keeper_loop *)context)->task->run;
 
-	return nesting_has(run->nesting, &run->request->self, answer,
+	return nesting_has(run->nesting, run->request->self, answer,
 		may_look || clock_now() - run->started > FRONT_LOOKS);
 }
 

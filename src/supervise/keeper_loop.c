@@ -168,6 +168,20 @@ static void give_up(struct keeper_loop *s)
 	survivors_say(s->lease, &s->tree, MESSAGE_ERROR, "could not stop");
 }
 
+/* The process on record as the owner has ended, or is about to. This one holds the lock from now
+ * on, and people are to be told so. */
+static void pass_on(struct keeper_loop *s)
+{
+	if (!s->lock)
+		return;
+	if (s->renewal && s->renewal_due == NANOS_NEVER) {
+		renewal_pass_on(s->renewal);
+	} else {
+		owner_pass_on(&s->lease->owner);
+		s->renewal_due = 0;
+	}
+}
+
 /* Whether something is there that the lock is kept for, guests aside. */
 static bool has_left_tree(const struct keeper_loop *s)
 {
@@ -243,6 +257,7 @@ static void linger(struct keeper_loop *s)
 	caller_state_close(s->task->run->caller_state);
 	close(s->front_fd);
 	s->front_fd = -1;
+	pass_on(s);
 	set_phase(s, LEASE_LINGERING);
 	wakeup_send(s->task->wakeup_fd);
 }
@@ -292,6 +307,8 @@ void keeper_loop_look(struct keeper_loop *s)
 	if (s->tree.over && !atomic_load(&s->lease->command_over)) {
 		s->lease->command_status = s->tree.status;
 		atomic_store(&s->lease->command_over, true);
+		if (s->lingering && !is_over(s)) /* the caller of hold was the owner; guests stay */
+			pass_on(s);
 	}
 	if (s->tree.stopped != was_stopped) {
 		atomic_store(&s->lease->command_stopped, s->tree.stopped);
@@ -359,6 +376,8 @@ static void handle_front(struct keeper_loop *s)
 		return;
 	close(s->front_fd);
 	s->front_fd = -1;
+	if (s->lease->owner.pid == s->front) /* else the caller of hold is */
+		pass_on(s);
 	ward(s)->front_gone(s);
 }
 

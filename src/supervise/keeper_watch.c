@@ -384,7 +384,7 @@ static void look_around(struct keeper_watch *watch, const struct keeper_task *ta
 	if (clock_now() < watch->look_at)
 		return;
 	watch->around = wait_page_look(
-		&watch->lease->waits, &watch->look_at, run->nesting, &run->request->self);
+		&watch->lease->waits, &watch->look_at, run->nesting, run->request->self);
 	if (watch->around && !cancel(watch))
 		watch->around = NULL;
 }

@@ -120,6 +120,7 @@ struct lease {
 	/* The front's before the keeper is forked; they are for these two alone. */
 	int fd; /* the page as a file, to lend it to guests; -1: it cannot be lent */
 	const struct lease *hosts[LEASE_HOSTS]; /* of a guest; NULL behind the last */
+	struct owner owner; /* on record as the holder: the front's until HELD, then the keeper's */
 };
 
 /* A shared mapping, zeroed: ASKING, no time for an answer. NULL with errno. */

@@ -22,8 +22,9 @@ struct renewal {
 	int wakeup_fd; /* the keeper's */
 	int finish_fd; /* owned; readable: release the lock and end */
 	int done_fd;   /* owned; readable: answer is there */
+	int owner_fd;  /* owned; readable: this process is the owner now */
 	int timer;     /* owned */
-	bool threaded; /* the thread runs; else the three above are -1 */
+	bool threaded; /* the thread runs; else the four above are -1 */
 	pthread_t thread;
 	bool lost;                          /* nothing is left to renew */
 	bool failing;                       /* a warning was given since the last success */
@@ -32,17 +33,24 @@ struct renewal {
 	struct lock_answer answer; /* written before done_fd, read after it */
 };
 
-/* Until a renewal is due, the connection drops (due as well), or the end: true. */
+/* Until a renewal is due, the connection drops or the owner changes (due as well), or the end:
+ * true.
+ */
 static bool wait_for_finish(struct renewal *r, nanos due)
 {
 	struct pollfd fds[] = {
 		{.fd = r->finish_fd, .events = POLLIN},
 		{.fd = r->timer, .events = POLLIN},
 		{.fd = r->lost ? -1 : lock_watch_fd(r->lock), .events = POLLIN},
+		{.fd = r->lost ? -1 : r->owner_fd, .events = POLLIN},
 	};
 
-	(void)poll(fds, 3, clock_timer_set(r->timer, due));
+	(void)poll(fds, 4, clock_timer_set(r->timer, due));
 	clock_timer_clear(r->timer);
+	if (fds[3].revents) {
+		wakeup_clear(r->owner_fd);
+		owner_pass_on(&r->lease->owner);
+	}
 	return fds[0].revents != 0;
 }
 
@@ -118,7 +126,7 @@ static void *renew_until_finished(void *argument)
 
 static void close_all(struct renewal *r)
 {
-	int *const fds[] = {&r->finish_fd, &r->done_fd, &r->timer};
+	int *const fds[] = {&r->finish_fd, &r->done_fd, &r->owner_fd, &r->timer};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
@@ -135,7 +143,7 @@ struct renewal *renewal_open(struct lock *lock, struct lease *lease, int wakeup_
 	renewal.lock = lock;
 	renewal.lease = lease;
 	renewal.wakeup_fd = wakeup_fd;
-	renewal.finish_fd = renewal.done_fd = renewal.timer = -1;
+	renewal.finish_fd = renewal.done_fd = renewal.owner_fd = renewal.timer = -1;
 	return &renewal;
 }
 
@@ -146,8 +154,9 @@ bool renewal_start(struct renewal *r)
 
 	r->finish_fd = wakeup_open();
 	r->done_fd = wakeup_open();
+	r->owner_fd = wakeup_open();
 	r->timer = clock_timer_open();
-	if (r->finish_fd >= 0 && r->done_fd >= 0 && r->timer >= 0) {
+	if (r->finish_fd >= 0 && r->done_fd >= 0 && r->owner_fd >= 0 && r->timer >= 0) {
 		sigfillset(&all); /* signals are the main thread's */
 		pthread_sigmask(SIG_SETMASK, &all, &before);
 		r->threaded = true; /* the thread reads it */
@@ -162,6 +171,11 @@ bool renewal_start(struct renewal *r)
 	close_all(r);
 	errno = error;
 	return false;
+}
+
+void renewal_pass_on(struct renewal *r)
+{
+	wakeup_send(r->owner_fd);
 }
 
 bool renewal_finish(struct renewal *r, const struct release_terms *release_terms, nanos until,

@@ -23,6 +23,10 @@ struct renewal *renewal_open(struct lock *lock, struct lease *lease, int wakeup_
  * connection drops. False with errno when there is no thread to be had; it may be tried again. */
 bool renewal_start(struct renewal *renewal);
 
+/* The keeper is the lock's owner from now on: a renewal that begins at once puts that on record.
+ * The thread's; else see lease->owner. */
+void renewal_pass_on(struct renewal *renewal);
+
 /* One renewal in the calling thread, while the other has not been started: until the given moment
  * at the latest. Returns when the next is due; NANOS_NEVER: the lock is lost. */
 nanos renewal_try(struct renewal *renewal, nanos until);

@@ -84,7 +84,7 @@ void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[stati
 		.since_us = z->since_us,
 		.session = z->session.id};
 
-	record_write(&record, &z->request.self, text);
+	record_write(&record, z->request.self, text);
 }
 
 void zookeeper_begin(struct lock *lock)
@@ -94,7 +94,7 @@ void zookeeper_begin(struct lock *lock)
 	z->own[0] = z->outer[0] = '\0';
 	z->state = ZOOKEEPER_NONE;
 	z->lock.asked = false;
-	token_make(&z->request.self, z->lock.token);
+	token_make(z->request.self, z->lock.token);
 	queue_id(z->lock.token, z->id);
 }
 
@@ -146,6 +146,24 @@ static enum lock_result renew_outer(
 	return result == LOCK_GONE ? LOCK_LOST : result;
 }
 
+/* The owner is another process than the one on record. If another has written our node, to be
+ * inside, that stays so. */
+static enum lock_result pass_on(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	char text[DATA_SIZE];
+	enum lock_result result;
+
+	zookeeper_record(z, false, text);
+	session_set(&z->session, z->own, text, z->state == ZOOKEEPER_INSIDE ? -1 : z->version);
+	result = session_await(&z->session, deadline, failure);
+	if (result == LOCK_GRANTED && z->session.reply[0].rc == ZOK) {
+		z->version = z->session.reply[0].stat.version;
+		z->named = z->request.self->pid;
+	}
+	return result;
+}
+
 void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
@@ -157,6 +175,8 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 		return;
 	answer->result = session_attach(&z->session, z->request.ttl_ms, deadline, &answer->failure);
 	answer->asked_at = z->session.attached_at;
+	if (answer->result == LOCK_GRANTED && z->named != z->request.self->pid)
+		answer->result = pass_on(z, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		answer->result = prove(&z->session, z->own, true, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED && z->state == ZOOKEEPER_INSIDE)

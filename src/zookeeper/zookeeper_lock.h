@@ -31,6 +31,7 @@ struct zookeeper_lock {
 	int version;              /* of the own node, as far as we have written it */
 	int64_t since_us;         /* of the grant */
 	uint64_t fence;           /* the own node's czxid */
+	pid_t named;              /* the owner's process, as its record has it */
 	char obstacle[NODE_SIZE]; /* a waiter's: the path of what it waits for; "": any of them */
 	uint64_t seen;            /* then: of the contenders that were there */
 	bool watches;             /* then: the watches are set, and have told nothing yet */

@@ -41,6 +41,7 @@ static void accept_grant(
 	z->state = ZOOKEEPER_HOLDING;
 	z->fence = (uint64_t)stat->czxid;
 	z->version = stat->version;
+	z->named = z->request.self->pid;
 	answer->result = LOCK_GRANTED;
 	answer->fence = z->fence;
 	answer->asked_at = z->session.attached_at;
@@ -243,6 +244,7 @@ static void join(struct lock *lock, const struct contender *holder, struct deadl
 		return;
 	}
 	z->state = ZOOKEEPER_INSIDE;
+	z->named = z->request.self->pid;
 	answer->result = LOCK_WITHIN;
 	answer->asked_at = z->session.attached_at;
 	answer->ttl_ms = z->session.ttl_ms;

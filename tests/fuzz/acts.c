@@ -14,7 +14,7 @@ static const struct lock_request plain = {
 	.prefix = "lock:",
 	.ttl_ms = 10000,
 	.queues = true,
-	.self = {.host = "here", .pid = 7, .label = "fuzz"},
+	.self = &(struct owner){.host = "here", .pid = 7, .label = "fuzz"},
 };
 
 /* --- One lock ------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ static void ask_for_lock(const struct server *server, unsigned ways)
 		.queues = (ways & NOT_QUEUED) == 0,
 		.watched = (ways & WATCHED) != 0,
 		.held = ways & HELD ? "host:1:00 a\nhost:2:00 b" : NULL,
-		.self = {.host = "here", .pid = 7, .label = "fuzz"},
+		.self = &(struct owner){.host = "here", .pid = 7, .label = "fuzz"},
 	};
 
 	use_lock(server, &request);

@@ -43,11 +43,12 @@ static void try_obstacles(const struct contenders *all)
 
 static void try_outer(const struct contenders *all, const struct contender *c)
 {
-	struct lock_request request = {.outer = c->id, .hold = c->hold};
+	struct owner self;
+	struct lock_request request = {.outer = c->id, .hold = c->hold, .self = &self};
 	struct lock_answer answer = {.result = LOCK_GRANTED};
 	const struct contender *outer;
 
-	owner_read(&request.self, c->owner ? c->owner : "");
+	owner_read(&self, c->owner ? c->owner : "");
 	outer = contenders_find_outer(all, &request, &answer);
 	MUST(!outer || (contender_may_hold(outer) && !outer->foreign && !outer->detached));
 	MUST((answer.result == LOCK_GRANTED) == !outer);

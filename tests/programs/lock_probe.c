@@ -41,6 +41,7 @@ static const char *const results[] = {
 struct probe {
 	struct server *server;
 	struct lock_request request;
+	struct owner self;
 	struct lock *lock;
 	struct lock_answer *answer;
 	struct deadline deadline;
@@ -322,7 +323,8 @@ int main(int argc, char **argv)
 		return 64;
 	}
 	probe.answer = &answer;
-	owner_self(&probe.request.self, label);
+	probe.request.self = &probe.self;
+	owner_self(&probe.self, label);
 	probe.lock = lock_open(probe.server, &probe.request, &failure);
 	if (!probe.lock) {
 		printf("failed %d %s\n", (int)failure.code, failure.text);

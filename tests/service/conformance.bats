@@ -8,6 +8,7 @@
 load ../lib/helper
 load ../lib/work
 load ../lib/conformance
+load ../lib/deaf
 load ../lib/notify_socket
 
 # --- Exclusion ---
@@ -976,6 +977,79 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	assert_equal "$status" 0
 	assert is_to_be_had x
 	: >a.go
+}
+
+# What ./shown, from status, says of the holder: its process first, then what stays as it is. Each server of a
+# quorum has a moment of its own for the grant.
+named() {
+	jq -c --arg service "$service" '.[0] | [(.holders[0] | .pid, .user, .label, if $service == "quorum" then 0 else .since end),
+		.fence, .mode]' shown
+}
+is_named() { dlock status --json x >shown && [[ $(named) == "[$1,"$2 ]]; }
+
+# left_to_keeper OPTION...: COMMAND leaves ./work behind. From then on status and the busy message name the
+# keeper, and nothing else of the record has changed.
+left_to_keeper() {
+	local front keeper before
+	rm -f a.go a.pid
+	try dlock "$@" x sh -c 'setsid ./work a &
+		while [ ! -e a.pid ]; do sleep 0.02; done
+		dlock status --json x >shown; echo $PPID >keeper; sleep '"$run"
+	assert_equal "$status" 0 "$err"
+	keeper=$(<keeper)
+	before=$(named)
+	front=${before%%,*}
+	assert is_gone "${front#[}"
+	wait_until -t 3 is_named "$keeper" "${before#*,}"
+	try dlock -n x true
+	expect_failure 1 "busy: held by $(hostname):$keeper \(tester, sh\) for "
+	: >a.go
+	wait_until is_gone "$keeper"
+	assert is_to_be_had x
+}
+
+@test "processes: what COMMAND leaves running: the lock is shown as its keeper's" {
+	local run
+	# Before the first renewal, and after it.
+	for run in 0 "$(awk "BEGIN { print $(in_ms "$(ttl 3)") / 2000 }")"; do
+		left_to_keeper -t "$(ttl 3)"
+		! has shared || left_to_keeper -t "$(ttl 3)" -s
+		! has permits || left_to_keeper -t "$(ttl 3)" --permits 2
+		! has also || left_to_keeper -t "$(ttl 3)" --also y
+	done
+	service_reap
+}
+
+@test "hold: its script has ended and a dlock inside goes on: the lock is shown as the keeper's" {
+	cat >script <<-'END'
+		dlock hold x || exit
+		dlock status --json x >shown
+		setsid dlock x ./work a &
+		while [[ ! -e a.pid ]]; do sleep 0.02; done
+	END
+	start a bash script
+	finish a
+	assert_equal "$status" 0
+	local keeper before
+	before=$(named)
+	assert_equal "${before%%,*}" "[$a_pid"
+	wait_until -t 3 eval '! is_named "$a_pid" "*"'
+	keeper=$(jq '.[0].holders[0].pid' shown)
+	assert is_alive "$keeper"
+	assert is_named "$keeper" "${before#*,}"
+	: >a.go
+	wait_until is_gone "$keeper"
+	service_reap
+}
+
+@test "processes: the front is killed: while COMMAND is stopped the lock is its keeper's" {
+	start_deaf a --grace 5
+	a_keeper=$(parent_of "$a_command")
+	kill -KILL "$a_pid"
+	wait_until -t 3 is_named "$a_keeper" '*'
+	kill -KILL "$a_command"
+	finish a
+	service_reap
 }
 
 @test "max-run: COMMAND's tree is stopped, 124, and the lock is free" {

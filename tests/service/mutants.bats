@@ -26,6 +26,10 @@ load ../lib/mutants
 	all_caught pg-force-fence-unread force-at-once
 }
 
+@test "what COMMAND left keeps the lock: shown as a process's that has ended" {
+	all_caught dead-front-shown dead-front-shown-by-thread
+}
+
 @test "a success on record: counted from its end, or to now; a waiter is not told" {
 	all_caught cooldown-from-the-end cooldown-forgets-the-wait success-untold file-success-untold
 }

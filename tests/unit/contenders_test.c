@@ -226,9 +226,10 @@ static const struct {
 
 static void check_outers(void)
 {
-	struct lock_request request = {.outer = "web1:1:cc " OUTER};
+	struct owner self;
+	struct lock_request request = {.outer = "web1:1:cc " OUTER, .self = &self};
 
-	owner_read(&request.self, OUR_HOST);
+	owner_read(&self, OUR_HOST);
 	for (size_t i = 0; i < COUNT(outers); i++) {
 		struct contender in[] = {outers[i].outer, {.id = "dd",
 								  .place = 9,

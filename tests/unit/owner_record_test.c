@@ -96,11 +96,13 @@ static void test_cut(void)
 
 static void test_record(void)
 {
-	struct lock_request request = {.mode = LOCK_PERMITS, .permits = 7, .priority = -12};
+	struct owner self;
+	struct lock_request request = {
+		.mode = LOCK_PERMITS, .permits = 7, .priority = -12, .self = &self};
 	char mode[OWNER_RECORD_MODE], text[OWNER_RECORD_TEXT], who[OWNER_RECORD_SIZE];
 	struct owner_record record;
 
-	owner_self(&request.self, "make");
+	owner_self(&self, "make");
 	owner_record_mode(&request, mode);
 	ok(strcmp(mode, "p7") == 0, "the mode");
 	owner_record_text(&request, text);
@@ -119,8 +121,8 @@ static void test_record(void)
 		.priority = -1000,
 		.ttl_ms = INT64_MAX,
 		.at_least_ms = INT64_MAX,
-		.self = request.self};
-	memset(request.self.label, 'l', sizeof(request.self.label) - 1);
+		.self = &self};
+	memset(self.label, 'l', sizeof(self.label) - 1);
 	owner_record_text(&request, text);
 	ok(strstr(text, "\tprio=-1000\tdetached=1\tttl=9223372036854775807"
 			"\tleast=9223372036854775807") != NULL,

@@ -15,9 +15,9 @@
 
 static void write_token(const struct quorum *quorum, unsigned attempt, char *token)
 {
-	char *at = stpcpy(stpcpy(token, quorum->request.self.host), ":");
+	char *at = stpcpy(stpcpy(token, quorum->request.self->host), ":");
 
-	at = stpcpy(number_write(at, quorum->request.self.pid), ":");
+	at = stpcpy(number_write(at, quorum->request.self->pid), ":");
 	number_write_hex(number_write_hex(at, quorum->random[0]), quorum->random[1] + attempt);
 }
 

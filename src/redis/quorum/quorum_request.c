@@ -42,18 +42,20 @@ static void write_confirm(struct quorum *quorum, const struct vote *vote, struct
 
 static void write_renewal(struct quorum *quorum, const struct vote *vote, struct call *call)
 {
+	const struct lock_request *request = &quorum->request;
 	const struct around *around = &quorum->around;
 	bool inside = around->token[0] != '\0';
 
-	if (single_by_token(&quorum->request)) {
+	if (single_by_token(request)) {
 		call_begin(call, &script_detached_renew, &quorum->keys, quorum->lock.token);
-		call_add_number(call, quorum->request.ttl_ms);
+		call_add_number(call, request->ttl_ms);
 		return;
 	}
+	owner_record_text(request, quorum->text);
 	owner_record_write(quorum->who, quorum->mode, vote->since_us, quorum->text);
 	call_begin(call, &script_renew, &quorum->keys, quorum->lock.token);
 	call_add(call, quorum->mode);
-	call_add_number(call, lock_ttl_ms(&quorum->request, quorum->granted_at));
+	call_add_number(call, lock_ttl_ms(request, quorum->granted_at));
 	call_add_number(call, (int64_t)quorum->fence);
 	call_add_number(call, (int64_t)quorum->fence);
 	/* Once the holder around us has ended, the lock is shown as ours. */

@@ -24,7 +24,7 @@ void owner_record_text(const struct lock_request *request, char text[static OWNE
 {
 	size_t length;
 
-	owner_write(&request->self, text);
+	owner_write(request->self, text);
 	length = strlen(text);
 	if (request->priority != 0)
 		length += (size_t)snprintf(

@@ -46,6 +46,7 @@ void single_begin_renewal(
 		call_add_number(call, single->request.ttl_ms);
 		return;
 	}
+	owner_record_text(&single->request, single->text);
 	owner_record_write(who, single->mode, single->since_us, single->text);
 	if (single->has_slot)
 		snprintf(who + strlen(who), OWNER_RECORD_SIZE - strlen(who), "\tslot=%d",

@@ -39,7 +39,7 @@ bool single_new_token(struct single *single, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
 
-	token_make(&single->request.self, token);
+	token_make(single->request.self, token);
 	return single_set_token(single, token, failure);
 }
 

@@ -90,7 +90,9 @@ if is_mine(want) then
   elseif meta.fence == 0 then
     call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me)
   end
-  if call('PEXPIRE', WHO, ttl) == 0 then
+  -- The owner may be another process than at the grant. If memory is short, its record is to last all the same.
+  -- A holder around the caller says itself what it is.
+  if (outer ~= '' or redis.pcall('SET', WHO, who, 'PX', ttl).err) and call('PEXPIRE', WHO, ttl) == 0 then
     call('SET', WHO, who, 'PX', ttl)
   end
   if meta.fence == 0 or ARGV[10] == '1' then
