@@ -209,63 +209,21 @@ static enum lock_result release_detached(
 	return result;
 }
 
-/* Says in the own key that the lock is released, whatever was to become of it; and makes that key
- * if nothing is known of it, so that no request that is still under way takes the empty queue.
- * *there: it was there before. */
-static enum lock_result mark_withdrawn(
-	struct etcd_lock *e, struct deadline deadline, bool *there, struct failure *failure)
-{
-	json_t *when = e->own.is.place ? etcd_when(e->key, "CREATE", e->own.is.place)
-				       : etcd_when_there(e->key);
-	json_t *made = etcd_put(e->key, etcd_value(e, CONTENDER_RELEASED), e->own.lease);
-	struct queue unread;
-	enum lock_result result = etcd_transact(e, json_pack("[o]", when),
-		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_RELEASED), 0)),
-		e->own.is.place ? NULL : json_pack("[O]", made), deadline, there, &unread, failure);
-
-	e->own.is.state = CONTENDER_WAITING;
-	json_decref(made);
-	queue_free(&unread);
-	return result;
-}
-
-/* The own key, which may be a holder's: it goes with the mark of a release, or those behind would
- * wait until its lease had run out. Its lease need not be the own: a claim may have moved it, or
- * another process renewed it since. */
-static enum lock_result remove_unsure(
-	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
-{
-	enum lock_result result = LOCK_GRANTED;
-	bool there = true, done = false;
-
-	for (int i = 0; i < ETCD_TRIES && !done; i++) {
-		struct queue unread = {0};
-
-		result = mark_withdrawn(e, deadline, &there, failure);
-		if (result != LOCK_GRANTED || !there)
-			break;
-		result = etcd_transact(e, json_pack("[o]", etcd_when(e->key, "MOD", e->revision)),
-			json_pack("[o]", etcd_delete(e->key)), NULL, deadline, &done, &unread,
-			failure);
-		queue_free(&unread);
-		if (result != LOCK_GRANTED)
-			break;
-	}
-	return result == LOCK_GONE ? LOCK_GRANTED : result;
-}
-
-/* A waiter's key goes with its lease. */
+/* The own key, on whatever lease it is: a claim may have moved it, or another process renewed it
+ * since. Then its leases: so what is still under way finds neither. */
 static enum lock_result withdraw(
 	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	enum lock_result result = LOCK_GRANTED;
+	struct queue unread;
+	bool done;
+	enum lock_result result = etcd_transact(e, NULL, json_pack("[o]", etcd_delete(e->key)),
+		NULL, deadline, &done, &unread, &answer->failure);
 
-	if (e->own.mod == 0 || e->unsure)
-		result = remove_unsure(e, deadline, &answer->failure);
+	queue_free(&unread);
 	if (result == LOCK_GRANTED)
 		result = etcd_revoke(e, e->own.lease, deadline, &answer->failure);
-	if (e->spare != 0 && result != LOCK_FAILED)
-		etcd_revoke(e, e->spare, deadline, &answer->failure);
+	if (e->claim != 0 && e->claim != e->own.lease && result != LOCK_FAILED)
+		etcd_revoke(e, e->claim, deadline, &answer->failure);
 	return result == LOCK_GRANTED || result == LOCK_GONE ? LOCK_RELEASED : result;
 }
 
@@ -315,38 +273,21 @@ static void look_again(struct breaking *b)
 	}
 }
 
-/* First all are marked: so a waiter need not take them for holders still. *done: none has ended
- * since they were read. */
-static enum lock_result mark_all(struct etcd_lock *e, struct breaking *b, bool *done,
+/* *done: none has ended since they were read. */
+static enum lock_result remove_all(struct etcd_lock *e, struct breaking *b, bool *done,
 	struct deadline deadline, struct failure *failure)
 {
-	json_t *when = json_array(), *marks = json_array();
+	json_t *when = json_array(), *deletes = json_array();
 
 	for (size_t i = 0; i < b->count; i++) {
 		const struct etcd_contender *c = b->holders[i];
 
 		json_array_append_new(when, etcd_when(c->key, "CREATE", c->is.place));
-		if (!c->is.foreign)
-			json_array_append_new(marks, etcd_mark_released(c, 0));
+		json_array_append_new(deletes, etcd_delete(c->key));
 	}
 	queue_free(&b->now);
-	return etcd_transact(
-		e, when, marks, json_pack("[o]", etcd_range(e)), deadline, done, &b->now, failure);
-}
-
-static enum lock_result remove_all(struct etcd_lock *e, const struct breaking *b,
-	struct deadline deadline, struct failure *failure)
-{
-	json_t *deletes = json_array();
-	struct queue unread;
-	enum lock_result result;
-	bool done;
-
-	for (size_t i = 0; i < b->count; i++)
-		json_array_append_new(deletes, etcd_delete(b->holders[i]->key));
-	result = etcd_transact(e, NULL, deletes, NULL, deadline, &done, &unread, failure);
-	queue_free(&unread);
-	return result;
+	return etcd_transact(e, when, deletes, json_pack("[o]", etcd_range(e)), deadline, done,
+		&b->now, failure);
 }
 
 /* LOCK_GRANTED: those that are left in b were broken, and the others have ended. */
@@ -357,14 +298,14 @@ static enum lock_result break_some(
 	bool done = false;
 
 	for (int i = 0; i < ETCD_TRIES && b->count > 0 && !done && result == LOCK_GRANTED; i++) {
-		result = mark_all(e, b, &done, deadline, failure);
+		result = remove_all(e, b, &done, deadline, failure);
 		if (result == LOCK_GRANTED && !done)
 			look_again(b);
 	}
 	queue_free(&b->now);
 	if (result != LOCK_GRANTED || b->count == 0)
 		return result;
-	return done ? remove_all(e, b, deadline, failure) : LOCK_TIMEOUT;
+	return done ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
 
 /* The next holders that are meant, from `at` on; where those behind them begin. */

@@ -36,11 +36,10 @@ void etcd_begin(struct lock *lock)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
-	queue_free(&e->seen);
 	e->own = (struct etcd_contender){0};
-	e->lock.asked = e->joined = e->unsure = e->clear = e->alone = false;
-	e->proved_at = e->kept_at = e->spare_at = e->not_before = 0;
-	e->spare = 0;
+	e->lock.asked = e->joined = false;
+	e->proved_at = e->kept_at = e->claim_at = 0;
+	e->claim = 0;
 	if (e->request.token)
 		strlcpy(e->lock.token, e->request.token, LOCK_TOKEN_SIZE);
 	else
@@ -84,12 +83,6 @@ json_t *etcd_when(const char *key, const char *target, int64_t revision)
 {
 	return json_pack("{ss ss ss sI}", "key", key, "target", target, "result", "EQUAL",
 		*target == 'C' ? "create_revision" : "mod_revision", (json_int_t)revision);
-}
-
-json_t *etcd_when_there(const char *key)
-{
-	return json_pack("{ss ss ss si}", "key", key, "target", "CREATE", "result", "GREATER",
-		"create_revision", 0);
 }
 
 json_t *etcd_when_empty(const struct etcd_lock *e)

@@ -4,8 +4,7 @@
  * Renewing is moving the own key to a new lease, by a transaction that must find the key as it was.
  * That goes through raft, so its success proves that the lease was there; what a keepalive answers
  * does not (etcd #15247). A waiter needs no proof: it keeps a short lease alive, so that it stops
- * the others for no longer if it is killed. The next in line has a fresh lease at hand, so that it
- * takes the lock by one request when its turn comes.
+ * the others for no longer if it is killed.
  */
 #pragma once
 
@@ -37,21 +36,16 @@ struct etcd_lock {
 	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
 	bool joined;      /* another has written the own key since the grant: it may be inside */
-	bool unsure;      /* a claim had no answer: the own key may be a holder's */
 	nanos proved_at;  /* before the own lease was asked for */
 	int64_t revision; /* of what was read last */
+	int64_t claim;    /* a lease of the whole TTL, for a claim that is under way; 0 */
+	nanos claim_at;   /* before it was asked for */
 	/* A waiter's: */
-	int64_t spare;  /* the first of all waiters has a lease of the whole TTL to claim with; 0 */
-	nanos spare_at; /* before it was asked for */
-	nanos kept_at;  /* when its own lease was kept alive last; 0: never */
+	nanos kept_at;           /* when its own lease was kept alive last; 0: never */
 	char obstacle[KEY_SIZE]; /* the key that it waits for; "": all of them */
-	bool alone;              /* that is the only one in the way, */
-	bool clear;              /* and no longer is */
-	struct queue seen;     /* as it was read last; noted in it, what the watch has said since */
-	struct gateway stream; /* the watch, from wait to wait until one ends */
-	char *stream_text;     /* owned; its request; NULL: there is none */
-	char keep_text[64];    /* the request to keep the place that is under way; "": none is */
-	nanos not_before; /* until then the holder of a key that vanished may trust in the lock */
+	struct gateway stream;   /* the watch, from wait to wait until one ends */
+	char *stream_text;       /* owned; its request; NULL: there is none */
+	char keep_text[64];      /* the request to keep the place that is under way; "": none is */
 	struct etcd_guard guard;
 };
 
@@ -75,7 +69,6 @@ enum lock_result etcd_revoke(
 
 /* Parts of a transaction; each is a new reference. */
 json_t *etcd_when(const char *key, const char *target, int64_t revision); /* it is unchanged */
-json_t *etcd_when_there(const char *key);
 json_t *etcd_when_empty(const struct etcd_lock *e);
 json_t *etcd_put(const char *key, char *value, int64_t lease); /* frees value; lease 0: as it was */
 json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease); /* as etcd_put */
@@ -105,15 +98,6 @@ enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct
 
 /* What is left of a lease, in ms; -1: it has no end, or that is not known. */
 int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline deadline);
-
-/* Keeps what was read for the next time, and takes it over. */
-void etcd_remember(struct etcd_lock *e, struct queue *queue);
-
-/* Compares what was read with what was there before it. A contender that is gone has released the
- * lock, as its key said before it was removed, or never had it; else e->not_before is moved on: its
- * lease was revoked or has run out, and it may hold the lock as long as it would have lasted. What
- * no watch has seen etcd's history tells. True: the lock is not to be taken yet. */
-bool etcd_heed_vanished(struct lock *lock, const struct contenders *all, struct deadline deadline);
 
 /* Ends the watch of a wait, and the request that keeps the place. */
 void etcd_wait_stop(struct etcd_lock *e);

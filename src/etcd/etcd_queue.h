@@ -18,10 +18,7 @@ struct etcd_contender {
 	const char *key;     /* borrowed */
 	int64_t mod, lease;
 	int64_t keep_us; /* OVER: how long --at-least keeps it, by the wall clock of its host; 0 */
-	json_t *record; /* owned; NULL: foreign */
-	/* A waiter's notes: */
-	nanos until;      /* a holder trusts in the lock no longer than that */
-	bool doubt, gone; /* it is not there any more: it is to be found out why, or is known */
+	json_t *record;  /* owned; NULL: foreign */
 };
 
 struct queue {

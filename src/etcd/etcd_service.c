@@ -66,7 +66,6 @@ static void close_lock(struct lock *lock)
 
 	etcd_guard_stop(e);
 	etcd_wait_stop(e);
-	queue_free(&e->seen);
 	gateway_close(&e->gateway);
 	free(e);
 }

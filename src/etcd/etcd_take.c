@@ -42,7 +42,7 @@ static void accept_grant(struct etcd_lock *e, int64_t revision, struct lock_answ
 	answer->ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000;
 }
 
-/* A lease that is to be relied on is at hand, e->spare: one that has not waited has its first from
+/* A lease that is to be relied on is at hand, e->claim: one that has not waited has its first from
  * just now. */
 static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
@@ -51,25 +51,25 @@ static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct 
 	answer->result = grant_first(e, etcd_seconds_first(e), deadline, &answer->failure);
 	if (answer->result != LOCK_GRANTED)
 		return false;
-	if (e->kept_at == 0 && e->spare == 0) {
-		e->spare = e->own.lease;
-		e->spare_at = e->proved_at;
+	if (e->kept_at == 0 && e->claim == 0) {
+		e->claim = e->own.lease;
+		e->claim_at = e->proved_at;
 	}
-	if (e->spare != 0 && clock_now() - e->spare_at < age)
+	if (e->claim != 0 && clock_now() - e->claim_at < age)
 		return true;
-	e->spare_at = clock_now();
-	e->spare = 0;
+	e->claim_at = clock_now();
+	e->claim = 0;
 	answer->result =
-		etcd_grant(e, &e->spare, etcd_seconds_first(e), deadline, &answer->failure);
+		etcd_grant(e, &e->claim, etcd_seconds_first(e), deadline, &answer->failure);
 	return answer->result == LOCK_GRANTED;
 }
 
 /* The own key is on it from now on. */
 static void use_lease(struct etcd_lock *e)
 {
-	e->own.lease = e->spare;
-	e->proved_at = e->spare_at;
-	e->spare = 0;
+	e->own.lease = e->claim;
+	e->proved_at = e->claim_at;
+	e->claim = 0;
 }
 
 /* Nothing is in the way, and nothing can come there: those ahead of us do not become more. */
@@ -82,12 +82,10 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	e->own.is.since_us = clock_wall_us();
 	if (!prepare_lease(e, deadline, answer))
 		return;
-	e->unsure = true;
 	answer->result = etcd_transact(e,
 		json_pack("[o]", etcd_when(e->key, "CREATE", e->own.is.place)),
-		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), e->spare)),
+		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), e->claim)),
 		NULL, deadline, &done, &queue, &answer->failure);
-	e->unsure = answer->result != LOCK_GRANTED;
 	e->own.is.state = CONTENDER_WAITING;
 	queue_free(&queue);
 	if (answer->result == LOCK_GONE || (answer->result == LOCK_GRANTED && !done)) {
@@ -115,7 +113,7 @@ static void join(struct lock *lock, const struct contender *holder, struct deadl
 	e->own.is.around = holder->place;
 	answer->result = etcd_transact(e,
 		json_pack("[o]", etcd_when(outer->key, "MOD", outer->mod)),
-		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_INSIDE), e->spare),
+		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_INSIDE), e->claim),
 			etcd_put(outer->key, contender_rewrite(outer), 0)),
 		json_pack("[o]", etcd_range(e)), deadline, &done, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED && done) {
@@ -186,12 +184,11 @@ static void enter(struct lock *lock, struct contenders *all, bool first, struct 
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
-	if (first) {
+	(void)all;
+	if (first)
 		enter_empty(e, deadline, answer);
-		return;
-	}
-	etcd_remember(e, (struct queue *)all);
-	line_up(e, deadline, answer);
+	else
+		line_up(e, deadline, answer);
 }
 
 static struct contender *find_own(struct lock *lock, const struct contenders *all, bool *lost)
@@ -203,24 +200,18 @@ static struct contender *find_own(struct lock *lock, const struct contenders *al
 	return own ? &own->is : NULL;
 }
 
-/* How long it may take at most is known of a foreign client's lease, and of one that is gone. */
+/* How long it may take at most is known of a foreign client's lease. */
 static void wait_for(struct lock *lock, struct contenders *all, const struct contender *holder,
-	const struct contender *obstacle, bool alone, struct deadline deadline,
-	struct lock_answer *answer)
+	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
-	if (!holder && clock_now() < e->not_before) {
-		answer->foreign = "one that has lost its lease";
-		answer->free_in_ms = (e->not_before - clock_now()) / NANOS_PER_MS;
-	} else if (holder && holder->foreign) {
+	(void)all;
+	if (holder && holder->foreign)
 		answer->free_in_ms = etcd_lease_ms(
 			&e->gateway, ((const struct etcd_contender *)holder)->lease, deadline);
-	}
 	strlcpy(e->obstacle, obstacle ? ((const struct etcd_contender *)obstacle)->key : "",
 		sizeof(e->obstacle));
-	e->alone = alone;
-	etcd_remember(e, (struct queue *)all);
 }
 
 const struct contest_ops etcd_contest = {
@@ -231,7 +222,6 @@ const struct contest_ops etcd_contest = {
 	.claim = claim,
 	.join = join,
 	.wait_for = wait_for,
-	.is_too_early = etcd_heed_vanished,
 };
 
 /* As etcd_read, of a server that has not answered yet. A request that came while it had no leader
@@ -266,16 +256,11 @@ static void look(struct etcd_lock *e, struct deadline deadline, struct lock_answ
 void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	bool clear = e->clear;
 
 	etcd_wait_stop(e);
-	e->clear = false;
 	answer->asked_at = clock_now();
 	answer->rank = -1;
-	if (e->own.is.place != 0 && clear)
-		claim(lock, deadline, answer);
-	else
-		look(e, deadline, answer);
+	look(e, deadline, answer);
 	if (!e->request.queues && answer->result == LOCK_BUSY)
 		answer->rank = -1;
 }

@@ -16,8 +16,6 @@
 #define GUARD_DELAY (50 * NANOS_PER_MS)  /* many a COMMAND is over by then */
 #define KEEP_EVERY  (1600 * NANOS_PER_MS)
 #define KEEP_LIMIT  NANOS_PER_SEC
-#define DOUBT_LIMIT (5 * NANOS_PER_SEC)
-#define SPARE_PART  5 /* of its TTL: so old a spare lease is replaced */
 
 static json_t *watch(const char *key, const char *end, int64_t from)
 {
@@ -61,80 +59,22 @@ static bool read_event(const json_t *event, struct queue *queue)
 	return good && !is_deletion(event);
 }
 
-static nanos trust_until(const struct etcd_contender *c)
-{
-	return clock_now() + etcd_seconds(c->is.ttl_ms) * NANOS_PER_SEC;
-}
-
-/* Notes what a contender that was seen before has written. What is no news is older than its note.
- */
-static void note(struct etcd_contender *seen, const struct etcd_contender *written)
-{
-	if (written->mod <= seen->mod)
-		return;
-	seen->mod = written->mod;
-	seen->lease = written->lease;
-	seen->is.state = written->is.state;
-	seen->is.foreign = written->is.foreign;
-	seen->is.ttl_ms = written->is.ttl_ms;
-	seen->until = trust_until(written);
-}
-
-static bool may_hold(const struct etcd_contender *c)
-{
-	return !c->is.foreign && contender_may_hold(&c->is);
-}
-
-/* The key of one that was seen before is gone. If it did not say before that it released the lock,
- * its lease was revoked or has run out. */
-static void note_deletion(struct etcd_lock *e, struct etcd_contender *c)
-{
-	bool both = c->is.mode == LOCK_SHARED && e->request.mode == LOCK_SHARED;
-
-	if (!c->gone && may_hold(c) && !both && c->until > e->not_before)
-		e->not_before = c->until;
-	c->gone = true;
-	c->doubt = false;
-}
-
-/* Notes what an event says of a contender that was seen before; NULL: of none. *there: it was
- * written. */
-static struct etcd_contender *note_event(struct etcd_lock *e, const json_t *event, bool *there)
-{
-	struct queue queue;
-	struct etcd_contender *c;
-
-	*there = read_event(event, &queue);
-	c = queue.all.count == 1 ? queue_find(&e->seen, queue_at(&queue, 0)->key) : NULL;
-	if (c && *there)
-		note(c, queue_at(&queue, 0));
-	else if (c)
-		note_deletion(e, c);
-	queue_free(&queue);
-	return c;
-}
-
-/* Whether an event ends the wait. If that was all that was in the way, no second look is needed. */
+/* Whether an event ends the wait: a contender is gone, or has released the lock; or it may have got
+ * a permit, for which this one is waiting too. */
 static bool ends_wait(struct etcd_lock *e, const json_t *event)
 {
 	const char *key = json_string_value(json_object_get(json_object_get(event, "kv"), "key"));
-	bool permits = e->request.mode == LOCK_PERMITS, there;
-	struct etcd_contender *c = key ? queue_find(&e->seen, key) : NULL;
-	enum contender_state before = c ? c->is.state : CONTENDER_BY_PLACE;
+	struct queue queue;
+	bool there = read_event(event, &queue), ends = !there;
 
-	if (key && strcmp(key, e->key) == 0)
-		return is_deletion(event);
-	c = note_event(e, event, &there);
-	if (!c)
-		return !there;
-	/* An exclusive holder was behind all that were ahead of it, and has waited for them. */
-	if (may_hold(c) && c->is.mode == LOCK_EXCLUSIVE && strcmp(c->key, e->obstacle) == 0)
-		e->alone = true;
-	if (there && c->is.state != CONTENDER_RELEASED)
-		return permits && c->is.state != before;
-	e->clear = e->alone && strcmp(c->key, e->obstacle) == 0 && !permits && !may_hold(c) &&
-		   clock_now() >= e->not_before;
-	return true;
+	if (there && !(key && strcmp(key, e->key) == 0)) {
+		enum contender_state state = queue_at(&queue, 0)->is.state;
+
+		ends = state == CONTENDER_RELEASED ||
+		       (state == CONTENDER_HOLDING && e->request.mode == LOCK_PERMITS);
+	}
+	queue_free(&queue);
+	return ends;
 }
 
 /* Whether the own key is no longer what we wrote. */
@@ -147,22 +87,6 @@ static bool ends_hold(struct etcd_lock *e, const json_t *event)
 
 	queue_free(&queue);
 	return lost;
-}
-
-static bool has_doubt(const struct etcd_lock *e)
-{
-	for (size_t i = 0; i < e->seen.all.count; i++)
-		if (queue_at(&e->seen, i)->doubt)
-			return true;
-	return false;
-}
-
-static bool ends_history(struct etcd_lock *e, const json_t *event)
-{
-	bool there;
-
-	note_event(e, event, &there);
-	return !has_doubt(e);
 }
 
 typedef bool heed(struct etcd_lock *e, const json_t *event);
@@ -189,85 +113,9 @@ static enum lock_result read_line(
 	return result;
 }
 
-/* --- What vanished --------------------------------------------------------------------------- */
-
-void etcd_remember(struct etcd_lock *e, struct queue *queue)
-{
-	for (size_t i = 0; i < queue->all.count; i++) {
-		struct etcd_contender *c = queue_at(queue, i);
-		const struct etcd_contender *before = queue_find_created(&e->seen, c->is.place);
-
-		c->until = before && before->mod == c->mod ? before->until : trust_until(c);
-	}
-	queue_free(&e->seen);
-	e->seen = *queue;
-	*queue = (struct queue){0};
-}
-
-/* Finds those that are gone, and of which no watch has told why. */
-static void find_vanished(struct etcd_lock *e, const struct queue *queue)
-{
-	bool exclusive = false, any = false;
-
-	for (size_t i = e->seen.all.count; i-- > 0;) {
-		struct etcd_contender *c = queue_at(&e->seen, i);
-		const struct etcd_contender *there = queue_find_created(queue, c->is.place);
-
-		if (c->is.place >= e->own.is.place)
-			continue;
-		if (there)
-			note(c, there);
-		/* A holder behind that one has waited for it. */
-		c->doubt = !there && !c->gone && !exclusive &&
-			   !(any && c->is.mode == LOCK_EXCLUSIVE) &&
-			   (may_hold(c) || (!c->is.foreign && c->is.state == CONTENDER_WAITING));
-		any = any || may_hold(c) || c->is.state == CONTENDER_RELEASED;
-		exclusive = exclusive || (any && c->is.mode == LOCK_EXCLUSIVE);
-	}
-}
-
-/* Reads what was written since, up to the deletion of each. */
-static void read_history(struct etcd_lock *e, struct deadline deadline)
-{
-	json_t *request = watch(e->from, e->to, e->seen.revision + 1);
-	char *text = json_dumps(request, JSON_COMPACT);
-	enum lock_result result = LOCK_FAILED;
-	struct gateway stream;
-
-	gateway_open_beside(&stream, &e->gateway);
-	if (text && gateway_stream(&stream, "v3/watch", text, deadline))
-		result = LOCK_BUSY;
-	while (result == LOCK_BUSY)
-		result = read_line(e, &stream, ends_history, deadline);
-	gateway_close(&stream);
-	free(text);
-	json_decref(request);
-}
-
-bool etcd_heed_vanished(struct lock *lock, const struct contenders *all, struct deadline deadline)
-{
-	struct etcd_lock *e = (struct etcd_lock *)lock;
-
-	find_vanished(e, (const struct queue *)all);
-	if (has_doubt(e))
-		read_history(e, deadline_within(deadline, OPEN_LIMIT));
-	for (size_t i = 0; i < e->seen.all.count; i++) {
-		struct etcd_contender *c = queue_at(&e->seen, i);
-
-		if (!c->doubt) /* else it is compacted, or there was no answer */
-			continue;
-		/* It may have been a holder whose lease was revoked: that one has been told, and
-		 * stops its COMMAND. As likely it has released the lock. */
-		c->is.state = CONTENDER_HOLDING;
-		c->until = number_least(trust_until(c), clock_now() + DOUBT_LIMIT);
-		note_deletion(e, c);
-	}
-	return clock_now() < e->not_before;
-}
-
 /* --- Waiting --------------------------------------------------------------------------------- */
 
-/* The first lease, of the whole TTL, is put by: the place gets a short one. LOCK_GRANTED: ask. */
+/* The first lease has the whole TTL: the place gets a short one. LOCK_GRANTED: ask. */
 static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 {
 	nanos now = clock_now();
@@ -285,27 +133,10 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 	queue_free(&queue);
 	if (!done) /* the place is gone: ask */
 		return result == LOCK_GONE ? LOCK_GRANTED : result;
-	e->spare = e->own.lease;
-	e->spare_at = e->proved_at;
+	etcd_revoke(e, e->own.lease, deadline, &failure);
 	e->own.lease = lease;
 	e->kept_at = now;
 	return LOCK_BUSY;
-}
-
-/* The next in line gets a lease to claim with. */
-static void refresh_spare(struct etcd_lock *e, struct deadline deadline)
-{
-	nanos age = etcd_seconds_first(e) * NANOS_PER_SEC / SPARE_PART;
-	struct failure unheard;
-	int64_t old = e->spare;
-
-	if (!e->alone || (old != 0 && clock_now() - e->spare_at < age))
-		return;
-	e->spare_at = clock_now();
-	e->spare = 0;
-	etcd_grant(e, &e->spare, etcd_seconds_first(e), deadline, &unheard);
-	if (old != 0)
-		etcd_revoke(e, old, deadline, &unheard);
 }
 
 /* What the last request to keep the place was answered, and the next one. The answer is awaited no
@@ -329,39 +160,24 @@ static enum lock_result keep_place(struct etcd_lock *e, struct deadline deadline
 		return LOCK_GRANTED;
 	if (result != LOCK_GRANTED)
 		return result;
-	refresh_spare(e, deadline);
 	e->kept_at = clock_now();
 	snprintf(text, sizeof(e->keep_text), "{\"ID\":%" PRId64 "}", e->own.lease);
 	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
 }
 
-/* A late waiter does not know since when the holder has its lease. */
-static void date_holder(struct etcd_lock *e, struct deadline deadline)
-{
-	struct etcd_contender *c = e->alone ? queue_find(&e->seen, e->obstacle) : NULL;
-	int64_t ms = c && may_hold(c) ? etcd_lease_ms(&e->gateway, c->lease, deadline) : 0;
-	nanos until = clock_now() + (ms + 1000) * NANOS_PER_MS; /* it is cut to whole seconds */
-
-	if (ms > 0 && until < c->until)
-		c->until = until;
-}
-
 static enum lock_result wait_by_stream(struct etcd_lock *e, struct deadline deadline)
 {
-	nanos turn = e->not_before > clock_now() ? e->not_before : NANOS_NEVER;
 	enum lock_result result = LOCK_BUSY;
 
 	while (result == LOCK_BUSY) {
 		struct deadline limit = deadline;
-		nanos next = number_least(e->kept_at + KEEP_EVERY, turn);
 
-		if (next < limit.until)
-			limit = (struct deadline){next, deadline.cancel_fd, 0};
+		if (e->kept_at + KEEP_EVERY < limit.until)
+			limit = (struct deadline){e->kept_at + KEEP_EVERY, deadline.cancel_fd, 0};
 		result = read_line(e, &e->stream, ends_wait, limit);
 		if (result != LOCK_TIMEOUT || deadline_is_over(&deadline))
 			continue;
-		result = clock_now() >= turn ? LOCK_GRANTED
-					     : keep_place(e, deadline_within(deadline, KEEP_LIMIT));
+		result = keep_place(e, deadline_within(deadline, KEEP_LIMIT));
 		if (result == LOCK_TIMEOUT && !deadline_is_over(&deadline))
 			result = LOCK_FAILED;
 	}
@@ -371,20 +187,12 @@ static enum lock_result wait_by_stream(struct etcd_lock *e, struct deadline dead
 /* LOCK_BUSY: the watch is there, and what else a wait begins with is done. */
 static enum lock_result begin_wait(struct etcd_lock *e, struct deadline deadline)
 {
-	enum lock_result result = LOCK_BUSY;
-
 	e->stream_text = watch_text(e);
 	gateway_open_beside(&e->stream, &e->gateway);
 	if (!e->stream_text || !gateway_stream(&e->stream, "v3/watch", e->stream_text,
 				       deadline_within(deadline, OPEN_LIMIT)))
 		return LOCK_FAILED;
-	if (e->kept_at == 0)
-		result = shorten(e, deadline);
-	if (result == LOCK_BUSY) {
-		date_holder(e, deadline_within(deadline, KEEP_LIMIT));
-		refresh_spare(e, deadline_within(deadline, KEEP_LIMIT));
-	}
-	return result;
+	return e->kept_at == 0 ? shorten(e, deadline) : LOCK_BUSY;
 }
 
 void etcd_wait_stop(struct etcd_lock *e)

@@ -123,11 +123,11 @@ static bool stops(const struct contender *c, enum lock_mode mode)
 }
 
 struct contender *contenders_obstacle(const struct contenders *all, const struct contender *own,
-	enum lock_mode mode, int permits, int *rank, int *ahead)
+	enum lock_mode mode, int permits, int *rank)
 {
 	struct contender *last = NULL;
 
-	*rank = *ahead = 0;
+	*rank = 0;
 	for (size_t i = 0; i < all->count; i++) {
 		struct contender *c = contenders_at(all, i);
 
@@ -135,7 +135,6 @@ struct contender *contenders_obstacle(const struct contenders *all, const struct
 			break;
 		if (!counts(c))
 			continue;
-		++*ahead;
 		*rank += c->state == CONTENDER_WAITING;
 		if (stops(c, mode))
 			last = c;

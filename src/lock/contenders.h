@@ -59,10 +59,9 @@ struct contender *contenders_holder(const struct contenders *all);
 
 /* The last before `own` (NULL: before a newcomer) that keeps it from holding the lock; NULL: none
  * does. Of permits it is a holder, before it or behind it, if there are too many of them, and
- * none of those before `own` waits. *rank: how many wait before it; *ahead: how many there are of
- * any kind. */
+ * none of those before `own` waits. *rank: how many wait before it. */
 struct contender *contenders_obstacle(const struct contenders *all, const struct contender *own,
-	enum lock_mode mode, int permits, int *rank, int *ahead);
+	enum lock_mode mode, int permits, int *rank);
 
 /* Whether it is a holder, one that counts. */
 bool contender_may_hold(const struct contender *c);

@@ -62,8 +62,7 @@ static bool answer_within(const struct contest *contest, const struct contenders
 /* --- One attempt ----------------------------------------------------------------------------- */
 
 void contest_busy(const struct contest *contest, struct contenders *all,
-	const struct contender *obstacle, int ahead, struct deadline deadline,
-	struct lock_answer *answer)
+	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer)
 {
 	const struct lock_request *request = contest->request;
 	struct contender *holder = contenders_holder(all);
@@ -82,8 +81,7 @@ void contest_busy(const struct contest *contest, struct contenders *all,
 	answer->result = LOCK_BUSY;
 	answer->look_at = NANOS_NEVER;
 	answer->free_in_ms = -1;
-	contest->ops->wait_for(
-		contest->lock, all, holder, any ? NULL : obstacle, ahead == 1, deadline, answer);
+	contest->ops->wait_for(contest->lock, all, holder, any ? NULL : obstacle, deadline, answer);
 }
 
 void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
@@ -92,8 +90,7 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 	const struct contest_ops *ops = contest->ops;
 	const struct lock_request *request = contest->request;
 	struct contender *own, *obstacle;
-	bool lost = false, early;
-	int ahead;
+	bool lost = false;
 
 	if (answer_within(contest, all, deadline, answer))
 		return;
@@ -102,15 +99,13 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 		contest_begin_anew(contest, answer);
 		return;
 	}
-	obstacle = contenders_obstacle(
-		all, own, request->mode, request->permits, &answer->rank, &ahead);
-	early = own && ops->is_too_early && ops->is_too_early(contest->lock, all, deadline);
+	obstacle = contenders_obstacle(all, own, request->mode, request->permits, &answer->rank);
 	if (!own && (!obstacle || request->queues))
 		ops->enter(contest->lock, all, !obstacle, deadline, answer);
-	else if (!obstacle && !early)
+	else if (!obstacle)
 		ops->claim(contest->lock, deadline, answer);
 	else
-		contest_busy(contest, all, obstacle, ahead, deadline, answer);
+		contest_busy(contest, all, obstacle, deadline, answer);
 }
 
 /* --- After it -------------------------------------------------------------------------------- */

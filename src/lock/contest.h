@@ -28,16 +28,11 @@ struct contest_ops {
 	void (*join)(struct lock *lock, const struct contender *outer, struct deadline deadline,
 		struct lock_answer *answer);
 	/* We are to wait for that one: until it goes, or, if both want a permit, has one. NULL: for
-	 * any change. alone: no other is in the way. The answer is complete, but for what only the
+	 * any change. The answer is complete, but for what only the
 	 * service knows of the holder (NULL: there is none). It may keep the list. */
 	void (*wait_for)(struct lock *lock, struct contenders *all, const struct contender *holder,
-		const struct contender *obstacle, bool alone, struct deadline deadline,
+		const struct contender *obstacle, struct deadline deadline,
 		struct lock_answer *answer);
-
-	/* Asked at each attempt with a place: whether the lock is not to be taken yet, even if
-	 * nothing is in the way. NULL: never. */
-	bool (*is_too_early)(
-		struct lock *lock, const struct contenders *all, struct deadline deadline);
 };
 
 struct contest {
@@ -52,11 +47,9 @@ struct contest {
 void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
 	struct lock_answer *answer);
 
-/* That one is in the way, and `ahead` are before us, as contenders_obstacle says: the answer is
- * LOCK_BUSY, or a failure. */
+/* That one is in the way, as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
 void contest_busy(const struct contest *contest, struct contenders *all,
-	const struct contender *obstacle, int ahead, struct deadline deadline,
-	struct lock_answer *answer);
+	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer);
 
 /* Our place is gone: another is to be taken. */
 void contest_begin_anew(const struct contest *contest, struct lock_answer *answer);

@@ -59,15 +59,14 @@ static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 	const struct contender *obstacle;
 	const struct Stat stat = own->stat;
 	struct queue queue;
-	int ahead;
 
 	answer->result = LOCK_FAILED;
 	if (queue_read(&queue, children, &answer->failure)) {
 		obstacle =
 			contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id, false),
-				request->mode, request->permits, &answer->rank, &ahead);
+				request->mode, request->permits, &answer->rank);
 		if (obstacle)
-			contest_busy(&z->contest, &queue.all, obstacle, ahead, deadline, answer);
+			contest_busy(&z->contest, &queue.all, obstacle, deadline, answer);
 		else if (proved)
 			accept_grant(z, &stat, answer);
 		else
@@ -265,13 +264,11 @@ static uint64_t fingerprint(const struct queue *queue)
 }
 
 static void wait_for(struct lock *lock, struct contenders *all, const struct contender *holder,
-	const struct contender *obstacle, bool alone, struct deadline deadline,
-	struct lock_answer *answer)
+	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 
 	(void)holder;
-	(void)alone;
 	(void)deadline;
 	(void)answer;
 	z->obstacle[0] = '\0';

@@ -24,18 +24,18 @@ static const struct contender *find_first(const struct contenders *all)
 static void try_obstacles(const struct contenders *all)
 {
 	const struct contender *first = find_first(all);
-	int rank, ahead;
+	int rank;
 
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		const struct contender *obstacle = contenders_obstacle(
-			all, NULL, modes[i].mode, modes[i].permits, &rank, &ahead);
+		const struct contender *obstacle =
+			contenders_obstacle(all, NULL, modes[i].mode, modes[i].permits, &rank);
 
-		MUST(rank <= ahead && ahead <= (int)all->count);
-		MUST(!obstacle || (first && ahead > 0));
+		MUST(rank <= (int)all->count);
+		MUST(!obstacle || first);
 		MUST(obstacle || !first || modes[i].mode != LOCK_EXCLUSIVE);
 		if (first)
 			obstacle = contenders_obstacle(
-				all, first, modes[i].mode, modes[i].permits, &rank, &ahead);
+				all, first, modes[i].mode, modes[i].permits, &rank);
 		MUST(!first || !obstacle ||
 			(modes[i].mode == LOCK_PERMITS && contender_may_hold(obstacle)));
 	}

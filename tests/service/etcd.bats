@@ -91,53 +91,19 @@ stubborn() {
 	wait_until has_begun "$1"
 }
 
-@test "the lease is revoked by hand: who waits begins when COMMAND is dead, however it clings" {
-	local mode
-	for mode in --wait=60 --shared; do
-		rm -f ./*.go spans
-		stubborn a x -t 4s
-		waiter b x "$mode"
-		waiter c x "$mode"
-		revoke_of x
-		finish a
-		expect_failure 80 'the lock was lost'
-		ends b
-		assert_equal "$status" 0
-		ends c
-		assert_equal "$status" 0
-		after a b 4000
-		after a c
-	done
-}
-
-@test "the lease is revoked by hand, and the next in line is killed: the one behind it waits" {
-	stubborn a x -t 20s
-	waiter b x
-	waiter c x
-	signal_waiters KILL "$b_pid"
-	stays 1000 is_alive "$(<a.pid)"
+@test "the lease is revoked by hand: who waits has the lock at once, while COMMAND is stopped" {
+	stubborn a x -t 60s
+	waiter b x -w 40
+	waiter c x -w 40
 	revoke_of x
-	wait_until is_gone "$(<a.pid)"
+	wait_until has_begun b
 	finish a
-	assert_equal "$status" 80
-	ends c
-	assert_equal "$status" 0
-	after a c 21000
-	finish b
-}
-
-@test "the lease is revoked by hand: a newcomer is not told that a waiter holds the lock" {
-	stubborn a x -t 12s
-	waiter b x
-	revoke_of x
-	wait_until eval '[[ $(dlock status --json x | jq ".[0].holders | length") == 0 ]]'
-	try dlock -n x touch ran
-	expect_failure 1 'busy: others are ahead'
-	refute_file ran
-	finish a
+	expect_failure 80 'the lock was lost'
 	ends b
 	assert_equal "$status" 0
-	after a b
+	ends c
+	assert_equal "$status" 0
+	after b c
 }
 
 @test "all of a holder is killed: a waiter, early or late, has the lock when its lease ended" {
@@ -444,6 +410,21 @@ holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | l
 	expect 0
 	finish b
 	refute_file ran
+}
+
+@test "killed: the keeper of one that had waited: the next has the lock at once, whatever its lease" {
+	holder a x
+	waiter b x
+	ends a
+	expect 0
+	wait_until has_begun b
+	waiter c x
+	kill -KILL "$(keeper_of "$b_pid")"
+	wait_until has_begun c
+	ends c
+	expect 0
+	finish b
+	assert_equal "$status" 70
 }
 
 @test "answers come late: COMMAND goes on if in time, else is dead before another begins" {

@@ -49,10 +49,10 @@ load ../lib/mutants
 
 @test "locks in etcd: the fence, the watch, foreign keys, leases, endpoints, tokens, renewals" {
 	all_caught etcd-blind etcd-fence-of-arrival etcd-foreign-passed etcd-one-endpoint
-	all_caught etcd-history-unread etcd-one-lease-for-all etcd-one-token-for-ever
-	all_caught etcd-renews-blindly etcd-revoked-is-released etcd-old-errors-only
+	all_caught etcd-one-lease-for-all etcd-one-token-for-ever
+	all_caught etcd-renews-blindly etcd-old-errors-only
 	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient etcd-watch-once etcd-pair-inherited
-	all_caught etcd-claim-unmarked etcd-unmarked etcd-doubts-for-long etcd-breaks-all-at-once etcd-token-cut
+	all_caught etcd-claim-left etcd-key-left etcd-breaks-all-at-once etcd-token-cut
 }
 
 @test "locks in ZooKeeper: proofs, fence, descriptors, lost answers, other clients, sessions, TTL" {

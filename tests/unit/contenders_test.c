@@ -80,13 +80,12 @@ static void check_newcomers(const struct contenders *all, const char *what, cons
 	for (const char *at = newcomers; *at != '\0'; at++) {
 		struct contender newcomer = read_one(&at);
 		const struct contender *obstacle, *wanted = NULL;
-		int rank, ahead;
+		int rank;
 
 		at += *at == ':';
 		if (*at != '-')
 			wanted = contenders_at(all, (size_t)(*at - '0'));
-		obstacle = contenders_obstacle(
-			all, NULL, newcomer.mode, newcomer.permits, &rank, &ahead);
+		obstacle = contenders_obstacle(all, NULL, newcomer.mode, newcomer.permits, &rank);
 		ok(obstacle == wanted, "%s: in the way of a newcomer of %s", what, newcomers);
 		at += at[1] == ' ';
 	}
@@ -152,10 +151,9 @@ static void check_permits(void)
 		all = list_of(in, count);
 		for (size_t j = 0; j < count; j++) {
 			const struct contender *own = contenders_at(&all, j), *obstacle;
-			int rank, ahead, wanted = read_obstacle(&obstacles);
+			int rank, wanted = read_obstacle(&obstacles);
 
-			obstacle = contenders_obstacle(
-				&all, own, own->mode, own->permits, &rank, &ahead);
+			obstacle = contenders_obstacle(&all, own, own->mode, own->permits, &rank);
 			ok(obstacle == (wanted < 0 ? NULL : contenders_at(&all, (size_t)wanted)),
 				"%s: in the way of contender %zu", permits[i].what, j);
 		}
@@ -170,14 +168,14 @@ static void check_own_place(void)
 		{.id = "d", .place = 2, .around = 2, .state = CONTENDER_INSIDE}};
 	struct contenders all = list_of(in, COUNT(in));
 	const struct contender *own = contenders_find(&all, "c", false), *obstacle;
-	int rank, ahead;
+	int rank;
 
-	obstacle = contenders_obstacle(&all, own, own->mode, 0, &rank, &ahead);
-	ok(obstacle == contenders_find(&all, "b", false) && rank == 1 && ahead == 2,
-		"what is behind us is in nobody's way; one waits, two are ahead");
+	obstacle = contenders_obstacle(&all, own, own->mode, 0, &rank);
+	ok(obstacle == contenders_find(&all, "b", false) && rank == 1,
+		"what is behind us is in nobody's way; one waits");
 	obstacle = contenders_obstacle(
-		&all, contenders_find(&all, "a", false), LOCK_EXCLUSIVE, 0, &rank, &ahead);
-	ok(!obstacle && rank == 0 && ahead == 0, "nothing is before the first");
+		&all, contenders_find(&all, "a", false), LOCK_EXCLUSIVE, 0, &rank);
+	ok(!obstacle && rank == 0, "nothing is before the first");
 	ok(!contenders_find(&all, "d", false) && contenders_find(&all, "d", true) != NULL,
 		"one inside is found as such");
 	ok(contenders_find_place(&all, 2) == contenders_find(&all, "b", false),
