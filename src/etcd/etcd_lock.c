@@ -11,12 +11,9 @@ int64_t etcd_seconds(int64_t ms)
 	return (ms + 999) / 1000;
 }
 
-int64_t etcd_seconds_first(const struct etcd_lock *e)
+int64_t etcd_seconds_to_go(const struct etcd_lock *e)
 {
-	const struct lock_request *request = &e->request;
-
-	return etcd_seconds(
-		request->ttl_ms > request->at_least_ms ? request->ttl_ms : request->at_least_ms);
+	return etcd_seconds(lock_ttl_ms(&e->request, e->granted_at));
 }
 
 /* The first lease of an attempt, by its token and the lock's range (FNV-1a): so a process that
@@ -38,7 +35,7 @@ void etcd_begin(struct lock *lock)
 
 	e->own = (struct etcd_contender){0};
 	e->lock.asked = e->joined = false;
-	e->proved_at = e->kept_at = e->claim_at = 0;
+	e->proved_at = e->granted_at = e->kept_at = e->claim_at = 0;
 	e->claim = 0;
 	if (e->request.token)
 		strlcpy(e->lock.token, e->request.token, LOCK_TOKEN_SIZE);
@@ -216,17 +213,6 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state)
 	return contender_value(own, request->self);
 }
 
-/* --at-least counts from the grant, by this host's wall clock, which may be set: so at the most as
- * it was asked for. */
-static int64_t seconds_to_go(const struct etcd_lock *e)
-{
-	int64_t had = (clock_wall_us() - e->own.is.since_us) / 1000, least = e->request.at_least_ms;
-
-	if (e->own.is.state == CONTENDER_HOLDING && had > 0)
-		least -= had;
-	return etcd_seconds(e->request.ttl_ms > least ? e->request.ttl_ms : least);
-}
-
 int64_t etcd_seconds_of_all(const struct queue *queue, int64_t around, int64_t seconds)
 {
 	for (size_t i = 0; i < queue->all.count; i++) {
@@ -279,7 +265,7 @@ static enum lock_result move_own(struct etcd_lock *e, struct deadline deadline, 
 	if (e->own.is.state == CONTENDER_INSIDE)
 		return move_inside(e, deadline, done, queue, lease, failure);
 	if (*lease == 0)
-		result = etcd_grant(e, lease, seconds_to_go(e), deadline, failure);
+		result = etcd_grant(e, lease, etcd_seconds_to_go(e), deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	return etcd_transact(e, json_pack("[o]", etcd_when(e->key, "MOD", e->own.mod)),

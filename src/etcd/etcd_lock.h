@@ -37,6 +37,7 @@ struct etcd_lock {
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
 	bool joined;      /* another has written the own key since the grant: it may be inside */
 	nanos proved_at;  /* before the own lease was asked for */
+	nanos granted_at; /* 0: not yet, so far as is known */
 	int64_t revision; /* of what was read last */
 	int64_t claim;    /* a lease of the whole TTL, for a claim that is under way; 0 */
 	nanos claim_at;   /* before it was asked for */
@@ -52,8 +53,8 @@ struct etcd_lock {
 /* In whole seconds. */
 int64_t etcd_seconds(int64_t ms);
 
-/* A grant's lease: as long as the lock is to be kept, come what may. */
-int64_t etcd_seconds_first(const struct etcd_lock *e);
+/* A lease for the lock, from now on (lock_ttl_ms). */
+int64_t etcd_seconds_to_go(const struct etcd_lock *e);
 
 /* The longest TTL of those inside the contender created then, in whole seconds, and at least that:
  * its place must last as long as any of them is sure of it. */

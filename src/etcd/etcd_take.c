@@ -32,13 +32,14 @@ static void accept_grant(struct etcd_lock *e, int64_t revision, struct lock_answ
 {
 	e->own.is.state = CONTENDER_HOLDING;
 	e->own.mod = revision;
+	e->granted_at = clock_now();
 	if (e->own.is.place == 0)
 		e->own.is.place = revision;
 	e->own.is.fence = (uint64_t)revision;
 	answer->result = LOCK_GRANTED;
 	answer->fence = e->own.is.fence;
 	answer->asked_at = e->proved_at;
-	answer->granted_at = clock_now();
+	answer->granted_at = e->granted_at;
 	answer->ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000;
 }
 
@@ -46,9 +47,9 @@ static void accept_grant(struct etcd_lock *e, int64_t revision, struct lock_answ
  * just now. */
 static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	nanos age = etcd_seconds_first(e) * NANOS_PER_SEC / FRESH_PART;
+	nanos age = etcd_seconds_to_go(e) * NANOS_PER_SEC / FRESH_PART;
 
-	answer->result = grant_first(e, etcd_seconds_first(e), deadline, &answer->failure);
+	answer->result = grant_first(e, etcd_seconds_to_go(e), deadline, &answer->failure);
 	if (answer->result != LOCK_GRANTED)
 		return false;
 	if (e->kept_at == 0 && e->claim == 0) {
@@ -60,7 +61,7 @@ static bool prepare_lease(struct etcd_lock *e, struct deadline deadline, struct 
 	e->claim_at = clock_now();
 	e->claim = 0;
 	answer->result =
-		etcd_grant(e, &e->claim, etcd_seconds_first(e), deadline, &answer->failure);
+		etcd_grant(e, &e->claim, etcd_seconds_to_go(e), deadline, &answer->failure);
 	return answer->result == LOCK_GRANTED;
 }
 
@@ -141,7 +142,7 @@ static void enter_empty(struct etcd_lock *e, struct deadline deadline, struct lo
 	struct queue queue;
 	bool done = false;
 
-	answer->result = grant_first(e, etcd_seconds_first(e), deadline, &answer->failure);
+	answer->result = grant_first(e, etcd_seconds_to_go(e), deadline, &answer->failure);
 	if (answer->result != LOCK_GRANTED)
 		return;
 	answer->result = etcd_transact(e, json_pack("[o]", etcd_when_empty(e)),

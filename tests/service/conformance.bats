@@ -1524,6 +1524,24 @@ write_outer() {
 	chmod +x outer
 }
 
+@test "at-least: whatever dies after the grant, the lock is kept" {
+	has at-least || { refuses at-least; return; }
+	local least
+	least=$(ttl 2)
+	holder a x -t "$least" --at-least 1h
+	wait_until eval 'dlock status --json x | jq -e ".[0].ttl_ms | . == null or . > 600000"'
+	kill -STOP "$a_keeper"
+	wait_until is_stopped "$a_keeper"
+	kill -KILL "$a_keeper" "$a_pid"
+	finish a
+	wait_until is_gone "$a_command"
+	stays $(($(in_ms "$least") + 500)) is_taken x
+	try dlock release --force x
+	expect 0 '' "$err"
+	assert is_to_be_had x
+	service_reap
+}
+
 @test "at-least: it is kept, too, if a dlock inside ends after the outer one, and before that" {
 	has at-least || { refuses at-least; return; }
 	write_outer

@@ -340,6 +340,16 @@ stubborn() {
 	refute_file ran
 }
 
+@test "-n, its grant is lost and the server stays away: --at-least does not count" {
+	through_cutter responses 60
+	try dlock -n -t 5s --at-least 1h x touch ran
+	DLOCK_SERVER=$(etcd_url one)
+	expect_failure 69 'if the lock was granted all the same, it frees itself within 5s$'
+	refute has_no_keys
+	wait_until -t 15 has_no_keys
+	refute_file ran
+}
+
 has_no_keys() { [[ -z $(etcd_ctl one get --prefix lock:x/ --keys-only) ]]; }
 
 @test "a signal in the midst of a request: what came of that is taken back at once" {
