@@ -71,8 +71,7 @@ static bool find_path(struct folder *folder, const struct server *server, struct
 		home = find_home(&account);
 		if (!home)
 			return failure_set(failure, EXIT_CONFIG,
-				"file: is " OF_A_USER
-				" in the user's home, and user %u has none "
+				"file: is " OF_A_USER " in the user's home, and user %u has none "
 				"(/etc/passwd, HOME): name a folder (file:///DIR)",
 				(unsigned)geteuid());
 		length = snprintf(folder->path, sizeof(folder->path), "%s/" OF_A_USER, home);

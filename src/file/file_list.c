@@ -85,7 +85,7 @@ static void view_slots(const struct record *record, struct lock_view_owner *hold
 		if (record->slots[i].state == SLOT_WAITING && record_lives(record, i, BYTE_QUEUE))
 			waiters[view->waiter_count++] =
 				view_owner(record, i, NANOS_NEVER, &texts[i]);
-		if (until == 0 || record_is_inside(record, i))
+		if (until == 0)
 			continue;
 		holders[view->holder_count] = view_owner(record, i, until, &texts[i]);
 		view->mode = holders[view->holder_count].mode;

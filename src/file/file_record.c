@@ -488,22 +488,6 @@ int64_t record_order(int64_t ticket, int priority)
 	return ticket - priority * US_PER_PRIORITY;
 }
 
-int record_find_outer(const struct record *record, uint64_t fence)
-{
-	const struct slot *slots = record->slots;
-
-	for (int i = 0; fence != 0 && i < record->head.count; i++)
-		if (slots[i].fence == fence && slots[i].around == 0 &&
-			record_holds_until(record, i) != 0)
-			return i;
-	return -1;
-}
-
-bool record_is_inside(const struct record *record, int slot)
-{
-	return record_find_outer(record, record->slots[slot].around) >= 0;
-}
-
 /* --- Successes under an ID -------------------------------------------------------------------- */
 
 /* One entry of the file .NAME+once. */

@@ -32,7 +32,7 @@ enum slot_state {
 	SLOT_FREE,
 	SLOT_WAITING,
 	SLOT_HOLDING,
-	SLOT_OVER, /* given back, but kept: --at-least, or a holder inside */
+	SLOT_OVER, /* given back, but kept: --at-least */
 };
 
 /* 128 bytes, so that none crosses a page. A slot that was never written is zeros, and so is a slot
@@ -41,14 +41,14 @@ struct slot {
 	uint64_t check;
 	uint64_t boot; /* a digest of the boot in which it was written; in another one it is free */
 	int32_t state, mode, permits, priority;
-	uint64_t fence;  /* a holder's */
-	uint64_t around; /* of a holder inside another: the fence of that one; else 0 */
-	int64_t ticket;  /* a waiter's place: when it came (us), unlike any other's */
-	int64_t since;   /* a holder's grant (us) */
-	int64_t ttl_ms;  /* of a detached holder */
-	nanos until;     /* when a detached holder expires; by the host's clock, as the next */
-	nanos least;     /* until when the lock stays though its holder has ended; 0: no longer */
-	uint8_t detached, broken, hold;
+	uint64_t fence; /* a holder's */
+	uint64_t unused;
+	int64_t ticket; /* a waiter's place: when it came (us), unlike any other's */
+	int64_t since;  /* a holder's grant (us) */
+	int64_t ttl_ms; /* of a detached holder */
+	nanos until;    /* when a detached holder expires; by the host's clock, as the next */
+	nanos least;    /* until when the lock stays though its holder has ended; 0: no longer */
+	uint8_t detached, broken, unused_too;
 	uint8_t passed;  /* a waiter that did not take its turn: others go ahead until it asks */
 	uint8_t in_line; /* a waiter that may wait in flock(2) */
 	uint8_t asks;    /* a success on record would do for this waiter */
@@ -173,12 +173,6 @@ nanos record_holds_until(const struct record *record, int slot);
 
 /* A waiter's place: what comes first is less (us). */
 int64_t record_order(int64_t ticket, int priority);
-
-/* The holder around those whose slots have that fence as `around`, if it keeps the lock; -1. */
-int record_find_outer(const struct record *record, uint64_t fence);
-
-/* Whether it is that of a holder inside another, which keeps the lock as well. */
-bool record_is_inside(const struct record *record, int slot);
 
 /* When there was a success under that ID (us); 0: none is on record; -1 with failure. With keep_ms
  * > 0 there is one now, which is kept for that long. Inside the mutex. */

@@ -4,11 +4,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "file/file_lock.h"
-#include "lock/handoff.h"
 #include "lock/token.h"
 
 /* --- Renewing --------------------------------------------------------------------------------- */
@@ -84,7 +82,7 @@ static void silence(struct file_lock *f)
 static void record_loss(struct file_lock *f, struct lock_answer *answer)
 {
 	answer->result = LOCK_LOST;
-	f->record.head.lost += !f->loss_told && file_own(f)->around == 0;
+	f->record.head.lost += !f->loss_told;
 	f->loss_told = true;
 }
 
@@ -123,67 +121,12 @@ void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 
 /* --- Giving back ------------------------------------------------------------------------------ */
 
-/* The last of those that live inside our lock, besides us; -1. */
-static int list_inside(const struct file_lock *f, uint64_t fence, struct lock_answer *answer)
-{
-	const struct record *record = &f->record;
-	struct slot_text text;
-	struct owner owner;
-	int last = -1;
-
-	for (int i = 0; i < record->head.count; i++) {
-		if (i == record->own || record->slots[i].around != fence ||
-			record_holds_until(record, i) != NANOS_NEVER)
-			continue;
-		last = i;
-		record_read_text(record, i, &text, &owner);
-		if (answer->inside_count < LOCK_INSIDE_MOST)
-			answer->inside[answer->inside_count++] = owner.pid;
-	}
-	return last;
-}
-
 /* Whether --at-least goes on. */
 static bool is_kept(struct file_lock *f)
 {
 	nanos least = file_own(f)->least;
 
 	return least != 0 && least > record_moment(&f->record, clock_now());
-}
-
-/* Keeps the flock for those that hold the lock inside ours, until the last of them has ended: a
- * process of its own, since ours is to return. Dlocks go by the record, with or without it. */
-static void stay_for_inside(struct file_lock *f)
-{
-	struct lock_answer answer = {0};
-	const struct deadline forever = {.until = NANOS_NEVER, .cancel_fd = -1};
-	uint64_t fence = file_own(f)->fence;
-	sigset_t none;
-
-	prctl(PR_SET_NAME, HANDOFF_PROGRAM);
-	setsid();
-	(void)!chdir("/");
-	sigemptyset(&none);
-	pthread_sigmask(SIG_SETMASK, &none, NULL);
-	dup2(f->fd, 0);
-	dup2(f->record.fd, 1);
-	f->record.fd = 1;
-	closefrom(2);
-	for (int next = 0; next >= 0;) {
-		int64_t serial;
-
-		if (record_enter(&f->record, forever, &answer.failure) != LOCK_GRANTED)
-			break;
-		next = list_inside(f, fence, &answer);
-		serial = next < 0 ? 0 : f->record.slots[next].serial;
-		if (next < 0 && !is_kept(f)) /* else --at-least goes on */
-			file_own(f)->state = SLOT_FREE;
-		record_commit(&f->record, &answer.failure);
-		record_leave(&f->record);
-		if (next >= 0)
-			record_await(1, serial, BYTE_HOLDER, WAIT_WITH_OTHERS);
-	}
-	_exit(0);
 }
 
 /* Waiters for which a success on record will do end without the lock, though it stays, or goes to
@@ -212,14 +155,13 @@ static void note_run(
 	answer->flawed |= !tell_asking(f, failure);
 }
 
-/* What is ours ends, or stays for a while. True: it stays with those inside. */
-static bool end_own(
+/* What is ours ends, or stays for a while. */
+static void end_own(
 	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
 {
 	struct record_head *head = &f->record.head;
 	struct slot *own = file_own(f);
 	nanos least = own->least;
-	bool whole = own->state == SLOT_HOLDING && own->around == 0;
 	int64_t now = clock_wall_us();
 
 	if (!lock_is_by_token(&f->request))
@@ -235,22 +177,10 @@ static bool end_own(
 		record_loss(f, answer);
 	else if (terms)
 		note_run(f, terms, answer);
-	if (whole && now > own->since)
+	if (own->state == SLOT_HOLDING && now > own->since)
 		head->held_us += now - own->since;
-	if (whole)
-		list_inside(f, own->fence, answer);
-	own->least = own->until = own->around == 0 && !own->broken ? least : 0;
-	own->state =
-		(answer->inside_count > 0 && !own->broken) || is_kept(f) ? SLOT_OVER : SLOT_FREE;
-	return answer->inside_count > 0 && !own->broken;
-}
-
-/* Whether the holder inside which ours was goes on. */
-static bool is_around(const struct file_lock *f, uint64_t fence)
-{
-	int outer = record_find_outer(&f->record, fence);
-
-	return outer >= 0 && f->record.slots[outer].state == SLOT_HOLDING;
+	own->least = own->until = own->broken ? 0 : least;
+	own->state = is_kept(f) ? SLOT_OVER : SLOT_FREE;
 }
 
 /* A detached one may have expired, and the slot be another's. So it may be if the keeper was killed
@@ -263,23 +193,17 @@ static bool is_still_ours(const struct file_lock *f)
 static void release_own(
 	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
 {
-	uint64_t around = file_own(f)->around;
-	bool detached = file_own(f)->detached, kept;
+	bool detached = file_own(f)->detached;
 
 	if (!is_still_ours(f)) {
 		file_forget(f);
 		answer->result = detached ? LOCK_LOST : LOCK_RELEASED;
 		return;
 	}
-	kept = end_own(f, terms, answer);
-	answer->around = is_around(f, around);
-	if (kept && fork() == 0)
-		stay_for_inside(f);
-	if (!kept) {
-		file_unlock(f);
-		file_forget(f);
-		silence(f);
-	}
+	end_own(f, terms, answer);
+	file_unlock(f);
+	file_forget(f);
+	silence(f);
 	f->flocked = false;
 	if (detached && !ring_bell(f, &answer->failure))
 		answer->result = LOCK_FAILED;
@@ -357,11 +281,9 @@ static void break_slot(struct file_lock *f, int i, const struct breaking *breaki
 	struct slot *slot = &f->record.slots[i];
 	struct lock_answer held = {.result = LOCK_BUSY};
 
-	if (slot->around == 0) {
-		file_name_holder(f, i, &held);
-		held.detached = slot->detached;
-		breaking->tell(&held, breaking->context);
-	}
+	file_name_holder(f, i, &held);
+	held.detached = slot->detached;
+	breaking->tell(&held, breaking->context);
 	slot->broken = true;
 	if (record_holds_until(&f->record, i) == NANOS_NEVER) {
 		slot->least = 0;
@@ -406,10 +328,9 @@ static enum lock_result leave_foreign(const struct file_lock *f, struct failure 
 static bool is_meant(const struct file_lock *f, int i)
 {
 	const struct slot *slot = &f->record.slots[i];
-	uint64_t fence = slot->around ? slot->around : slot->fence,
-		 only = (uint64_t)f->request.fence;
+	uint64_t only = (uint64_t)f->request.fence;
 
-	return !slot->broken && (only == 0 || fence == only) &&
+	return !slot->broken && (only == 0 || slot->fence == only) &&
 	       record_holds_until(&f->record, i) != 0;
 }
 

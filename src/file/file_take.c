@@ -8,7 +8,6 @@
 
 #include "base/number.h"
 #include "file/file_lock.h"
-#include "lock/reentrance.h"
 
 #define CLAIM       NANOS_PER_SEC       /* for each of those ahead, to take what is free */
 #define LOOK_AFTER  (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
@@ -165,7 +164,7 @@ static void survey_holders(struct file_lock *f, struct survey *survey)
 
 		if (until == 0 && i != record->own && record->slots[i].state != SLOT_WAITING)
 			record->slots[i].state = SLOT_FREE;
-		if (until == 0 || record_is_inside(record, i))
+		if (until == 0)
 			continue;
 		if (is_in_the_way(&record->slots[i], survey, &sharers))
 			survey->holder = i;
@@ -286,8 +285,7 @@ static struct slot *begin_holding(struct file_lock *f, struct lock_answer *answe
 		.least = request->at_least_ms > 0
 				 ? record_moment(record,
 					   clock_now() + request->at_least_ms * NANOS_PER_MS)
-				 : 0,
-		.hold = request->hold};
+				 : 0};
 	return file_own(f);
 }
 
@@ -299,8 +297,8 @@ static int find_seat(const struct record *record)
 	for (int i = 0; i < record->head.count; i++) {
 		const struct slot *slot = &record->slots[i];
 
-		if (i == record->own || slot->mode != LOCK_PERMITS || slot->around != 0 ||
-			slot->seat != seat || record_holds_until(record, i) == 0)
+		if (i == record->own || slot->mode != LOCK_PERMITS || slot->seat != seat ||
+			record_holds_until(record, i) == 0)
 			continue;
 		seat++;
 		i = -1; /* those before may have that one */
@@ -391,54 +389,6 @@ static bool answer_already(struct file_lock *f, struct lock_answer *answer)
 	return true;
 }
 
-/* --- Inside another holder -------------------------------------------------------------------- */
-
-static bool read_holder(const void *context, int i, struct reentrance_holder *holder)
-{
-	const struct record *record = context;
-	const struct slot *slot = &record->slots[i];
-	nanos until = record_holds_until(record, i);
-	struct slot_text text;
-
-	if (until == 0)
-		return false;
-	record_read_text(record, i, &text, &holder->owner);
-	strcpy(holder->token, text.token);
-	holder->mode = (enum lock_mode)slot->mode;
-	holder->id = slot->fence;
-	holder->around = slot->around;
-	holder->lives = until == NANOS_NEVER;
-	holder->over = slot->state == SLOT_OVER;
-	holder->detached = slot->detached;
-	holder->hold = slot->hold;
-	return true;
-}
-
-static bool answer_within(struct file_lock *f, struct lock_answer *answer)
-{
-	int outer =
-		reentrance_find(&f->request, f->record.head.count, read_holder, &f->record, answer);
-	struct slot around, *own;
-
-	if (outer < 0)
-		return false;
-	file_step_aside(f);
-	around = f->record.slots[outer];
-	answer->ttl_ms = LOCK_NO_TTL;
-	answer->fence = around.fence;
-	answer->granted_at = clock_now();
-	if (answer->result != LOCK_WITHIN || answer->covered || f->request.detached)
-		return true;
-	own = begin_holding(f, answer);
-	if (!own)
-		return true;
-	own->mode = around.mode;
-	own->permits = around.permits;
-	own->fence = own->around = around.fence;
-	own->least = 0;
-	return true;
-}
-
 /* --- Busy ------------------------------------------------------------------------------------- */
 
 static bool queue(struct file_lock *f, int64_t ticket, struct lock_answer *answer)
@@ -501,7 +451,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	if (!queue(f, ticket, answer))
 		return;
 	file_own(f)->in_line = has_obstacle(f, OBSTACLE_FLOCK);
-	/* Of the dlocks around it may have learnt since. */
+	/* Of several locks it may hold more by now. */
 	if ((first || (f->request.held && f->request.held[0] != '\0')) && !write_text(f, answer))
 		return;
 	/* The waiter that was first so far now has to wait for us. */
@@ -581,7 +531,7 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 	nanos since = free_since(f);
 	struct survey survey;
 
-	if (answer_already(f, answer) || answer_within(f, answer))
+	if (answer_already(f, answer))
 		return;
 	if (record->own >= 0) {
 		order = order_of(file_own(f));

@@ -108,7 +108,7 @@ static const char facts[] = "SELECT current_setting('server_version') AS version
 
 /* What an administrator has to run for us: the schema, if it is not whole, and the rights to it. */
 static const char rights[] =
-	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_1' AND "
+	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_2' AND "
 	"pronamespace::regnamespace::text = 'dlock') THEN '' ELSE $1 END || "
 	"format('GRANT USAGE ON SCHEMA dlock TO %1$I;\n"
 	"GRANT ALL ON ALL TABLES IN SCHEMA dlock TO %1$I;\n"

@@ -28,11 +28,10 @@ static bool read_word(const PGresult *result, struct lock_answer *answer)
 	static const struct {
 		const char *word;
 		enum lock_result result;
-	} words[] = {{"granted", LOCK_GRANTED}, {"within", LOCK_WITHIN}, {"already", LOCK_ALREADY},
-		{"busy", LOCK_BUSY}, {"ended", LOCK_LOST}, {"mode", LOCK_FAILED},
-		{"circle", LOCK_FAILED}, {"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN},
-		{"released", LOCK_RELEASED}, {"gone", LOCK_GONE}, {"lost", LOCK_LOST},
-		{"denied", LOCK_LOST}};
+	} words[] = {{"granted", LOCK_GRANTED}, {"already", LOCK_ALREADY}, {"busy", LOCK_BUSY},
+		{"ended", LOCK_LOST}, {"mode", LOCK_FAILED}, {"circle", LOCK_FAILED},
+		{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"released", LOCK_RELEASED},
+		{"gone", LOCK_GONE}, {"lost", LOCK_LOST}, {"denied", LOCK_LOST}};
 	size_t i = 0, count = sizeof(words) / sizeof(words[0]);
 
 	while (i < count && strcmp(words[i].word, text_at(result, 0, "result")) != 0)
@@ -102,20 +101,16 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	p->number = number_at(result, 0, "session");
 	answer->fence = (uint64_t)number_at(result, 0, "fence");
 	answer->held_ms = number_at(result, 0, "ms");
-	answer->whole = flag_at(result, 0, "whole");
-	answer->covered = flag_at(result, 0, "covered");
 	strlcpy(answer->holder_token, text_at(result, 0, "holder"), sizeof(answer->holder_token));
 	if (answer->result == LOCK_ALREADY) {
 		p->lock.asked = false; /* it has left the queue: there is nothing to take back */
 		run_read(&answer->done, text_at(result, 0, "owner"), (int64_t)answer->fence);
-	} else if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+	} else if (answer->result == LOCK_GRANTED)
 		read_grant(p, result, answer);
 	else if (answer->result == LOCK_BUSY)
 		read_busy(p, result, answer);
 	else if (answer->result == LOCK_LOST)
 		token_make(p->request.self, p->lock.token);
-	else if (*text_at(result, 0, "mode") != '\0')
-		deadlock_by_mode(mode_at(result, 0, "mode"), answer);
 	else if (answer->result == LOCK_FAILED)
 		deadlock_by_circle(text_at(result, 0, "owner"), &answer->failure);
 }
@@ -124,24 +119,24 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
-	const char *outer = r->outer ? r->outer : "", *advisory = p->session.server->setting;
-	bool is_plain = r->mode == LOCK_EXCLUSIVE && !r->once && r->cooldown_ms == 0 && !*outer &&
-			!advisory && p->ticket == 0;
+	const char *advisory = p->session.server->setting;
+	bool is_plain = r->mode == LOCK_EXCLUSIVE && !r->once && r->cooldown_ms == 0 && !advisory &&
+			p->ticket == 0;
 	PGresult *result;
 
 	if (!p->session.connection)
 		p->number = 0; /* the next one begins from nothing */
 	p->session.is_take = true;
 	result = ask(p, is_plain ? sql_take : NULL, 8,
-		"SELECT * FROM dlock.acquire_1($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
-		"$14, $15, $16, $6, $17, dlock.advisory_key($18, $19), $19) "
+		"SELECT * FROM dlock.acquire_2($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
+		"$14, $15, $6, dlock.advisory_key($16, $17), $17) "
 		"WHERE pg_catalog.pg_backend_pid() = $8::int", /* nothing through a pooler */
 		ARGUMENTS(p->key, p->lock.token, NUMBER(lock_ttl_ms(r, 0)), FLAG(r->detached),
 			NUMBER(p->ticket), NUMBER(p->number), p->owner, p->session.pid,
 			(const char *[]){"x", "s", "p"}[r->mode], NUMBER(r->permits),
 			NUMBER(r->priority), NUMBER(lock_window_ms(lock, r)),
-			r->once ? r->once : "", outer, r->held ? r->held : "", FLAG(r->queues),
-			FLAG(r->hold), advisory, r->name),
+			r->once ? r->once : "", r->held ? r->held : "", FLAG(r->queues), advisory,
+			r->name),
 		deadline, answer);
 	p->session.is_take = false;
 	lock->asked = lock->asked || p->session.pid[0] != '\0';
@@ -210,14 +205,8 @@ void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_ans
 		pass_on(p, deadline);
 }
 
-static void read_release(
-	struct postgres_lock *p, const PGresult *result, struct lock_answer *answer)
+static void read_release(struct postgres_lock *p)
 {
-	const char *at = text_at(result, 0, "inside");
-
-	for (char *end; *at && answer->inside_count < LOCK_INSIDE_MOST; at = end)
-		answer->inside[answer->inside_count++] = (pid_t)strtol(at, &end, 10);
-	answer->around = flag_at(result, 0, "is_around");
 	/* Nothing is left in the server: the next attempt is another. */
 	p->lock.asked = false;
 	p->ticket = 0;
@@ -237,7 +226,7 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	if (!p->lock.asked && !lock_is_by_token(r))
 		return;
 	result = ask(p, p->is_plain && terms.keep_ms <= 0 ? sql_release : NULL, 3,
-		"SELECT * FROM dlock.release_1($1, $2, $3, $4, $5, $6, $7, $8, "
+		"SELECT * FROM dlock.release_2($1, $2, $3, $4, $5, $6, $7, $8, "
 		"dlock.advisory_key($9, $10))",
 		ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
 			NUMBER(terms.keep_ms), NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
@@ -245,7 +234,7 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 			r->name),
 		deadline, answer);
 	if (result)
-		read_release(p, result, answer);
+		read_release(p);
 	PQclear(result);
 }
 

@@ -852,13 +852,9 @@ made_no_call() {
 
 @test "one that holds it inside another keeps it, against flock too, when the outer one has ended" {
 	try dlock -o x sh -c 'dlock x ./work inner 1 >&2 & until [ -s log ]; do sleep 0.02; done'
-	assert_match "$err" 'the lock stays with the dlocks that hold it inside this one'
+	assert_match "$err" 'the lock stays with '
 	try flock -n locks/x true
 	assert_equal "$status" 1
-	local stays
-	stays=$(pgrep -x 'dlock handover' | while read -r each; do [[ $(readlink "/proc/$each/fd/0") != "$PWD/locks/x" ]] || echo "$each"; done)
-	assert_equal "$(readlink "/proc/$stays/cwd")" /
-	assert_match "$(grep SigBlk "/proc/$stays/status")" 'SigBlk:.0+$'
 	try dlock -n x true
 	assert_equal "$status" 1
 	start next dlock x ./work next

@@ -782,7 +782,7 @@ crash() {
 	query "CREATE TABLE dlock.nothing (result text, fence bigint); INSERT INTO dlock.nothing VALUES ('odd', 1)"
 	for body in "SELECT * FROM dlock.nothing WHERE false" "SELECT * FROM dlock.nothing"; do
 		query "DO \$do\$ DECLARE f text; BEGIN
-			SELECT oid::regprocedure INTO f FROM pg_proc WHERE proname = 'acquire_1';
+			SELECT oid::regprocedure INTO f FROM pg_proc WHERE proname = 'acquire_2';
 			EXECUTE 'DROP FUNCTION ' || f;
 			EXECUTE 'CREATE FUNCTION ' || replace(f::text, ')', ') RETURNS SETOF dlock.nothing LANGUAGE sql AS ')
 				|| quote_literal('$body');

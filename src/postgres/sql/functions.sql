@@ -54,12 +54,11 @@ BEGIN
   RETURN l;
 END $$;
 
--- Whether another holder of that mode may stand beside those that there are. Holders inside one another
--- have one permit.
+-- Whether another holder of that mode may stand beside those that there are.
 CREATE OR REPLACE FUNCTION dlock.fits(key text, me text, want text, most int) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   RETURN count(*) = 0 OR want <> 'x' AND bool_and(mode = want)
-    AND (want = 's' OR count(DISTINCT coalesce(around, token)) < most)
+    AND (want = 's' OR count(*) < most)
   FROM dlock.holder WHERE name = key AND token <> me AND expires > dlock.now_us();
 END $$;
 
@@ -133,18 +132,18 @@ $$;
 -- is let in by any of its holders, so nothing is proved by it.
 CREATE OR REPLACE FUNCTION dlock.circle(key text, prefix int, mine text[]) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-  seen text[] := ARRAY(SELECT DISTINCT coalesce(around, token) FROM dlock.holder WHERE name = key AND expires > dlock.now_us());
+  seen text[] := ARRAY(SELECT token FROM dlock.holder WHERE name = key AND expires > dlock.now_us());
   paths text[] := array_fill(substr(key, prefix + 1), ARRAY[cardinality(seen)]);
   step record;
   i int := 1;
 BEGIN
   PERFORM pg_advisory_xact_lock(1684826994, 0);
   WHILE i <= cardinality(seen) AND seen[i] <> ALL (mine) LOOP
-    FOR step IN SELECT DISTINCT ON (coalesce(h.around, h.token)) coalesce(h.around, h.token) AS next,
+    FOR step IN SELECT DISTINCT ON (h.token) h.token AS next,
       paths[i] || ' is held by ' || regexp_replace(seen[i], ':[^:]*$', '') || ', which waits for ' ||
       substr(w.name, prefix + 1) || ', which' AS path
       FROM dlock.waiter w JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
-      WHERE seen[i] = ANY (w.held) AND w.mode <> 'p' AND coalesce(h.around, h.token) <> ALL (seen) LOOP
+      WHERE seen[i] = ANY (w.held) AND w.mode <> 'p' AND h.token <> ALL (seen) LOOP
       seen := seen || step.next;
       paths := paths || step.path;
     END LOOP;
@@ -154,26 +153,23 @@ BEGIN
 END $$;
 
 -- Takes the lock, claims what was handed over, or queues for it. place: its ticket from an earlier answer; 0:
--- none. outer_tokens: the owner tokens under which it runs, with blanks between them. held: a line for each lock
--- that it runs under; the first word is the owner token. bare: the name without the prefix. ms: since when it is
--- held, or was done. rank: how many are before it; granted: its slot, with permits. result: granted, busy, already, within, mode (that of the outer, into which this one does
--- not go), circle (owner: what dlock.circle says), or ended.
-CREATE OR REPLACE FUNCTION dlock.acquire_1(key text, me text, who text, ttl bigint, detach boolean, want text, most int,
-  place bigint, points int, cooldown_ms bigint, once_id text, outer_tokens text, held text, queues boolean,
-  own_session int, for_hold boolean, advisory bigint, bare text,
+-- none. held: a line for each lock that it runs under; the first word is the owner token. bare: the name without
+-- the prefix. ms: since when it is held, or was done. rank: how many are before it; granted: its slot, with permits.
+-- result: granted, busy, already, circle (owner: what dlock.circle says), or ended.
+CREATE OR REPLACE FUNCTION dlock.acquire_2(key text, me text, who text, ttl bigint, detach boolean, want text, most int,
+  place bigint, points int, cooldown_ms bigint, once_id text, held text, queues boolean,
+  own_session int, advisory bigint, bare text,
   OUT result text, OUT fence bigint, OUT ticket bigint, OUT session int, OUT rank int, OUT left_us bigint,
-  OUT holder text, OUT owner text, OUT ms bigint, OUT mode text, OUT whole boolean, OUT covered boolean,
+  OUT holder text, OUT owner text, OUT ms bigint,
   OUT is_foreign boolean, OUT is_unclaimed boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   l dlock.lock;
-  h dlock.holder;
   free boolean;
   asked dlock.waiter;
   now bigint;
   done bigint;
-  outers text[];
   under text[];
 BEGIN
   session := own_session;
@@ -182,10 +178,10 @@ BEGIN
     now := dlock.now_us();
     fence := greatest(l.fence + 1, now);
     UPDATE dlock.holder o SET state = 'held', since = now, expires = now + ttl * 1000, ttl_ms = ttl,
-      fence = acquire_1.fence, detached = detach
+      fence = acquire_2.fence, detached = detach
       WHERE o.name = key AND o.token = me AND o.state = 'handed' AND o.expires > now;
     IF FOUND THEN
-      UPDATE dlock.lock u SET fence = acquire_1.fence, granted = u.granted + 1,
+      UPDATE dlock.lock u SET fence = acquire_2.fence, granted = u.granted + 1,
         waited_us = u.waited_us + greatest(0, now - place) WHERE u.name = key;
       ticket := place;
       rank := CASE WHEN want = 'p' THEN dlock.take_slot(key, me) END;
@@ -195,7 +191,6 @@ BEGIN
   END IF;
   l := dlock.enter(key);
   now := dlock.now_us();
-  outers := string_to_array(outer_tokens, ' ');
   under := ARRAY(SELECT split_part(line, ' ', 1) FROM string_to_table(held, E'\n') AS line WHERE line <> '');
   IF me = ANY (l.ended) THEN
     result := 'ended';
@@ -217,32 +212,6 @@ BEGIN
     RETURN;
   END IF;
 
-  -- An environment may travel to another host or survive a boot. No process renews a detached lock, or one
-  -- that is kept, for what runs below it.
-  SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.expires > now AND o.token <> me
-    AND o.state = 'held' AND NOT o.detached AND (o.token = ANY (outers) OR o.around = ANY (outers))
-    AND split_part(o.owner, E'\t', 1) = split_part(who, E'\t', 1)
-    AND split_part(o.owner, E'\t', 2) = split_part(who, E'\t', 2) ORDER BY o.around NULLS FIRST LIMIT 1;
-  IF h.name IS NOT NULL THEN
-    holder := coalesce(h.around, h.token);
-    IF h.mode NOT IN ('x', want) THEN
-      result := 'mode';
-      mode := h.mode;
-      RETURN;
-    END IF;
-    fence := h.fence;
-    whole := h.mode = 'x';
-    covered := for_hold AND EXISTS (SELECT FROM dlock.holder o WHERE o.name = key AND o.expires > now
-      AND (o.token = holder OR o.around = holder) AND o.owner LIKE E'%\thold=1%'
-      AND split_part(o.owner, E'\tuser=', 1) = split_part(who, E'\tuser=', 1));
-    IF NOT covered AND NOT detach THEN
-      INSERT INTO dlock.holder VALUES (key, me, h.mode, who, now, now + ttl * 1000, ttl, h.fence, holder,
-        'held', false);
-    END IF;
-    result := 'within';
-    RETURN;
-  END IF;
-
   ticket := CASE WHEN place = 0 AND free IS NOT TRUE THEN greatest(l.ticket + 1, now) ELSE place END;
   asked := (key, me, want, most, who, ticket, points, ttl, under, own_session);
   IF free IS NOT TRUE
@@ -258,8 +227,8 @@ BEGIN
     fence := greatest(l.fence + 1, now);
     DELETE FROM dlock.holder o WHERE o.name = key AND o.expires <= now;
     INSERT INTO dlock.holder VALUES (key, me, want, who, now, now + ttl * 1000, ttl, fence, NULL, 'held', detach);
-    UPDATE dlock.lock u SET fence = acquire_1.fence, granted = u.granted + 1,
-      ticket = greatest(u.ticket, acquire_1.ticket), keep_us = greatest(u.keep_us, cooldown_ms * 1000),
+    UPDATE dlock.lock u SET fence = acquire_2.fence, granted = u.granted + 1,
+      ticket = greatest(u.ticket, acquire_2.ticket), keep_us = greatest(u.keep_us, cooldown_ms * 1000),
       waited_us = u.waited_us + CASE WHEN place = 0 THEN 0 ELSE greatest(0, now - place) END
       WHERE u.name = key;
     session := asked.session;
@@ -275,7 +244,7 @@ BEGIN
     asked := dlock.queue(asked);
   END IF;
   session := asked.session;
-  UPDATE dlock.lock u SET contended = u.contended + 1, ticket = greatest(u.ticket, acquire_1.ticket)
+  UPDATE dlock.lock u SET contended = u.contended + 1, ticket = greatest(u.ticket, acquire_2.ticket)
     WHERE u.name = key AND place = 0;
   IF queues AND want <> 'p' AND cardinality(under) > 0 THEN
     owner := dlock.circle(key, length(key) - length(bare), under);
@@ -322,9 +291,9 @@ END $$;
 -- Gives back whatever the token has: the lock, or a place in the queue; then hands on. keep_ms > 0: lets the
 -- lock expire then. code: COMMAND's exit code; below 0: there is none. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
 -- denied.
-CREATE OR REPLACE FUNCTION dlock.release_1(key text, me text, code int, keep_ms bigint, granted_fence bigint,
+CREATE OR REPLACE FUNCTION dlock.release_2(key text, me text, code int, keep_ms bigint, granted_fence bigint,
   by_token boolean, once_id text, once_ms bigint, advisory bigint,
-  OUT result text, OUT inside text, OUT is_around boolean)
+  OUT result text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -335,8 +304,6 @@ DECLARE
 BEGIN
   SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.token = me
     AND (o.detached AND o.expires > now OR NOT by_token);
-  is_around := h.around IS NOT NULL AND EXISTS (SELECT FROM dlock.holder o WHERE o.name = key
-    AND o.token = h.around AND o.expires > now);
   result := 'released';
   IF by_token AND h.name IS NULL THEN
     result := 'denied';
@@ -347,13 +314,11 @@ BEGIN
     result := CASE WHEN granted_fence > 0 THEN 'lost' ELSE 'gone' END;
     DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
     UPDATE dlock.lock u SET timeouts = u.timeouts + 1 WHERE u.name = key AND FOUND;
-  ELSIF keep_ms > 0 AND h.around IS NULL THEN
+  ELSIF keep_ms > 0 THEN
     UPDATE dlock.holder o SET state = 'kept', expires = now + keep_ms * 1000 WHERE o.name = key AND o.token = me;
   ELSE
     DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me;
   END IF;
-  SELECT string_agg(substring(o.owner FROM E'\tpid=([0-9]+)'), ' ') INTO inside FROM dlock.holder o
-    WHERE o.name = key AND o.around = me AND o.expires > now;
   IF advisory IS NOT NULL AND h.name IS NOT NULL THEN
     PERFORM CASE WHEN h.mode = 'x' THEN pg_advisory_unlock(advisory) ELSE pg_advisory_unlock_shared(advisory) END;
   END IF;
@@ -372,7 +337,7 @@ BEGIN
   END IF;
   run := concat_ws('|', h.since, now, code, h.owner);
   UPDATE dlock.lock u SET ended = (me || u.ended)[1:20],
-    held_us = u.held_us + CASE WHEN h.state = 'held' AND h.around IS NULL THEN greatest(0, now - h.since) ELSE 0 END,
+    held_us = u.held_us + CASE WHEN h.state = 'held' THEN greatest(0, now - h.since) ELSE 0 END,
     last_run = CASE WHEN code >= 0 AND result = 'released' THEN run ELSE u.last_run END,
     last_success = CASE WHEN code = 0 AND result = 'released' THEN run ELSE u.last_success END,
     alone = CASE WHEN NOT EXISTS (SELECT FROM dlock.holder o WHERE o.name = key)
@@ -406,21 +371,20 @@ BEGIN
   PERFORM dlock.enter(key);
   RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000, o.detached
     FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
-    AND o.state <> 'handed' AND only_fence IN (0, o.fence) ORDER BY o.around NULLS FIRST, o.since;
+    AND o.state <> 'handed' AND only_fence IN (0, o.fence) ORDER BY o.since;
   DELETE FROM dlock.holder o WHERE o.name = key AND o.state <> 'handed' AND only_fence IN (0, o.fence);
   PERFORM dlock.hand_on(key, '');
 END $$;
 
--- Holders and waiters of a lock. Those inside another are not shown beside it.
+-- Holders and waiters of a lock.
 CREATE OR REPLACE FUNCTION dlock.owners(key text, OUT kind text, OUT place bigint, OUT mode text, OUT owner text,
   OUT priority int, OUT ms bigint, OUT ttl_ms bigint, OUT since bigint, OUT detached boolean)
 RETURNS SETOF record LANGUAGE sql VOLATILE AS $$
   SELECT 'h', o.expires, o.mode, o.owner, 0, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000,
     o.since, o.detached
-  FROM (SELECT token, around, h.mode, h.owner, h.since, expires, h.detached FROM dlock.holder h WHERE name = key UNION ALL
-    SELECT alone, NULL, 'x', l.owner, l.since, expires, l.detached FROM dlock.lock l WHERE name = key AND alone <> '') o
-  WHERE o.expires > dlock.now_us() AND NOT EXISTS (SELECT FROM dlock.holder a WHERE a.name = key AND a.token = o.around
-    AND a.expires > dlock.now_us())
+  FROM (SELECT h.mode, h.owner, h.since, expires, h.detached FROM dlock.holder h WHERE name = key UNION ALL
+    SELECT 'x', l.owner, l.since, expires, l.detached FROM dlock.lock l WHERE name = key AND alone <> '') o
+  WHERE o.expires > dlock.now_us()
   UNION ALL
   SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, greatest(0, dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false
   FROM dlock.waiter w WHERE w.name = key AND dlock.lives(w.session)

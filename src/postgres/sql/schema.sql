@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS dlock.holder (
   expires bigint NOT NULL,
   ttl_ms bigint NOT NULL,
   fence bigint NOT NULL,
-  around text,                          -- it is inside the holder with this token, or that has ended
+  around text,                          -- unused
   state text NOT NULL,                  -- handed: a claim; held; kept: by --at-least, without a process
   detached boolean NOT NULL,
   slot int,                             -- with mode p: one that no other holder has
