@@ -14,6 +14,7 @@
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "process/surroundings.h"
+#include "supervise/front.h"
 #include "supervise/outcome.h"
 
 static bool find_caller(

@@ -14,6 +14,7 @@
 #include "process/program.h"
 #include "process/surroundings.h"
 #include "supervise/command_ward.h"
+#include "supervise/front.h"
 #include "supervise/outcome.h"
 
 static struct lock *open_lock(

@@ -1,7 +1,7 @@
 /* The part that commands that take a lock have in common: its request, and the words in the end. */
 #pragma once
 
-#include "supervise/front.h"
+#include "supervise/task.h"
 
 struct lock_request;
 struct options;

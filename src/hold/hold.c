@@ -17,7 +17,7 @@
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-#include "supervise/keeper_task.h"
+#include "supervise/task.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/outcome.h"

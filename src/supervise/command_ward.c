@@ -19,7 +19,7 @@
 #include "process/foreign_tree.h"
 #include "process/process.h"
 #include "process/program.h"
-#include "supervise/keeper_task.h"
+#include "supervise/task.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/takeover.h"

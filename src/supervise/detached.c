@@ -15,7 +15,7 @@
 #include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-#include "supervise/front.h"
+#include "supervise/task.h"
 #include "supervise/notify.h"
 #include "supervise/outcome.h"
 
@@ -146,7 +146,7 @@ static void leave_behind(struct detached *d, struct asking *asking)
 			"the lock could not be released; it frees itself within %s",
 			duration_format(d->task->terms.ttl, span));
 	else if (asking->may_hold)
-		front_say_left(d->task, d->outcome);
+		outcome_say_left(d->outcome, d->task->lease->terms.ttl);
 }
 
 static void conclude(struct detached *d, enum lock_result result, struct asking *asking,
@@ -169,7 +169,8 @@ static void conclude(struct detached *d, enum lock_result result, struct asking 
 		outcome->end_signal = d->signal;
 		outcome->waited = clock_now() - d->task->started;
 	} else {
-		front_record_denial(d->task, result, &asking->denial, failure, outcome);
+		outcome_deny(outcome, result, d->task->wait != 0, &asking->denial, failure);
+		outcome->waited = clock_now() - d->task->started;
 		outcome->answered_at = asking->denied_at;
 	}
 	if (asking->outstanding)

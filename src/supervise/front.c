@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/duration.h"
 #include "base/failure.h"
 #include "base/message.h"
 #include "base/deadline.h"
@@ -14,49 +13,15 @@
 #include "lock/nesting.h"
 #include "lock/token.h"
 #include "supervise/guest.h"
-#include "supervise/keeper_task.h"
+#include "supervise/keeper.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/notify.h"
 #include "supervise/outcome.h"
 #include "supervise/takeover.h"
+#include "supervise/task.h"
 
 #define SILENT_MOST  3 /* times that a host is tried which does not answer */
 #define SILENT_PAUSE (100 * NANOS_PER_MS)
-
-void front_record_denial(const struct front_task *task, enum lock_result result,
-	const struct lock_answer *answer, const struct failure *failure, struct outcome *outcome)
-{
-	outcome->answer = *answer;
-	outcome->waited = clock_now() - task->started;
-	switch (result) {
-	case LOCK_BUSY:
-		outcome->kind = task->wait == 0 ? OUTCOME_BUSY : OUTCOME_TIMEOUT;
-		break;
-	case LOCK_ALREADY:
-		outcome->kind = OUTCOME_ALREADY;
-		break;
-	default:
-		outcome_fail(outcome, failure);
-		break;
-	}
-}
-
-void front_say_left(const struct front_task *task, struct outcome *outcome)
-{
-	struct failure *failure = &outcome->failure;
-	char span[DURATION_TEXT];
-
-	duration_format(task->lease->terms.ttl, span);
-	if (failure->code != EXIT_DONE)
-		failure_set(failure, failure->code,
-			"%s; if the lock was granted all the same, it frees itself within %s",
-			failure->text, span);
-	else
-		message_say(MESSAGE_WARNING,
-			"what was asked for could not be taken back yet; if the lock was granted, "
-			"it frees itself within %s",
-			span);
-}
 
 /* A signal came before the grant, or the end of what the lock was for. */
 static bool was_cancelled(
@@ -73,7 +38,6 @@ static bool was_cancelled(
 	} else {
 		return false;
 	}
-	outcome->waited = clock_now() - task->started;
 	return true;
 }
 
@@ -90,11 +54,12 @@ static void conclude(
 
 	if (lease->granted_at == 0) {
 		if (!was_cancelled(task, watch, outcome))
-			front_record_denial(task, lease->answer.result, &lease->answer,
-				&lease->answer.failure, outcome);
+			outcome_deny(outcome, lease->answer.result, task->wait != 0, &lease->answer,
+				&lease->answer.failure);
+		outcome->waited = clock_now() - task->started;
 		outcome->answered_at = lease->answered_at;
 		if (lease->unheard)
-			front_say_left(task, outcome);
+			outcome_say_left(outcome, lease->terms.ttl);
 		return;
 	}
 	outcome_read_lease(outcome, lease, task->started);
@@ -124,10 +89,11 @@ static void take_over(const struct front_task *task, struct keeper_watch *watch,
 			answer.result = LOCK_FAILED;
 			failure_set(&answer.failure, EXIT_UNREACHABLE, "no answer from the server");
 		}
-		front_record_denial(task, answer.result, &answer, &answer.failure, outcome);
+		outcome_deny(outcome, answer.result, task->wait != 0, &answer, &answer.failure);
+		outcome->waited = clock_now() - task->started;
 	}
 	if (!taken_back)
-		front_say_left(task, outcome);
+		outcome_say_left(outcome, task->lease->terms.ttl);
 }
 
 /* In phase LINGERING the last of the tree may end meanwhile, and the keeper with it, as it should.
@@ -302,7 +268,7 @@ static bool run_keeper(struct front_task *task, struct notify *notify, struct lo
 		conclude(task, &watch, outcome);
 		return false;
 	}
-	if (!keeper_watch_start(&watch, &order)) {
+	if (!keeper_watch_start(&watch, &order, keeper_start)) {
 		fail(outcome, errno == ENOSYS
 				      ? "dlock needs Linux 5.3 or later, for pidfd_open(2): "
 				      : "cannot fork: ");

@@ -15,7 +15,7 @@
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/keeper_loop.h"
-#include "supervise/keeper_task.h"
+#include "supervise/task.h"
 #include "supervise/notify.h"
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"

@@ -16,7 +16,7 @@
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-#include "supervise/keeper_task.h"
+#include "supervise/task.h"
 #include "supervise/renewal.h"
 #include "supervise/survivors.h"
 

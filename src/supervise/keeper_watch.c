@@ -12,8 +12,7 @@
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "lock/nesting.h"
-#include "supervise/keeper.h"
-#include "supervise/keeper_task.h"
+#include "supervise/task.h"
 #include "supervise/lease.h"
 #include "supervise/notify.h"
 
@@ -90,7 +89,8 @@ static void kill_keeper(struct keeper_watch *watch)
 	reap_keeper(watch);
 }
 
-bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
+bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task,
+	pid_t (*start)(const struct keeper_task *task))
 {
 	task->lease = watch->lease;
 	task->wakeup_fd = watch->wakeup_fd;
@@ -98,7 +98,7 @@ bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task)
 	task->tell_fd = watch->tell_fd;
 	watch->asking_since = clock_now();
 	atomic_store(&watch->lease->answer_due, NANOS_NEVER);
-	watch->keeper = keeper_start(task);
+	watch->keeper = start(task);
 	if (watch->keeper < 0) {
 		watch->keeper = 0;
 		return false;

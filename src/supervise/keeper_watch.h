@@ -69,8 +69,9 @@ bool keeper_watch_open(struct keeper_watch *watch, const struct front_task *run)
 /* The keeper has ended, and is reaped. */
 void keeper_watch_close(struct keeper_watch *watch);
 
-/* Forks the keeper; fills in the task. False with errno. */
-bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task);
+/* Has `start` fork the keeper; fills in the task. False with errno. */
+bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task,
+	pid_t (*start)(const struct keeper_task *task));
 
 /* Watches until one of the ends above. */
 enum keeper_watch_end keeper_watch_run(struct keeper_watch *watch, const struct keeper_task *task);

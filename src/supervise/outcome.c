@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/duration.h"
+#include "base/message.h"
 #include "process/exit_status.h"
 
 /* Exit codes that are not the kind's own. */
@@ -40,6 +42,40 @@ void outcome_fail(struct outcome *outcome, const struct failure *failure)
 	outcome->kind = OUTCOME_DEADLOCK;
 	while (outcome->kind < OUTCOME_INTERNAL && kinds[outcome->kind].exit != code)
 		outcome->kind++;
+}
+
+void outcome_deny(struct outcome *outcome, enum lock_result result, bool waits,
+	const struct lock_answer *answer, const struct failure *failure)
+{
+	outcome->answer = *answer;
+	switch (result) {
+	case LOCK_BUSY:
+		outcome->kind = waits ? OUTCOME_TIMEOUT : OUTCOME_BUSY;
+		break;
+	case LOCK_ALREADY:
+		outcome->kind = OUTCOME_ALREADY;
+		break;
+	default:
+		outcome_fail(outcome, failure);
+		break;
+	}
+}
+
+void outcome_say_left(struct outcome *outcome, nanos ttl)
+{
+	struct failure *failure = &outcome->failure;
+	char span[DURATION_TEXT];
+
+	duration_format(ttl, span);
+	if (failure->code != EXIT_DONE)
+		failure_set(failure, failure->code,
+			"%s; if the lock was granted all the same, it frees itself within %s",
+			failure->text, span);
+	else
+		message_say(MESSAGE_WARNING,
+			"what was asked for could not be taken back yet; if the lock was granted, "
+			"it frees itself within %s",
+			span);
 }
 
 void outcome_read_lease(struct outcome *outcome, const struct lease *lease, nanos started)

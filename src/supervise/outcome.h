@@ -45,6 +45,15 @@ struct outcome {
 /* Makes it that of a failure: the kind follows from its code. */
 void outcome_fail(struct outcome *outcome, const struct failure *failure);
 
+/* Makes it that of asking which was not granted: what asking_run said, and whether dlock was to
+ * wait. */
+void outcome_deny(struct outcome *outcome, enum lock_result result, bool waits,
+	const struct lock_answer *answer, const struct failure *failure);
+
+/* The request is not taken back yet, though that goes on to be tried: says so, with how long
+ * a lock would stay that was granted; in the outcome's failure if it has one. */
+void outcome_say_left(struct outcome *outcome, nanos ttl);
+
 /* Takes over what the lease says of a run, which began at `started`; not the kind. */
 void outcome_read_lease(struct outcome *outcome, const struct lease *lease, nanos started);
 

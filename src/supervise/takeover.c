@@ -6,7 +6,7 @@
 #include "base/message.h"
 #include "lock/handoff.h"
 #include "supervise/guest.h"
-#include "supervise/keeper_task.h"
+#include "supervise/task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/release_terms.h"
 #include "supervise/survivors.h"

@@ -1,0 +1,56 @@
+/* What a run is to do: the front's task, which `acquire` has in its one process, and the keeper's.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "supervise/lease.h"
+#include "supervise/ward.h"
+
+struct caller_state;
+struct guest;
+struct lock;
+struct nesting;
+struct server;
+
+/* All borrowed, but for the lock. */
+struct front_task {
+	struct lock *lock; /* opened, nothing sent yet; its token stands in the lease. NULL: all is
+			    * held around us, and nothing is asked for */
+	const struct lock_request *request;
+	const struct server *server;
+	const char *place;       /* the server's URL, as messages show it */
+	const char *const *also; /* --also: the other locks */
+	size_t also_count;
+	struct guest *guest;     /* the locks held around us; the front's own */
+	struct lease *lease;     /* of lease_open */
+	struct nesting *nesting; /* opened */
+	struct lease_terms terms;
+	struct ward ward; /* what the lock is for; not detached_acquire's */
+	struct caller_state *caller_state;
+	const char *name;
+	nanos started; /* `wait` counts from here */
+	nanos wait;    /* 0: do not; NANOS_NEVER: for ever */
+	int stop_signal;
+	bool close_early;    /* -o: release when COMMAND ends, descendants or not */
+	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
+	bool notify_ready;   /* --notify-ready (notify.h) */
+
+	/* For detached_acquire, which takes no notice of what is COMMAND's. Tells the caller what
+	 * was granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with
+	 * granted->failure. */
+	enum lock_result (*deliver)(
+		struct lock *lock, struct lock_answer *granted, struct deadline deadline);
+};
+
+/* All borrowed: the keeper has its own copy by fork. */
+struct keeper_task {
+	const struct front_task *run;
+	struct lease *lease;
+	bool notifies; /* the front tells a service manager of it (notify.h) */
+	bool nested;   /* there is a dlock among our ancestors */
+	int wakeup_fd; /* an eventfd that wakes the front */
+	int news_fd;   /* readable when the front has news, or is gone; the front's is `tell_fd` */
+	int tell_fd;
+};
