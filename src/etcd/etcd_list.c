@@ -39,7 +39,9 @@ static bool show_lock(
 		if (contender_may_hold(&c->is))
 			c->is.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
 	}
-	if (good)
+	if (good && queue.format > LOCK_FORMAT)
+		good = lock_fail_format(failure, l->gateway.server->text, queue.format);
+	else if (good)
 		good = contenders_show(&queue.all, name, name, l->show, l->context, failure);
 	else
 		failure_set(failure, EXIT_SYSTEM, "out of memory");

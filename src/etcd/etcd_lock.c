@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lock/token.h"
+#include "net/server.h"
 
 int64_t etcd_seconds(int64_t ms)
 {
@@ -126,10 +127,20 @@ static const json_t *find_range(const json_t *answer)
 	return json_object_get(range, "kvs");
 }
 
-static enum lock_result fail_memory(struct failure *failure)
+/* Takes over the answer. */
+static enum lock_result learn(struct etcd_lock *e, json_t *answer, const json_t *kvs,
+	struct queue *queue, struct failure *failure)
 {
-	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return LOCK_FAILED;
+	if (!queue_read(queue, answer, kvs)) {
+		failure_set(failure, EXIT_SYSTEM, "out of memory");
+		return LOCK_FAILED;
+	}
+	if (queue->format > LOCK_FORMAT) {
+		lock_fail_format(failure, e->server->text, queue->format);
+		return LOCK_FAILED;
+	}
+	e->revision = queue->revision;
+	return LOCK_GRANTED;
 }
 
 enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, json_t *otherwise,
@@ -145,10 +156,7 @@ enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, 
 	if (result != LOCK_GRANTED)
 		return result;
 	*done = json_is_true(json_object_get(answer, "succeeded"));
-	if (!queue_read(queue, answer, find_range(answer)))
-		return fail_memory(failure);
-	e->revision = queue->revision;
-	return LOCK_GRANTED;
+	return learn(e, answer, find_range(answer), queue, failure);
 }
 
 enum lock_result etcd_read(
@@ -162,10 +170,7 @@ enum lock_result etcd_read(
 	*queue = (struct queue){0};
 	if (result != LOCK_GRANTED)
 		return result;
-	if (!queue_read(queue, answer, json_object_get(answer, "kvs")))
-		return fail_memory(failure);
-	e->revision = queue->revision;
-	return LOCK_GRANTED;
+	return learn(e, answer, json_object_get(answer, "kvs"), queue, failure);
 }
 
 int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline deadline)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/service.h"
+
 /* --- base64 ---------------------------------------------------------------------------------- */
 
 static void encode(const char *text, size_t length, char out[static KEY_SIZE])
@@ -122,12 +124,12 @@ static int find(const char *const *names, int count, const char *name)
 static char *write_value(const struct etcd_contender *contender, const char *owner)
 {
 	const struct contender *c = &contender->is;
-	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sI sI sb sb ss*}", "dlock", 1,
-		"state", states[c->state], "mode", modes[c->mode], "permits", c->permits, "token",
-		c->id, "since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "fence",
-		(json_int_t)c->fence, "around", (json_int_t)c->around, "keep",
-		(json_int_t)contender->keep_us, "detached", c->detached, "hold", c->hold, "owner",
-		owner);
+	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sI sI sb sb ss*}", "dlock",
+		LOCK_FORMAT, "state", states[c->state], "mode", modes[c->mode], "permits",
+		c->permits, "token", c->id, "since", (json_int_t)c->since_us, "ttl",
+		(json_int_t)c->ttl_ms, "fence", (json_int_t)c->fence, "around",
+		(json_int_t)c->around, "keep", (json_int_t)contender->keep_us, "detached",
+		c->detached, "hold", c->hold, "owner", owner);
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
 
 	json_decref(value);
@@ -165,22 +167,23 @@ static bool is_true(const json_t *object, const char *name)
 	return json_is_true(json_object_get(object, name));
 }
 
-/* A value that is not dlock's leaves it foreign, and as good as exclusive. */
-static void read_value(struct etcd_contender *c, const char *value)
+/* A value that is not dlock's leaves it foreign, and as good as exclusive. Returns the format. */
+static int64_t read_value(struct etcd_contender *c, const char *value)
 {
 	struct contender *is = &c->is;
 	char *text = decode(value);
 	json_t *json = text ? json_loads(text, 0, NULL) : NULL;
+	int64_t format = json_number(json, "dlock");
 
 	free(text);
 	is->id = json_text(json, "token");
 	is->state = (enum contender_state)find(states, 6, json_text(json, "state"));
-	if (json_number(json, "dlock") != 1 || !is->id || is->state == CONTENDER_BY_PLACE) {
+	if (format != LOCK_FORMAT || !is->id || is->state == CONTENDER_BY_PLACE) {
 		is->id = "";
 		is->state = CONTENDER_BY_PLACE;
 		is->foreign = true;
 		json_decref(json);
-		return;
+		return format;
 	}
 	c->record = json;
 	is->mode = (enum lock_mode)find(modes, 3, json_text(json, "mode"));
@@ -196,6 +199,7 @@ static void read_value(struct etcd_contender *c, const char *value)
 	/* A grant does not know its own revision yet. */
 	if (is->fence == 0 && is->state != CONTENDER_WAITING)
 		is->fence = (uint64_t)c->mod;
+	return format;
 }
 
 /* --- The queue ------------------------------------------------------------------------------- */
@@ -203,6 +207,7 @@ static void read_value(struct etcd_contender *c, const char *value)
 bool queue_read(struct queue *queue, json_t *answer, const json_t *kvs)
 {
 	size_t count = json_array_size(kvs);
+	int64_t format;
 
 	*queue = (struct queue){.answer = answer,
 		.revision = json_number(json_object_get(answer, "header"), "revision")};
@@ -219,7 +224,8 @@ bool queue_read(struct queue *queue, json_t *answer, const json_t *kvs)
 		c->lease = json_number(kv, "lease");
 		if (!c->key)
 			continue;
-		read_value(c, value ? value : "");
+		format = read_value(c, value ? value : "");
+		queue->format = format > queue->format ? format : queue->format;
 		queue->all.count++;
 	}
 	contenders_sort(&queue->all);

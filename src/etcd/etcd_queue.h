@@ -25,6 +25,7 @@ struct queue {
 	struct contenders all; /* first; of struct etcd_contender */
 	json_t *answer;        /* owned */
 	int64_t revision;      /* of all etcd, when this was read */
+	int64_t format;        /* the highest that is in use (LOCK_FORMAT) */
 };
 
 /* The range of a lock's keys, or with name NULL of all locks' under the prefix. */

@@ -12,15 +12,18 @@
 #include <unistd.h>
 
 #include "base/failure.h"
+#include "lock/service.h"
 
-#define SLOTS_AT sizeof(struct record_head) /* in the file: the slots, */
-#define RUNS_AT  (131 * RECORD_PAGE)        /* the last run, and the last success */
-#define TEXTS_AT (132 * RECORD_PAGE)        /* and what belongs to each */
-#define BYTES_AT (INT64_C(1) << 40) /* the mutex, and each owner's three bytes: beyond any file */
-#define SPINS    200                /* before a pause: the mutex is held for microseconds */
-#define PAUSE    NANOS_PER_MS
-#define LOOK     (100 * NANOS_PER_MS)         /* what one that only looks has patience for */
-#define MAGIC    UINT64_C(0x31206b636f6c6420) /* " dlock 1" */
+#define SLOTS_AT    sizeof(struct record_head) /* in the file: the slots, */
+#define RUNS_AT     (131 * RECORD_PAGE)        /* the last run, and the last success */
+#define TEXTS_AT    (132 * RECORD_PAGE)        /* and what belongs to each */
+#define BYTES_AT    (INT64_C(1) << 40) /* the mutex, and each owner's three bytes: beyond any file */
+#define SPINS       200                /* before a pause: the mutex is held for microseconds */
+#define PAUSE       NANOS_PER_MS
+#define LOOK        (100 * NANOS_PER_MS)         /* what one that only looks has patience for */
+#define MAGIC       UINT64_C(0x31206b636f6c6420) /* " dlock 1" */
+#define FORMAT_AT   56 /* its bits: the last letter of that is LOCK_FORMAT */
+#define FORMAT_BITS (UINT64_C(0xff) << FORMAT_AT)
 
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 
@@ -247,12 +250,22 @@ static bool fail_damaged(const struct record *record, struct failure *failure)
 		record->path, record->file);
 }
 
+/* The format is the last letter of the magic. */
+static bool is_newer(const struct record_head *head)
+{
+	return ((head->magic ^ MAGIC) & ~FORMAT_BITS) == 0 &&
+	       (head->magic & FORMAT_BITS) > (MAGIC & FORMAT_BITS);
+}
+
 /* A file in which there is nothing yet, or whose first write was cut off, is a new one. */
 static bool read_head(struct record *record, size_t got, struct failure *failure)
 {
 	struct record_head *head = &record->head;
 	static const struct record_head none;
 
+	if (is_newer(head))
+		return lock_fail_format(
+			failure, record->path, (int64_t)(head->magic >> FORMAT_AT & 0xff) - '0');
 	if (got >= sizeof(*head) && head->check == check_of(head, sizeof(*head)) &&
 		(head->magic == MAGIC || memcmp(head, &none, sizeof(none)) == 0) &&
 		head->count >= 0 && head->count <= RECORD_MOST &&

@@ -95,6 +95,12 @@ void *lock_new(size_t size, const struct lock_service *service, const struct loc
 	return lock;
 }
 
+bool lock_fail_format(struct failure *failure, const char *server, int64_t format)
+{
+	return failure_set(
+		failure, EXIT_CONFIG, "%s " LOCK_NEWER " (dlock format %d)", server, (int)format);
+}
+
 int64_t lock_window_ms(struct lock *lock, const struct lock_request *request)
 {
 	nanos now = clock_now();

@@ -151,6 +151,14 @@ struct lock {
 	nanos asked_first;           /* lock.c's: when it was first asked for; 0: not yet */
 };
 
+/* What services keep of locks is in this format. It goes up with a change that an older dlock must
+ * not meet: a service that finds a higher one changes nothing, and fails with lock_fail_format. */
+#define LOCK_FORMAT 1
+#define LOCK_NEWER  "keeps this lock for a newer dlock than this one"
+
+/* False, with EXIT_CONFIG. */
+bool lock_fail_format(struct failure *failure, const char *server, int64_t format);
+
 /* For a service's take: within how long before now (ms) a success must have begun that will do for
  * request.cooldown_ms; 0: none will. That counts back from the first such call for the lock, so the
  * service can reckon by its own clock. */

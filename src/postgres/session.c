@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/service.h"
 #include "net/password.h"
 #include "net/resolve.h"
 #include "net/server.h"
@@ -270,6 +271,9 @@ static bool read_settings(
 		failure_set(&answer->failure, EXIT_CONFIG,
 			"%s is a pooler: its sessions change; give dlock the server itself",
 			session->server->text);
+	else if (result && number_at(result, 0, "format") > LOCK_FORMAT)
+		lock_fail_format(
+			&answer->failure, session->server->text, number_at(result, 0, "format"));
 	else if (result && session->connection)
 		session->is_set = true;
 	PQclear(result);
@@ -290,12 +294,23 @@ static bool send_patience(struct session *session, const struct deadline *deadli
 		NULL, 0);
 }
 
+/* What the session is to be known for before it changes anything: its process, and the format. */
+static bool settle(struct session *session, struct deadline *deadline, struct lock_answer *answer)
+{
+	return send_statement(session, sql_settings, 0, NULL)
+		       ? read_settings(session, deadline, answer)
+		       : break_off(session, &answer->failure);
+}
+
 /* One try. Returns its rows, or its error. */
 static PGresult *execute(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
-	bool is_new = !session->is_set;
+	/* That looks at both itself. */
+	bool is_new = !session->is_set && statement == sql_take;
 
+	if (!session->is_set && !is_new && !settle(session, deadline, answer))
+		return NULL;
 	answer->asked_at = clock_now();
 	if (!((!is_new || send_statement(session, sql_settings, 0, NULL)) &&
 		    (!session->is_take || send_patience(session, deadline)) &&

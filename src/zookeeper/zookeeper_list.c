@@ -58,6 +58,8 @@ static enum lock_result show_lock(
 	/* A node that holds something else is no lock of ours. */
 	if (queue_read(&queue, &l->session.reply[0], failure))
 		result = look_at_all(l, path, &queue, failure);
+	else if (failure->code == EXIT_CONFIG)
+		result = LOCK_FAILED;
 	else
 		queue_free(&queue);
 	if (result == LOCK_GRANTED &&

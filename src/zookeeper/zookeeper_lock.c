@@ -55,6 +55,10 @@ enum lock_result zookeeper_look(struct session *session, const char *path, struc
 	if (result != LOCK_GRANTED)
 		return result;
 	record_read(record, &session->reply[0]);
+	if (record->format > LOCK_FORMAT) {
+		lock_fail_format(failure, session->server->text, record->format);
+		return LOCK_FAILED;
+	}
 	return session->reply[0].rc == ZOK ? LOCK_GRANTED : LOCK_GONE;
 }
 

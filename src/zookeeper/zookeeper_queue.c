@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/service.h"
 #include "net/server.h"
 
 #define USUAL_PREFIX "lock:"
 #define INSIDE       "~inside-"
+#define NEWER        "~dlock%d-" /* begins the nodes of another LOCK_FORMAT */
 #define DIGITS       10 /* of a number; one that has run over, and is negative, is not taken */
 
 /* --- Names ----------------------------------------------------------------------------------- */
@@ -165,6 +167,16 @@ static bool read_contender(struct zookeeper_contender *c, const char *node)
 	return false;
 }
 
+static bool fail_contender(const char *node, struct failure *failure)
+{
+	int format;
+
+	if (sscanf(node, NEWER, &format) == 1 && format > LOCK_FORMAT)
+		return lock_fail_format(failure, "the lock's node", format);
+	return failure_set(failure, EXIT_PROTOCOL,
+		"the lock's node has a child that is no lock's: %.100s", node);
+}
+
 bool queue_read(struct queue *queue, struct reply *children, struct failure *failure)
 {
 	*queue = (struct queue){.names = children->names, .name_count = children->name_count};
@@ -174,9 +186,7 @@ bool queue_read(struct queue *queue, struct reply *children, struct failure *fai
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	for (size_t i = 0; i < queue->name_count; i++)
 		if (!read_contender(queue_at(queue, queue->all.count++), queue->names[i]))
-			return failure_set(failure, EXIT_PROTOCOL,
-				"the lock's node has a child that is no lock's: %.100s",
-				queue->names[i]);
+			return fail_contender(queue->names[i], failure);
 	contenders_sort(&queue->all);
 	for (size_t i = 0; i < queue->all.count; i++)
 		queue_at(queue, i)->is.id = queue_at(queue, i)->id;
@@ -235,8 +245,10 @@ void record_read(struct record *record, const struct reply *reply)
 	const char *text, *password;
 	unsigned byte;
 
-	*record = (struct record){
-		.ours = strncmp(reply->text, "dlock=1\t", 8) == 0, .stat = reply->stat};
+	*record = (struct record){.stat = reply->stat};
+	if (sscanf(reply->text, "dlock=%d\t", &record->format) != 1)
+		record->format = 0;
+	record->ours = record->format == LOCK_FORMAT;
 	strlcpy(record->text, reply->text, sizeof(record->text));
 	text = record->text;
 	if (!record->ours)

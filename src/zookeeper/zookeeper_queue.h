@@ -6,6 +6,7 @@
  *   _c_UUID-__WRIT__N   -__READ__N     its InterProcessReadWriteLock (?style=curator-rw)
  *   HEX-pK__lock__N                    dlock's with K permits
  *   ~inside-HEX-N                      dlock's: it has the lock inside contender N's
+ *   ~dlockF-...                        a later dlock's, whose format is F (LOCK_FORMAT)
  *
  * HEX is the random end of an owner token. A contender holds the lock if nothing before it is in
  * its way; nothing can come in between. What it is for people stands in its node, as a record.
@@ -19,7 +20,8 @@
 
 /* What stands in a node of ours. */
 struct record {
-	bool ours; /* else a foreign client's, and nothing is known */
+	int format; /* 0: a foreign client's, and nothing is known */
+	bool ours;  /* it is that of this dlock: LOCK_FORMAT */
 	bool hold; /* of a `dlock hold` for owner.pid */
 	bool over; /* its owner has released it: others are inside */
 	int64_t ttl_ms;

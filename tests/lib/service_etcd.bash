@@ -79,3 +79,12 @@ service_foreign_drop() {
 		[[ $(etcd_ctl one get --print-value-only "$key") == *dlock* ]] || etcd_ctl one del "$key" >/dev/null
 	done
 }
+
+service_keeps() {
+	if [[ $2 == 1 ]]; then
+		etcd_ctl one del "lock:$1/newer" >/dev/null
+	else
+		etcd_ctl one put "lock:$1/newer" "{\"dlock\":$2}" >/dev/null
+	fi
+}
+service_kept() { etcd_ctl one get --prefix "lock:$1/" -w json | jq -c .kvs; }

@@ -121,3 +121,6 @@ service_foreign_drop() {
 	psql -qAtc "SELECT FROM dlock.force_1('lock:$1', 0) WHERE token = 'thief'" -o /dev/null
 	[[ -z ${foreign_fd:-} ]] || foreign_end
 }
+
+service_keeps() { psql -qAt -c "COMMENT ON TABLE dlock.lock IS 'dlock format $2'"; }
+service_kept() { psql -qAt -c "SELECT * FROM dlock.lock WHERE name = 'lock:$1'"; }

@@ -79,3 +79,16 @@ service_foreign_drop() {
 		[[ $(on $i GET "lock:$1") != @(foreign|thief) ]] || on $i DEL "lock:$1" >/dev/null
 	done
 }
+
+service_keeps() {
+	local i
+	for i in 1 2 3 4 5; do
+		on $i HSET "lock:{lock:$1}:meta" format "$2" >/dev/null
+	done
+}
+service_kept() {
+	local i
+	for i in 1 2 3 4 5; do
+		on $i HGETALL "lock:{lock:$1}:meta"
+	done
+}

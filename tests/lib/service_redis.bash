@@ -44,3 +44,7 @@ service_harms() { :; }
 
 service_foreign_take() { [[ $(cli SET "lock:$1" foreign NX PX 60000) == OK ]]; }
 service_foreign_drop() { cli DEL "lock:$1" >/dev/null; }
+
+# service_keeps NAME FORMAT: the lock NAME is on record in that format (1: dlock's own). service_kept: all that is kept.
+service_keeps() { cli HSET "lock:{lock:$1}:meta" format "$2" >/dev/null; }
+service_kept() { cli HGETALL "lock:{lock:$1}:meta"; }

@@ -86,3 +86,13 @@ for child in zk.get_children(path):
 	if not zk.get(path + '/' + child)[0].startswith(b'dlock'): zk.delete(path + '/' + child)
 "
 }
+
+service_keeps() {
+	zk one "
+for path in ['/locks/$1/' + name for name in (zk.get_children('/locks/$1') if zk.exists('/locks/$1') else [])]:
+    zk.delete(path)
+if $2 != 1:
+    zk.ensure_path('/locks/$1/~dlock$2-0000000001')
+"
+}
+service_kept() { zk one "print(zk.get_children('/locks/$1'))"; }

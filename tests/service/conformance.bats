@@ -1900,6 +1900,28 @@ shape() { PYTHONDONTWRITEBYTECODE=1 "$PYTHON" "$BATS_TEST_DIRNAME/../programs/$1
 	refute_file ran
 }
 
+@test "format: what a newer dlock keeps is refused with 78 before anything is changed" {
+	local command
+	try dlock x true
+	expect 0
+	service_keeps x 2
+	service_kept x >before
+	for command in '-n x touch ran' '-w 5 x touch ran' '-s -n x touch ran' 'acquire x' 'release --force x' 'status x'; do
+		[[ $command != -s* ]] || has shared || continue
+		[[ $command != acquire* ]] || has by-token || continue
+		try dlock $command
+		assert_equal "$status" 78 "dlock $command: $err"
+		assert_match "$err" 'keeps this lock for a newer dlock than this one .*dlock format 2'
+	done
+	refute_file ran
+	service_kept x >after
+	assert_equal "$(diff before after)" ""
+	service_keeps x 1
+	try dlock -n x echo free
+	expect 0 free
+	service_reap
+}
+
 @test "foreign: another client excludes dlock, and dlock it, in every mode" {
 	service_foreign_take x
 	try dlock -n x touch ran

@@ -21,6 +21,11 @@ load ../lib/mutants
 	all_caught ability-dropped refusal-left-out fence-repeats
 }
 
+@test "formats: what a newer dlock keeps is taken for something else" {
+	all_caught format-not-heeded format-not-heeded-in-file format-not-heeded-in-postgres
+	all_caught format-not-heeded-in-etcd format-not-heeded-in-zookeeper
+}
+
 @test "release --force: the fencing token it asks for, how soon it says that COMMAND stops" {
 	all_caught force-fence-unread force-fence-of-any force-fence-for-the-last file-force-fence-unread
 	all_caught pg-force-fence-unread force-at-once

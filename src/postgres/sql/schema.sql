@@ -17,6 +17,9 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
   lost bigint NOT NULL DEFAULT 0, waited_us bigint NOT NULL DEFAULT 0, held_us bigint NOT NULL DEFAULT 0
 );
 
+-- The format (lock/service.h): settings.sql and take.sql read it. No comment: 1.
+COMMENT ON TABLE dlock.lock IS 'dlock format 1';
+
 -- One that an older dlock has made.
 ALTER TABLE dlock.lock ADD COLUMN IF NOT EXISTS last_run text, ADD COLUMN IF NOT EXISTS last_success text;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/failure.h"
+#include "lock/service.h"
 
 #define NONSENSE "gave an answer that makes no sense here"
 
@@ -27,6 +28,7 @@ static const struct form {
 	enum exit_code code;
 	const char *says;
 } forms[] = {
+	{"", "dlock format ", ERROR_REPLY_FINAL, EXIT_CONFIG, LOCK_NEWER},
 	{"NOSCRIPT", NULL, ERROR_REPLY_NO_SCRIPT, EXIT_PROTOCOL, "does not keep scripts"},
 	{"WRONGTYPE", NULL, ERROR_REPLY_WRONG_TYPE, EXIT_PROTOCOL,
 		"has a key of another type there"},

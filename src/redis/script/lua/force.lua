@@ -5,8 +5,8 @@
 --       is not known}, {handed}
 --       off: it was free, and a hold-off has ended. free: no client holds it, or none with that fence
 --+ handing.lua
-purge()
 local contended = know('contended')
+purge()
 local only = tonumber(ARGV[4] or 0)
 local result, left, holders = cur and 'broken' or 'free', cur and call('PTTL', K) or 0, {}
 if not cur and only == 0 and held_off() > 0 then

@@ -14,7 +14,7 @@
 -- The lock is a string: the owner's token, or one of two words while it is shared or held by permits. When
 -- the owner has released it and it stays all the same (--at-least, or a holder inside), "TOKEN ended"; so
 -- does a share. Therefore no client takes an ended token for a holder, and no late renewal extends it.
---   meta     hash    fence gen ticket off again token ended success keep size inner, and the counters
+--   meta     hash    fence gen ticket off again token ended success keep size inner format, and the counters
 --   holders  zset    shares: token by expiry (ms)
 --   inner:T  zset    those that took the lock again inside that holder: token by expiry (ms): see inner.lua
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority. On a quorum
@@ -41,6 +41,8 @@ local WORDS = {s = 'dlock:shared', p = 'dlock:permits'}
 local CLAIM, LEASE, MESSAGE, MINUTE, DAY, MONTH = 1000, 2000, 10000, 60000, 86400000, 2592000000
 -- How many one script hands the lock to at most; how many waiters may not look often enough.
 local MOST, FEW = 64, 10
+-- In which all this is kept: lock/service.h. In meta, if it is another than 1.
+local FORMAT = 1
 -- Behind the token of a holder that has given the lock back: see above.
 local ENDED = ' ended'
 
@@ -77,16 +79,20 @@ end
 -- (us, us, its exit code).
 local meta
 local function know(...)
-  local values = call('HMGET', META, 'token', 'ended', 'fence', 'gen', 'off', 'size', 'keep', ...)
+  local values = call('HMGET', META, 'token', 'ended', 'fence', 'gen', 'off', 'size', 'keep', 'format', ...)
+  -- Nothing was written so far. 0: without the place in the script, which would stand before it.
+  if (tonumber(values[8]) or 1) > FORMAT then
+    error('dlock format ' .. values[8], 0)
+  end
   meta = {
     token = values[1], ended = values[2] or '', fence = tonumber(values[3]) or 0,
     gen = tonumber(values[4]) or 0, off = tonumber(values[5]) or 0, size = tonumber(values[6]) or 0,
     keep = tonumber(values[7]) or 0,
   }
-  for i = 8, #values do
+  for i = 9, #values do
     values[i] = tonumber(values[i]) or 0
   end
-  return unpack(values, 8)
+  return unpack(values, 9)
 end
 
 local function has_ended()
