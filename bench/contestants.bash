@@ -62,7 +62,7 @@ find_python() {
 contestant_is_there() {
 	case $1 in
 	flock) command -v flock ;;
-	dlock | dlock-tcp | dlock-file) [[ -n $dlock ]] ;;
+	dlock | dlock-tcp | dlock-file | dlock-quorum) [[ -n $dlock ]] ;;
 	redis-cli) command -v redis-cli ;;
 	dlock-etcd) [[ -n $dlock && -x ${dlock%/*}/dlock-etcd ]] && command -v etcd && command -v etcdctl ;;
 	etcdctl) command -v etcd && command -v etcdctl ;;
@@ -91,6 +91,10 @@ contestant_words() {
 		;;
 	dlock-tcp)
 		settings+=("DLOCK_SERVER=redis://127.0.0.1:$(<"$folder/port")")
+		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
+	dlock-quorum)
+		settings+=("DLOCK_SERVER=redis+quorum://$(quorum_hosts_in "$folder")")
 		lock=("$dlock" "${dlock_options[@]}" bench)
 		;;
 	dlock-file)

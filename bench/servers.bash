@@ -40,7 +40,7 @@ redis_start() {
 	for try in 1 2 3 4 5; do
 		port=$(random_port)
 		redis-server --bind 127.0.0.1 --port "$port" --unixsocket "$folder/redis.sock" \
-			--save '' --appendonly no --dir "$folder" >"$folder/redis.log" 2>&1 &
+			--save '' --appendonly no --set-proc-title no --dir "$folder" >"$folder/redis.log" 2>&1 &
 		redis_pid=$!
 		started+=("$redis_pid")
 		echo "$port" >"$folder/port"
@@ -102,7 +102,7 @@ postgres_start() {
 		as=(setpriv --reuid nobody --regid nogroup --clear-groups)
 	fi
 	(cd "$folder" && "${as[@]}" "$programs/initdb" -D data -U bench -A trust -E UTF8 -N) >"$1/initdb.log" 2>&1
-	(cd "$folder" && exec "${as[@]}" "$programs/postgres" -D data -c listen_addresses= \
+	(cd "$folder" && exec "${as[@]}" "$programs/postgres" -D "$folder/data" -c listen_addresses= \
 		-c unix_socket_directories="$folder" >log 2>&1) &
 	started+=("$!")
 	until_true 10 psql -h "$folder" -U bench -d postgres -qAtc 'SELECT 1' && return
@@ -118,7 +118,7 @@ zookeeper_start() {
 	mkdir -p "$folder/data"
 	for try in 1 2 3 4 5; do
 		port=$(random_port)
-		printf '%s\n' tickTime=2000 maxClientCnxns=0 admin.enableServer=false "dataDir=$folder/data" \
+		printf '%s\n' "tickTime=${zookeeper_tick_ms:-2000}" maxClientCnxns=0 admin.enableServer=false "dataDir=$folder/data" \
 			clientPortAddress=127.0.0.1 "clientPort=$port" >"$folder/zoo.cfg"
 		java -Xmx96m -XX:-UsePerfData -Dzookeeper.4lw.commands.whitelist=srvr \
 			-cp "$folder:/usr/share/java/zookeeper.jar:/usr/share/java/zookeeper-jute.jar" \
