@@ -61,11 +61,17 @@ def wait_until(condition, what):
         time.sleep(0.02)
 
 
+def as_at_login():
+    """A job in the background is started with SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 class Shell:
     def __init__(self, name, folder):
         self.name, self.place = name, os.path.join(folder, "session" + name)
         self.process = subprocess.Popen(["bash", "--norc"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                                        start_new_session=True, text=True)
+                                        start_new_session=True, text=True, preexec_fn=as_at_login)
         self.count, self.command, self.wanted = 0, None, []
 
     def type(self, command):
@@ -129,8 +135,9 @@ class Shell:
                     pairs = [one.split("=", 1) for one in file.read().split("\0") if "=" in one]
             except OSError:
                 continue
-            said = subprocess.run(["dlock", "status", "--json"], env=dict(pairs), stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+            # Of a child that has not come to its exec yet this is nothing.
+            said = subprocess.run(["dlock", "status", "--json"], env={**os.environ, **dict(pairs)},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
             for lock in json.loads(said or "[]"):
                 if any(one["pid"] == child for one in lock["holders"] + lock["waiters"]):
                     return True
@@ -150,12 +157,15 @@ class Shell:
         wait_until(self.is_over, lambda: "%s$ %s\n%s" % (self.name, self.command, "\n".join(self.seen())))
         seen = self.seen()
         if not matches(self.wanted, seen):
-            raise Wrong("%s$ %s\n%s" % (self.name, self.command,
-                                        "\n".join(difflib.unified_diff(self.wanted, seen, "shown", "seen", lineterm=""))))
+            lines = difflib.unified_diff(self.wanted, seen, "shown", "seen", lineterm="")
+            raise Wrong("%s$ %s\n%s" % (self.name, self.command, "\n".join(lines)))
         self.command = None
 
-    def end(self):
+    def end(self, failed):
         self.process.stdin.close()
+        if failed:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
@@ -190,7 +200,7 @@ def joined(lines):
 
 def main():
     path, changes = sys.argv[1], [one.split("=", 1) for one in sys.argv[2:]]
-    shells, current, typed_lines = {}, None, 0
+    shells, current, typed_lines, failed = {}, None, 0, True
     with tempfile.TemporaryDirectory() as folder:
         try:
             for name, typed, text in joined(lines_of(path)):
@@ -208,11 +218,12 @@ def main():
                     current.expect(text)
             for shell in shells.values():
                 shell.finish()
+            failed = False
         except Wrong as wrong:
             sys.exit(str(wrong))
         finally:
             for shell in shells.values():
-                shell.end()
+                shell.end(failed)
     print("%d lines typed" % typed_lines)
 
 
