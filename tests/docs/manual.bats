@@ -194,6 +194,28 @@ teardown_file() { file_end; }
 	assert_match "$out" $'^publish --fence [0-9]{16}\nheld\nannounce \nfree$'
 }
 
+@test "example: a script whose trap runs once, though TERM comes to it and to its keeper" {
+	stub next-part
+	stub move-part 'echo $$ >moving; exec sleep 300'
+	# The second one is still under way, or comes just now.
+	stub put-back 'echo >>put; kill -TERM "$PPID"; dlock status -q mover && echo held'
+	example script-trap >script-trap
+	local keeper i
+	for i in {1..5}; do
+		rm -f moving put
+		start script sh -eu script-trap
+		wait_until is_file moving
+		for keeper in $(marked_pids); do
+			[[ $(proc_status "$keeper" Name) != "dlock hold" ]] || break
+		done
+		kill -TERM "$script_pid" "$keeper" "$(<moving)"
+		finish script
+		assert_match "$status $out" $'^0 next-part \nmove-part \nput-back \nheld$'
+		assert_equal "$(wc -l <put)" 1
+		wait_until is_free mover
+	done
+}
+
 @test "example: a server is looked at before it gets a lock" {
 	run_example check
 	assert_match "$status" '^[01]$'
