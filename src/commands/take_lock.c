@@ -22,9 +22,10 @@
 struct lease *take_lock_begin(const struct options *options, struct caller_state *caller_state,
 	struct nesting *nesting, struct failure *failure)
 {
-	struct lease *lease = lease_open();
+	struct lease *lease;
 
 	caller_state_take(caller_state);
+	lease = lease_open(); /* by a file, perhaps: no SIGXFSZ ends us by now */
 	if (options->server->password)
 		caller_state_keep_secret(caller_state);
 	nesting_open(nesting);

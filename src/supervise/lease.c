@@ -52,6 +52,8 @@ struct lease *lease_open(void)
 	struct lease *lease = mmap(NULL, sizeof(*lease), PROT_READ | PROT_WRITE,
 		MAP_SHARED | (is_file ? 0 : MAP_ANONYMOUS), is_file ? fd : -1, 0);
 
+	if (fd >= 0 && !is_file)
+		close(fd);
 	if (lease == MAP_FAILED)
 		return NULL;
 	lease->fd = is_file ? fd : -1;
