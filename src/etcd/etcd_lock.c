@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "lock/token.h"
 #include "net/server.h"
 
@@ -17,17 +18,11 @@ int64_t etcd_seconds_to_go(const struct etcd_lock *e)
 	return etcd_seconds(lock_ttl_ms(&e->request, e->granted_at));
 }
 
-/* The first lease of an attempt, by its token and the lock's range (FNV-1a): so a process that
- * knows these knows the key. */
+/* The first lease of an attempt, by its token and the lock's range: so a process that knows these
+ * knows the key. */
 static int64_t lease_of(const char *token, const char *range)
 {
-	const char *const texts[] = {token, range};
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (int i = 0; i < 2; i++)
-		for (const char *at = texts[i]; *at != '\0'; at++)
-			hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
-	return (int64_t)(hash & INT64_MAX) | 1;
+	return (int64_t)(hash_text(hash_text(HASH_BASIS, token), range) & INT64_MAX) | 1;
 }
 
 void etcd_begin(struct lock *lock)

@@ -11,25 +11,15 @@
 #include <unistd.h>
 
 #include "base/deadline.h"
+#include "base/hash.h"
 
 /* From the first try to connect to the answer; the keeper itself tries for 2 s. */
 #define ANSWER_WITHIN (10 * NANOS_PER_SEC)
 
-#define FNV_BASIS UINT64_C(14695981039346656037)
-#define FNV_PRIME UINT64_C(1099511628211)
-
-/* FNV-1a (draft-eastlake-fnv): any user can list the sockets' names, so the lock's is not in it. */
-static uint64_t hash(uint64_t sum, const char *text)
-{
-	do
-		sum = (sum ^ (unsigned char)*text) * FNV_PRIME;
-	while (*text++ != '\0');
-	return sum;
-}
-
+/* Any user can list the sockets' names, so the lock's is not in it. */
 static socklen_t make_address(const struct release_address *named, struct sockaddr_un *address)
 {
-	uint64_t sum = hash(hash(FNV_BASIS, named->prefix), named->name);
+	uint64_t sum = hash_text(hash_text(HASH_BASIS, named->prefix), named->name);
 	int length;
 
 	*address = (struct sockaddr_un){.sun_family = AF_UNIX}; /* a NUL first: abstract */

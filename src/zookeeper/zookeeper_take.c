@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "net/server.h"
 #include "zookeeper/zookeeper_lock.h"
 
@@ -251,16 +252,15 @@ static void join(struct lock *lock, const struct contender *holder, struct deadl
 
 /* --- Busy ------------------------------------------------------------------------------------ */
 
-/* Of the contenders' numbers, in whatever order (FNV-1a's prime). */
+/* Of the contenders' nodes. */
 static uint64_t fingerprint(const struct queue *queue)
 {
-	uint64_t sum = 0;
+	uint64_t sum = HASH_BASIS;
 
 	for (size_t i = 0; i < queue->all.count; i++)
 		if (queue_at(queue, i)->is.state != CONTENDER_INSIDE)
-			sum += ((uint64_t)queue_at(queue, i)->is.place + 1) *
-			       UINT64_C(0x100000001b3);
-	return sum + queue->all.count;
+			sum = hash_text(sum, queue_at(queue, i)->node);
+	return sum;
 }
 
 static void wait_for(struct lock *lock, struct contenders *all, const struct contender *holder,
