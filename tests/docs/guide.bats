@@ -180,7 +180,7 @@ table() {
 
 @test "every message in the table is one of the program's" {
 	local text part
-	cat $(find "$BATS_TEST_DIRNAME/../../src" -name '*.c') | tr -d '\n\t' | sed 's/""//g' >source
+	cat $(find "$BATS_TEST_DIRNAME/../../src" -name '*.[ch]') | tr -d '\n\t' | sed 's/""//g' >source
 	table message
 	assert_between "$(wc -l <rows)" 15 60
 	sed -nE 's/^\| `([^`]*)`.*/\1/p' rows >messages
