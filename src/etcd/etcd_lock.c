@@ -1,6 +1,5 @@
 #include "etcd/etcd_lock.h"
 
-#include <bsd/string.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,10 +32,7 @@ void etcd_begin(struct lock *lock)
 	e->lock.asked = e->joined = false;
 	e->proved_at = e->granted_at = e->kept_at = e->claim_at = 0;
 	e->claim = 0;
-	if (e->request.token)
-		strlcpy(e->lock.token, e->request.token, LOCK_TOKEN_SIZE);
-	else
-		token_make(e->request.self, e->lock.token);
+	token_begin(&e->request, e->lock.token);
 	e->own.is.id = e->lock.token;
 	e->own.lease = lease_of(e->lock.token, e->from);
 	key_own(e->request.prefix, e->request.name, e->own.lease, e->key);

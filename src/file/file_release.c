@@ -263,8 +263,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 	file_unlock(f);
 	f->loss_told = false;
 	lock->asked = false;
-	if (!f->request.token)
-		token_make(f->request.self, f->lock.token);
+	token_begin(&f->request, f->lock.token);
 }
 
 /* --- Breaking --------------------------------------------------------------------------------- */

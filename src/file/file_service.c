@@ -127,10 +127,7 @@ static struct lock *file_open(
 	record_begin(&f->record, record_boot(request->self));
 	folder_key(request->prefix, request->name, f->key);
 	folder_name(f->key, f->file);
-	if (request->token)
-		strlcpy(f->lock.token, request->token, LOCK_TOKEN_SIZE);
-	else
-		token_make(request->self, f->lock.token);
+	token_begin(request, f->lock.token);
 	/* Before the fork: front and keeper both have what is opened now, and the kernel frees the
 	 * lock when neither has it. */
 	if (open_all(f, failure))
