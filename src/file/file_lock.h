@@ -47,7 +47,7 @@ struct watch {
 	int bell_fd;
 	nanos patience; /* for so long those ahead of us may go first; 0: none are */
 	pthread_t thread;
-	atomic_bool over; /* it no longer blocks */
+	atomic_bool over; /* the thread no longer blocks */
 };
 
 struct file_wait {

@@ -20,7 +20,7 @@
 #define BYTES_AT    (INT64_C(1) << 40) /* the mutex, and each owner's three bytes: beyond any file */
 #define SPINS       200                /* before a pause: the mutex is held for microseconds */
 #define PAUSE       NANOS_PER_MS
-#define LOOK        (100 * NANOS_PER_MS)         /* what one that only looks has patience for */
+#define LOOK        (100 * NANOS_PER_MS)         /* how long a dlock that only looks has patience */
 #define MAGIC       UINT64_C(0x31206b636f6c6420) /* " dlock 1" */
 #define FORMAT_AT   56 /* its bits: the last letter of that is LOCK_FORMAT */
 #define FORMAT_BITS (UINT64_C(0xff) << FORMAT_AT)
@@ -56,7 +56,7 @@ static uint64_t digest(const void *bytes, size_t length)
 	return sum;
 }
 
-/* What follows the checksum, with which head and slot begin. */
+/* The checksum of the bytes behind it; head and slot begin with it. */
 static uint64_t check_of(const void *bytes, size_t length)
 {
 	return digest((const char *)bytes + sizeof(uint64_t), length - sizeof(uint64_t));
@@ -121,7 +121,7 @@ static struct flock bytes_of(int64_t serial, int first, int count, short type)
 
 bool record_lives(const struct record *record, int slot, enum record_byte byte)
 {
-	/* Those that merely wait for the byte want it for reading too, so they are no conflict. */
+	/* Waiters for the byte want it for reading too, so they are no conflict. */
 	struct flock lock = bytes_of(record->slots[slot].serial, byte, 1, F_RDLCK);
 
 	return slot == record->own || fcntl(record->fd, F_OFD_GETLK, &lock) != 0 ||
@@ -139,7 +139,8 @@ static bool grip(struct record *record, bool waits, struct failure *failure)
 		record->serial = record->head.serial;
 		if (fcntl(record->fd, F_OFD_SETLK, &lock) == 0)
 			return true;
-		/* Those of one that was killed just now may be in use for a moment still. */
+		/* The bytes of a dlock that was killed just now may be in use for a moment still.
+		 */
 		if (errno != EAGAIN && errno != EACCES)
 			break;
 	}
@@ -421,7 +422,7 @@ bool record_write_text(const struct record *record, const char *token, const str
 
 	strlcpy(text.token, token, sizeof(text.token));
 	owner_write(owner, text.owner);
-	/* What does not fit is left out: a circle through it is not found. */
+	/* A text that does not fit is left out: a circle through it is not found. */
 	strlcpy(text.held, held ? held : "", sizeof(text.held));
 	return put(record, &text, sizeof(text), TEXTS_AT + (off_t)record->own * (off_t)sizeof(text),
 		failure);

@@ -115,7 +115,7 @@ enum record_waiting {
 /* The name of the boot that an owner lives in; ours, if that one does not say. */
 uint64_t record_boot(const struct owner *self);
 
-/* None is open. */
+/* A record that is not open. */
 void record_begin(struct record *record, uint64_t boot);
 
 /* Opens the lock's record; writing: makes it, for that key. False with failure. */

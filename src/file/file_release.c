@@ -29,7 +29,8 @@ static int find_detached(struct file_lock *f, struct failure *failure)
 		if (slot->state == SLOT_HOLDING && slot->detached &&
 			record_holds_until(record, i) != 0)
 			return i;
-		/* What was broken, or has expired, another may have cleared away since. */
+		/* Another dlock may have cleared away since a slot that was broken, or has expired.
+		 */
 		if (slot->detached && slot->state != SLOT_HOLDING) {
 			if (!slot->broken && slot->until > record_moment(&f->record, clock_now()))
 				reason = "the lock was released with this token before";
@@ -155,7 +156,7 @@ static void note_run(
 	answer->flawed |= !tell_asking(f, failure);
 }
 
-/* What is ours ends, or stays for a while. */
+/* Our own slot ends, or stays for a while. */
 static void end_own(
 	struct file_lock *f, const struct release_terms *terms, struct lock_answer *answer)
 {
@@ -273,8 +274,8 @@ struct breaking {
 	void *context;
 };
 
-/* One that lives keeps the lock until its COMMAND is stopped; one without a process has it no
- * longer. */
+/* A holder that lives keeps the lock until its COMMAND is stopped; a lock without a process ends.
+ */
 static void break_slot(struct file_lock *f, int i, const struct breaking *breaking)
 {
 	struct slot *slot = &f->record.slots[i];

@@ -13,13 +13,13 @@
 #define LOOK_AFTER  (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
 #define LOOK_SELDOM (4 * NANOS_PER_SEC) /* times how many are before us */
 
-/* What the record says to one that wants the lock. */
+/* The record, as a dlock reads it that wants the lock. */
 struct survey {
 	int ahead;  /* the waiter right before us; -1: there is none */
 	int before; /* the one before that; -1 */
 	int rank;   /* how many are before us */
 	int behind; /* how many are after us */
-	int holder; /* one that is in the way; -1 */
+	int holder; /* a holder that is in the way; -1 */
 	/* An obstacle of a lock like this keeps out us, or a waiter before us. */
 	enum lock_mode mode;
 	int permits;
@@ -79,7 +79,7 @@ static void add_bell(struct file_lock *f)
 	add_obstacle(f, &(struct obstacle){.kind = OBSTACLE_BELL});
 }
 
-/* The line of flock(2) is for the first and the second. One that is further back stands there, too,
+/* The line of flock(2) is for the first and the second. A waiter further back stands there, too,
  * to hear when flock is free, and hears of a dlock that has it: it is to leave the line. */
 static void add_flock(struct file_lock *f, const struct survey *survey)
 {
@@ -89,8 +89,8 @@ static void add_flock(struct file_lock *f, const struct survey *survey)
 		add_bell(f);
 }
 
-/* The places of those ahead of us. That of the next one is waited for by the waiter's own thread,
- * unless that stands in the line of flock. */
+/* The places of those ahead of us. The place of the next one is waited for by the waiter's own
+ * thread, unless that stands in the line of flock. */
 static void add_ahead(struct file_lock *f, const struct survey *survey)
 {
 	struct file_wait *wait = &f->wait;
@@ -127,9 +127,9 @@ static bool is_in_the_way(const struct slot *holder, const struct survey *survey
 }
 
 /* How it is waited for. Not by flock(2), though it is in the way there: one that is stopped at the
- * moment in which it gets that would keep it. Of holders that all must go one is enough. Those that
- * are further back hear of it in turn, and only if the first does not, or has had the lock. If it
- * is stopped just then, and the second with it, no other would ever hear: so they look, seldom. */
+ * moment in which it gets that would keep it. Of holders that all must go one is enough. Waiters
+ * further back hear of it in turn, and only if the first does not, or has had the lock. If it is
+ * stopped just then, and the second with it, no other would ever hear: so they look, seldom. */
 static void wait_for_holder(struct file_lock *f, int i, nanos until, const struct survey *survey)
 {
 	struct file_wait *wait = &f->wait;
@@ -301,7 +301,7 @@ static int find_seat(const struct record *record)
 			record_holds_until(record, i) == 0)
 			continue;
 		seat++;
-		i = -1; /* those before may have that one */
+		i = -1; /* the slots before may have that seat */
 	}
 	return seat;
 }
@@ -576,5 +576,5 @@ void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *
 	lock->asked = true;
 	file_change(f, deadline, take, NULL, answer);
 	if (answer->result == LOCK_FAILED)
-		file_forget(f); /* it is not on record, perhaps */
+		file_forget(f); /* the lock is not on record, perhaps */
 }

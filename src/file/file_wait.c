@@ -51,7 +51,7 @@ static void watch_folder(struct file_lock *f)
 	fcntl(*fd, F_SETOWN_EX, &self);
 	if (first)
 		fcntl(*fd, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
-	/* What was removed before that. */
+	/* A file may have been removed before that. */
 	if (file_is_removed(f))
 		wakeup_send(told);
 }
@@ -114,8 +114,8 @@ static bool block_until(struct watch *w, const atomic_bool *end)
 	return false;
 }
 
-/* What is in the way is so no longer: since when, or since when another thread has known it. That
- * one of those ahead has left its place says nothing about the lock. */
+/* The obstacle is in the way no longer: since when, or since when another thread has known it. An
+ * empty place ahead says nothing about the lock. */
 static nanos note_free(const struct watch *w)
 {
 	struct file_wait *wait = &w->lock->wait;

@@ -120,7 +120,7 @@ static void record_answer(struct asking *a)
 	a->lost_at = 0;
 }
 
-/* Before the next try to reach the server. That may fail at once, again and again, and would never
+/* Before the next try to reach the server. A try may fail at once, again and again, and would never
  * come to look at cancel_fd itself. False: that ends it. */
 static bool pause_for_retry(struct asking *a)
 {

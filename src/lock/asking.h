@@ -51,7 +51,7 @@ struct asking {
 	struct lock_answer denial; /* the last that was busy, a success on record, or too few
 				    * replicas */
 	struct failure trouble;    /* why no server has answered yet */
-	bool told;                 /* it has said so itself */
+	bool told;                 /* the service has said so itself */
 	bool asked;                /* a request was made */
 	bool passes;               /* a server is there, but cannot serve yet */
 	nanos began;      /* the first answer is waited for from here: the start, or the end of

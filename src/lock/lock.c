@@ -23,7 +23,7 @@ static unsigned needed(const struct lock_request *request)
 	       (request->settle_named && request->settle_ms > 0 ? LOCK_CAN_SETTLE : 0U);
 }
 
-/* What users call an ability. */
+/* The users' name for an ability. */
 static const char *name_ability(const struct lock_request *request, unsigned ability)
 {
 	static const struct {

@@ -25,7 +25,7 @@ struct server;
 
 enum lock_mode { LOCK_EXCLUSIVE, LOCK_SHARED, LOCK_PERMITS };
 
-/* What is wanted. Borrowed strings must outlive the lock. */
+/* The wish. Borrowed strings must outlive the lock. */
 struct lock_request {
 	const char *name;
 	const char *prefix;
@@ -115,14 +115,14 @@ struct lock_answer {
 
 	/* LOCK_WITHIN: as above, but the fence is that of the lock around ours, which holder_token
 	 * has (of a shared lock perhaps that of a later sharer) */
-	bool whole;           /* that one is exclusive, whatever we asked for */
+	bool whole;           /* the holder is exclusive, whatever we asked for */
 	bool covered;         /* request.hold: the process holds it already; nothing was taken */
 	struct lock_run done; /* LOCK_ALREADY: that success; of one under an ID only when it was */
 
 	/* LOCK_BUSY */
 	const char *name;    /* of several locks the one that is busy; borrowed; NULL: the only one
 			      */
-	const char *foreign; /* what holds it, if it is no dlock ("another ... client"): static;
+	const char *foreign; /* the holder, if it is no dlock ("another ... client"): static;
 			      * NULL: a dlock does */
 	nanos look_at;       /* when the lock may come free by expiry */
 	int rank;            /* how many are ahead in the queue; -1: not queued */

@@ -11,7 +11,7 @@
 #include "lock/token.h"
 #include "net/server.h"
 
-#define SET_HELD    16384                /* what does not fit is left out */
+#define SET_HELD    16384                /* a lock that does not fit is left out */
 #define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for releasing all when one was lost meanwhile */
 #define RETRY_PAUSE (300 * NANOS_PER_MS)
 
@@ -31,8 +31,8 @@ struct lock_set {
 	size_t count;
 	size_t next;  /* the first that is not held: asked, or waited for */
 	size_t named; /* request.name's */
-	bool lost;    /* one was, or an attempt was ended: all are to be released, and taken anew */
-	bool sent;    /* a request for several has left, since open_members */
+	bool lost; /* a lock was, or an attempt was ended: all are to be released, and taken anew */
+	bool sent; /* a request for several has left, since open_members */
 	bool one_by_one;             /* the service's batch is of no use here */
 	struct lock_part *parts;     /* owned; for a batch */
 	struct lock_answer *renewed; /* owned; for one of renewals */
@@ -45,7 +45,7 @@ struct lock_set {
 	struct member members[];
 };
 
-/* What lock_token says: that of NAME. */
+/* The token of NAME, which lock_token gives. */
 static void record_token(struct lock_set *set)
 {
 	strlcpy(set->lock.token, lock_token(set->members[set->named].lock), LOCK_TOKEN_SIZE);
@@ -153,8 +153,8 @@ static enum lock_result give_back(struct lock_set *set, const struct release_ter
 	return result;
 }
 
-/* What can be renewed of the first `count` in less time than one after the other; the rest is for
- * renew_member. */
+/* Renews those of the first `count` that can be renewed in less time than one after the other; the
+ * rest is for renew_member. */
 static void renew_batch(struct lock_set *set, size_t count, struct deadline deadline)
 {
 	for (size_t i = 0; i < count; i++)

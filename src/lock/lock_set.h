@@ -1,7 +1,7 @@
 /*
  * Several locks as one: all or none. They are taken one after the other, in one canonical order: by
- * the bytes of their NAMEs. So callers that take several of them never wait in a circle. Those that
- * are held are renewed while the next is waited for. To its users it is a struct lock like any
+ * the bytes of their NAMEs. So callers that take several of them never wait in a circle. The locks
+ * that are held are renewed while the next is waited for. To its users it is a struct lock like any
  * other (lock.h).
  */
 #pragma once

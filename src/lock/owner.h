@@ -20,7 +20,7 @@ struct owner {
 };
 
 /* This process, with the label cut to fit. Reads /proc and the environment (LOGNAME, USER, else
- * /etc/passwd, else the number). What cannot be read is left empty or 0. */
+ * /etc/passwd, else the number). A field that cannot be read is left empty or 0. */
 void owner_self(struct owner *owner, const char *label);
 
 /* The same owner, but of this process. */

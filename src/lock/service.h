@@ -16,7 +16,7 @@ struct lock_finding;
 struct server;
 struct server_reading;
 
-/* What a service can do beside an exclusive lock that is waited for. */
+/* The abilities of a service beside an exclusive lock that is waited for. */
 enum lock_ability {
 	LOCK_CAN_SHARE = 1 << 0,     /* --shared */
 	LOCK_CAN_PERMITS = 1 << 1,   /* --permits */
@@ -36,7 +36,7 @@ struct lock_lack {
 	const char *why;
 };
 
-/* What the scheme of a URL stands for. */
+/* The meaning of a URL's scheme. */
 struct lock_scheme {
 	const char *name; /* NULL: the end of the list */
 	bool tls;         /* by our own layer (net/tls.h) */
@@ -61,7 +61,7 @@ struct lock_list_ops {
 	void (*close)(void *state);
 };
 
-/* One of several locks of one token, and what is to come of it. */
+/* A lock out of several that have one token, and its answer. */
 struct lock_part {
 	struct lock *lock;
 	struct lock_answer *answer;
@@ -74,8 +74,9 @@ struct lock_part {
 /* Several locks that have one token, in less time than one after the other. */
 struct lock_batch {
 	/* In this order, up to the first that is not to be had. How many have an answer; the last
-	 * of these may be a failure. Those behind are not asked, unless `asked` says so. 0: they
-	 * are to be asked one by one, even if they are asked already. *sent: a request has left. */
+	 * of these may be a failure. The locks behind are not asked, unless `asked` says so. 0:
+	 * they are to be asked one by one, even if they are asked already. *sent: a request has
+	 * left. */
 	size_t (*take)(struct lock_part *parts, size_t count, bool *sent, struct deadline deadline);
 	void (*renew)(struct lock_part *parts, size_t count, struct deadline deadline);
 	void (*release)(struct lock_part *parts, size_t count, struct deadline deadline);
@@ -115,7 +116,7 @@ struct lock_service {
 	void (*force)(struct lock *lock,
 		void (*tell)(const struct lock_answer *held, void *context), void *context,
 		struct deadline deadline, struct lock_answer *answer); /* LOCK_CAN_FORCE */
-	/* What only this service knows about a server (lock_check.h), and lock_trial. */
+	/* The findings that only this service has about a server (lock_check.h), and lock_trial. */
 	bool (*check)(const struct server *server, const struct lock_request *request,
 		void (*take)(const struct lock_finding *finding, void *context), void *context,
 		struct failure *failure);
@@ -128,7 +129,7 @@ struct lock_service {
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
 	uint64_t (*fence)(const struct lock *lock, const char *name); /* of several locks as one
 								       * alone (lock_set.h) */
-	const struct lock_batch *batch;           /* NULL: several are taken one by one */
+	const struct lock_batch *batch; /* NULL: several are taken one by one */
 };
 
 /* Looking for circles of waits. */
@@ -151,7 +152,7 @@ struct lock {
 	nanos asked_first;           /* lock.c's: when it was first asked for; 0: not yet */
 };
 
-/* What services keep of locks is in this format. It goes up with a change that an older dlock must
+/* The format of what services keep of locks. It goes up with a change that an older dlock must
  * not meet: a service that finds a higher one changes nothing, and fails with lock_fail_format. */
 #define LOCK_FORMAT 1
 #define LOCK_NEWER  "keeps this lock for a newer dlock than this one"
@@ -160,8 +161,8 @@ struct lock {
 bool lock_fail_format(struct failure *failure, const char *server, int64_t format);
 
 /* For a service's take: within how long before now (ms) a success must have begun that will do for
- * request.cooldown_ms; 0: none will. That counts back from the first such call for the lock, so the
- * service can reckon by its own clock. */
+ * request.cooldown_ms; 0: none will. The time counts back from the first such call for the lock, so
+ * the service can reckon by its own clock. */
 int64_t lock_window_ms(struct lock *lock, const struct lock_request *request);
 
 /* For a service's open: `size` bytes of zeros that begin with a struct lock of the service. NULL

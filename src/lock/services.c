@@ -81,7 +81,7 @@ static const char *find_program(const char *url)
 	return NULL;
 }
 
-/* That program reads the URL; here it is only shown. */
+/* The program reads the URL; here it is only shown. */
 static bool leave_to(const char *program, struct server_reading *reading)
 {
 	struct server *server = reading->server;

@@ -1,4 +1,4 @@
-/* What `dlock status` and `dlock check` ask. */
+/* The questions of `dlock status` and `dlock check`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,8 @@ const struct lock_list_ops postgres_list_ops = {.look = list_look, .close = list
 static const char facts[] = "SELECT current_setting('server_version') AS version, "
 			    "current_setting('fsync') = 'on' AS is_safe, count(*) FROM dlock.lock";
 
-/* What an administrator has to run for us: the schema, if it is not whole, and the rights to it. */
+/* The lines that an administrator has to run for us: the schema, if it is not whole, and the rights
+ * to it. */
 static const char rights[] =
 	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_2' AND "
 	"pronamespace::regnamespace::text = 'dlock') THEN '' ELSE $1 END || "

@@ -10,7 +10,7 @@
 #include "net/server.h"
 
 #define LOOK_AFTER  (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
-#define RANK_AFTER  (50 * NANOS_PER_MS) /* what each that is ahead gets to do so first */
+#define RANK_AFTER  (50 * NANOS_PER_MS) /* the time that each waiter ahead gets to do so first */
 #define FOREIGN_ASK NANOS_PER_SEC       /* an advisory lock's end is told to nobody */
 
 void postgres_write_owner(const struct lock_request *request, char text[static POSTGRES_OWNER])
@@ -103,7 +103,7 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 	answer->held_ms = number_at(result, 0, "ms");
 	strlcpy(answer->holder_token, text_at(result, 0, "holder"), sizeof(answer->holder_token));
 	if (answer->result == LOCK_ALREADY) {
-		p->lock.asked = false; /* it has left the queue: there is nothing to take back */
+		p->lock.asked = false; /* no longer in the queue: nothing is to be taken back */
 		run_read(&answer->done, text_at(result, 0, "owner"), (int64_t)answer->fence);
 	} else if (answer->result == LOCK_GRANTED)
 		read_grant(p, result, answer);

@@ -105,7 +105,7 @@ static bool break_off(struct session *session, struct failure *failure)
 	return false;
 }
 
-/* Waits for the socket. What comes after the deadline is not ours any more. */
+/* Waits for the socket. An answer after the deadline is not ours any more. */
 static bool await(
 	struct session *session, int events, struct deadline *deadline, struct lock_answer *answer)
 {
@@ -155,7 +155,7 @@ static bool connect_once(
 	struct session *session, struct deadline deadline, struct lock_answer *answer)
 {
 	bool known = goes_by_address(session, deadline);
-	/* What comes later goes before what came first; NULL ends the list. */
+	/* A later parameter overrides an earlier one; NULL ends the list. */
 	const char *names[] = {"target_session_attrs", "fallback_application_name", "password",
 		"dbname", "client_encoding", known ? "host" : NULL, "hostaddr", "port", NULL};
 	char *password = password_of(session->server);
@@ -294,7 +294,7 @@ static bool send_patience(struct session *session, const struct deadline *deadli
 		NULL, 0);
 }
 
-/* What the session is to be known for before it changes anything: its process, and the format. */
+/* Two things are to be known before the session changes anything: its process, and the format. */
 static bool settle(struct session *session, struct deadline *deadline, struct lock_answer *answer)
 {
 	return send_statement(session, sql_settings, 0, NULL)
@@ -306,7 +306,7 @@ static bool settle(struct session *session, struct deadline *deadline, struct lo
 static PGresult *execute(struct session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
-	/* That looks at both itself. */
+	/* sql_take looks at both itself. */
 	bool is_new = !session->is_set && statement == sql_take;
 
 	if (!session->is_set && !is_new && !settle(session, deadline, answer))

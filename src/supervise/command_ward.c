@@ -78,7 +78,7 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 
 static struct foreign_tree below;
 
-/* What cannot be read is not known, and no more than that. */
+/* A process that cannot be read is not known, and no more than that. */
 static void record_all(const struct keeper_watch *watch, const struct keeper_task *order)
 {
 	struct process process = {0};
@@ -221,7 +221,7 @@ static bool start(struct keeper_loop *s)
 
 /* ---- the keeper: watching over it ---- */
 
-/* What the terminal sends COMMAND has as well. It reaches the keeper only while that leaves the
+/* COMMAND has as well what the terminal sends. It reaches the keeper only while that leaves the
  * session, in COMMAND's group. fg sends SIGCONT to the whole job, so COMMAND has it already if it
  * was stopped and is no longer. */
 static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)

@@ -87,8 +87,8 @@ static bool front_runs(void *context)
 	return !process_read(s->front, &front) || front.state != 'T';
 }
 
-/* From here on no Ctrl-C, no Ctrl-Z and no `kill %1` reaches the keeper. What the group was sent
- * meanwhile the front has had as well; it passes on what comes after the grant. */
+/* From here on no Ctrl-C, no Ctrl-Z and no `kill %1` reaches the keeper. The front has had as well
+ * what the group was sent meanwhile; it passes on what comes after the grant. */
 static void leave_group(const struct keeper_loop *s)
 {
 	struct signalfd_siginfo info;
@@ -235,7 +235,7 @@ static bool give_back(struct keeper_loop *s, const struct release_terms *release
 		return false;
 	}
 	if (s->given_up && s->stop != STOP_LOST) {
-		/* What lives on is to have the lock as long as the server keeps it. */
+		/* Processes that live on are to have the lock as long as the server keeps it. */
 		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
 		return false;
 	}

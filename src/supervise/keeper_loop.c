@@ -270,15 +270,15 @@ static void stop_for_first(struct keeper_loop *s)
 	survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
 		"dlock is the first process here, and all others end with it; stopping what "
 		"COMMAND left running:");
-	s->lease->survivors[0] = 0; /* it is not to survive */
+	s->lease->survivors[0] = 0; /* that process is not to survive */
 	stop_tree(s, STOP_FIRST_ENDS);
 }
 
 /* Whether what COMMAND left will end by itself in time: the keeper of a `dlock hold` in COMMAND
- * ends a little after it, and so does what looks after a handover for a dlock in it. That is not
- * worth a message, and when we return its lock is to be free, too. It does not free ours sooner: a
- * list may lack a process that is just being forked, and only waitpid(2) says that there is
- * none. */
+ * ends a little after it, and so does what looks after a handover for a dlock in it. Such a keeper
+ * is not worth a message, and when we return its lock is to be free, too. It does not free ours
+ * sooner: a list may lack a process that is just being forked, and only waitpid(2) says that there
+ * is none. */
 static bool own_leave(struct keeper_loop *s)
 {
 	nanos time = survivors_leave_within(&s->tree);
@@ -508,7 +508,7 @@ static void wait_for_news(struct keeper_loop *s)
 	clock_timer_clear(s->timer);
 	wakeup_clear(s->lost_fd);
 	s->ward_news = fds[OF_WARD].revents != 0;
-	if (s->ward_news && s->command_fd >= 0) { /* it stays readable */
+	if (s->ward_news && s->command_fd >= 0) { /* the descriptor stays readable */
 		close(s->command_fd);
 		s->command_fd = -1;
 	}
@@ -516,7 +516,7 @@ static void wait_for_news(struct keeper_loop *s)
 	if (fds[GUESTS].revents || fds[GUESTS + 1].revents)
 		attend_guests(s);
 	if (fds[CONNECTION].revents)
-		s->renewal_due = 0; /* it dropped, or the lock was ended: renew at once */
+		s->renewal_due = 0; /* a lost connection, or an ended lock: renew at once */
 }
 
 void keeper_loop_run(struct keeper_loop *s)

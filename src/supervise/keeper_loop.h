@@ -38,7 +38,7 @@ struct keeper_loop {
 	bool warned;     /* the loss is no longer news: COMMAND goes on, or is being stopped */
 	bool given_back; /* the release was asked for; the ward goes on */
 	bool host_gone;  /* a dlock whose guest we are has ended, or lost its lock */
-	bool given_up;   /* what is left cannot be stopped */
+	bool given_up;   /* the processes left cannot be stopped */
 };
 
 /* Opens what watching needs, in the keeper of the front with this pid. False with errno. */
@@ -52,7 +52,7 @@ bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
 /* Whether it holds the lock of that name, other than as a guest. */
 bool keeper_loop_holds(const struct keeper_loop *loop, const char *name);
 
-/* What the ward is told: the fencing token of one of its locks, and the owner token. */
+/* The words for the ward: the fencing token of one of its locks, and the owner token. */
 uint64_t keeper_loop_fence(const struct keeper_loop *loop, const char *name);
 const char *keeper_loop_token(const struct keeper_loop *loop);
 

@@ -16,7 +16,7 @@
 #include "supervise/lease.h"
 #include "supervise/notify.h"
 
-#define STOP_SLACK    (50 * NANOS_PER_MS) /* what the keeper may be late before the front steps in */
+#define STOP_SLACK    (50 * NANOS_PER_MS) /* how late the keeper may be before the front steps in */
 #define KILL_SLACK    (100 * NANOS_PER_MS) /* within the reserve and the least margin of lease.h */
 #define NOTE_EVERY    NANOS_PER_SEC
 #define ROUND_EVERY   (20 * NANOS_PER_MS)
@@ -27,7 +27,7 @@
 
 #define ANSWER_SLACK (500 * NANOS_PER_MS) /* beyond what a late keeper gives the server */
 #define ANSWER_LATE  (100 * NANOS_PER_MS) /* the front has stood still, if it comes so late */
-#define WAIT_LEAST   (80 * NANOS_PER_MS)  /* what a late keeper gives it at the end of -w */
+#define WAIT_LEAST   (80 * NANOS_PER_MS)  /* the time that a late keeper gets at the end of -w */
 #define CANCEL_LIMIT (600 * NANOS_PER_MS) /* for a keeper that takes back what it asked for */
 
 bool keeper_watch_open(struct keeper_watch *watch, const struct front_task *run)
@@ -295,7 +295,7 @@ static void end_overrun(struct keeper_watch *watch, const struct keeper_task *ta
 }
 
 /* If the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in the
- * end kills the keeper. That kills COMMAND at once, and the rest of the tree becomes ours. */
+ * end kills the keeper. Its end kills COMMAND at once, and the rest of the tree becomes ours. */
 static void step_in(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	if (clock_now() < later(next_look(watch, task), watch->next_round))
@@ -478,7 +478,7 @@ static enum keeper_watch_end run(struct keeper_watch *watch, const struct keeper
 		};
 		bool continued = false;
 
-		/* One that fails (ENOMEM) is no reason not to look at the time. */
+		/* A poll that fails (ENOMEM) is no reason not to look at the time. */
 		(void)poll(fds, sizeof(fds) / sizeof(fds[0]),
 			clock_timer_set(watch->timer, next_due(watch, task)));
 		if (fds[0].revents) {

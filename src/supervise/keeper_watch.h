@@ -30,7 +30,7 @@ struct keeper_watch {
 	struct bystander bystander; /* on a terminal, while COMMAND shares our group */
 	nanos bystander_at;   /* when the run is no short one any more; NANOS_NEVER: it is not,
 			       * or needs none */
-	bool wants_bystander; /* it is to be started at the grant */
+	bool wants_bystander; /* the bystander is to be started at the grant */
 	pid_t keeper;         /* 0: none, or reaped */
 	int keeper_fd, wakeup_fd, timer;
 	int tell_fd, news_fd; /* a pipe: the front tells its keeper that there is news */
@@ -42,12 +42,13 @@ struct keeper_watch {
 				 grant */
 	nanos answer_more;    /* the keeper gets at least until then for an answer */
 	bool answer_late;     /* the front has noticed late that it is due */
-	int cancel_signal;  /* one of ending_fd's that came before the grant, and ends it all; 0 */
-	bool ward_gone;     /* so does the end of what the lock was for */
+	int cancel_signal; /* a signal of ending_fd's that came before the grant, and ends it all; 0
+			    */
+	bool ward_gone;    /* so does the end of what the lock was for */
 	nanos cancel_until; /* then the keeper must have taken back what it asked for */
 	struct wait_line line;
 	nanos look_at; /* for a dlock around this one; NANOS_NEVER: not, or not any more */
-	const struct lock_answer *around; /* one was found, by this; NULL */
+	const struct lock_answer *around; /* a dlock around this one was found, by this; NULL */
 	bool stood_still;                 /* the keeper did not act when the lease ran out */
 	unsigned rounds;                  /* lease->rounds when it was last looked at, */
 	nanos moved_at;                   /* which was then */
@@ -59,7 +60,8 @@ struct keeper_watch {
 
 enum keeper_watch_end {
 	KEEPER_WATCH_OVER, /* the keeper has done its work, or no longer needs us: see the lease */
-	KEEPER_WATCH_LATE, /* it stood still while it asked, or while it took back: killed */
+	KEEPER_WATCH_LATE, /* the keeper stood still while it asked, or while it took back: killed
+			    */
 	KEEPER_WATCH_DIED, /* the keeper died before its work was done */
 };
 

@@ -22,7 +22,7 @@
 #define LEASE_SURVIVORS 16
 #define LEASE_HOSTS     16
 /* How long a release is tried; and what it gets if it is noticed late that this is over
- * (deadline.h). That is less than the front waits for a keeper that releases (RELEASE_SLACK in
+ * (deadline.h). The limit is less than the front waits for a keeper that releases (RELEASE_SLACK in
  * keeper_watch.c). */
 #define LEASE_RELEASE_LIMIT (2 * NANOS_PER_SEC)
 #define LEASE_RELEASE_LEAST (250 * NANOS_PER_MS)
@@ -92,7 +92,7 @@ struct lease {
 			     keeps the lock; of hold: that it has the lock. The front's; or the
 			     keeper's, if it stops what is left for a first process */
 	atomic_bool command_stopped; /* by a stop signal: Ctrl-Z */
-	atomic_bool doubted;  /* it is lost, or cannot be proved any longer, and COMMAND goes on */
+	atomic_bool doubted;  /* a lock that is lost, or without proof, and COMMAND goes on */
 	atomic_bool notified; /* the service manager knows of the grant; the front's (notify.h) */
 
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */
@@ -107,13 +107,13 @@ struct lease {
 	nanos release_until;      /* once RELEASING: when the keeper gives up trying */
 	enum lease_stop stop;     /* once STOPPING, LINGERING or RELEASING */
 	nanos held;               /* once ENDED or LINGERING */
-	pid_t survivors[LEASE_SURVIVORS]; /* what could not be stopped, or lingers; 0-terminated
-					     unless full */
+	pid_t survivors[LEASE_SURVIVORS]; /* the processes that could not be stopped, or linger;
+					     0-terminated unless full */
 	char token[LOCK_TOKEN_SIZE];      /* the lock's, before it is asked with: the keeper's */
 	bool unheard; /* once ENDED without a grant: the server has not said that it gave us no lock
 		       * after all; the keeper goes on trying */
 	nanos answered_at; /* once ENDED without a grant: when the last denial came; 0: none did */
-	struct lock_answer answer; /* that to the last request; large, so these come last */
+	struct lock_answer answer; /* the answer to the last request; large, so these come last */
 	bool covered; /* the caller of hold has the lock by another hold: no keeper is needed */
 	struct wait_page waits;
 

@@ -6,7 +6,7 @@
 #include "base/message.h"
 #include "process/exit_status.h"
 
-/* It as an exit code of dlock's; -1: there is none. */
+/* The status as an exit code of dlock's; -1: there is none. */
 static int exit_of_run(const struct lease *lease, int status)
 {
 	if (status >= 0)
@@ -17,7 +17,7 @@ static int exit_of_run(const struct lease *lease, int status)
 		return EXIT_LOST;
 	case STOP_MAX_RUN:
 		return EXIT_MAX_RUN;
-	default: /* what ended well, but was not told so, is neither */
+	default: /* a run that ended well, but was not told so, is neither */
 		status = atomic_load(&lease->command_over) ? exit_status_code(lease->command_status)
 							   : -1;
 		return status == 0 ? -1 : status;
@@ -56,9 +56,9 @@ static void report_failure(const struct lease *lease, const struct lock_answer *
 	nanos longest = left > lease->terms.ttl ? left : lease->terms.ttl;
 
 	if (lease->stop == STOP_UNPROVED)
-		return; /* that was said already */
+		return; /* the loss was told already */
 	if (longest == NANOS_NEVER)
-		longest = 0; /* it ends with this process */
+		longest = 0; /* the lock ends with this process */
 	message_say(MESSAGE_WARNING,
 		"could not release the lock (%s); it frees itself within %" PRId64 " s",
 		answer->result == LOCK_FAILED ? answer->failure.text : "no answer",

@@ -93,8 +93,8 @@ static bool have_left(const struct lease *lease)
 	return !guests_have_page(lease);
 }
 
-/* Over a connection of its own: the keeper has used the others. What lives on is to have the lock
- * as long as the server keeps it. */
+/* Over a connection of its own: the keeper has used the others. Processes that live on are to have
+ * the lock as long as the server keeps it. */
 static void give_back(
 	struct keeper_watch *watch, const struct keeper_task *order, struct lock_answer *answer)
 {

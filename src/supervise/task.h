@@ -1,4 +1,4 @@
-/* What a run is to do: the front's task, which `acquire` has in its one process, and the keeper's.
+/* The task of a run: the front's, which `acquire` has in its one process, and the keeper's.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct front_task {
 	struct lease *lease;     /* of lease_open */
 	struct nesting *nesting; /* opened */
 	struct lease_terms terms;
-	struct ward ward; /* what the lock is for; not detached_acquire's */
+	struct ward ward; /* the ward, for which the lock is; not detached_acquire's */
 	struct caller_state *caller_state;
 	const char *name;
 	nanos started; /* `wait` counts from here */
