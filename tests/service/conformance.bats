@@ -149,6 +149,28 @@ gives_up() {
 	service_reap
 }
 
+@test "wait: the server stands still to the end of -w: 1, and the message says of when it is" {
+	has server || { lacks server; return; }
+	local i dated=false
+	holder a x
+	for i in {1..5}; do # on a slow machine it may stand still for less than a second
+		start b dlock -w 3 x touch ran
+		wait_until waits x 1
+		service_freeze
+		finish b
+		service_thaw
+		expect_failure 1 "^dlock: x: busy after 3s: held by $(hostname):$a_pid "
+		[[ ! $err =~ ", as of "[1-9]"s ago"$ ]] || dated=true
+		wait_until -t 10 waits x 0
+		! $dated || break
+	done
+	assert $dated
+	ends a
+	expect 0 '' "$err"
+	refute_file ran
+	service_reap
+}
+
 @test "server: gone while one waits: said once, and once when it is back" {
 	has server || { lacks server; return; }
 	holder a x
