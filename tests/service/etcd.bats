@@ -422,7 +422,7 @@ holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | l
 	refute_file ran
 }
 
-@test "killed: the keeper of one that had waited: the next has the lock at once, whatever its lease" {
+@test "killed: the keeper of one that had waited: the next has the lock at once for all its lease" {
 	holder a x
 	waiter b x
 	ends a
