@@ -32,7 +32,8 @@ enum exit_code check_report_code(const struct check_report *findings);
  * has a column if there are several. */
 void check_report_table(const struct check_report *findings, bool only_failures);
 
-/* One object on one line, as dlock(1) has it. False with failure EXIT_SYSTEM when memory is short.
+/* One object on one line, as dlock-check(1) has it. False with failure EXIT_SYSTEM when memory is
+ * short.
  */
 bool check_report_json(
 	const struct check_report *findings, const struct server *server, struct failure *failure);
