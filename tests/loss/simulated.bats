@@ -25,7 +25,7 @@ contradicts() {
 
 @test "a stall at a random step of a hold, a handoff, a take-over: no overlap, fences grow" {
 	local said failed=0
-	said=$(simulate --runs 40) || failed=1
+	said=$(simulate --runs 30) || failed=1
 	echo "$said"
 	echo "# ${said##*$'\n'}" >&3
 	assert_equal "$failed" 0
