@@ -76,20 +76,6 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 
 /* --- Releasing ------------------------------------------------------------------------------- */
 
-/* How long the own place is to stay, in seconds; 0: no longer. */
-static int64_t time_to_keep(const struct etcd_lock *e, const struct queue *queue, int64_t keep_ms,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	int64_t seconds = keep_ms > 0 ? etcd_seconds(keep_ms) : 0;
-
-	contest_list_inside(&e->contest, &queue->all, e->own.is.place, NULL, deadline, answer);
-	if (answer->inside_count == 0)
-		return seconds;
-	if (seconds < etcd_seconds(e->own.is.ttl_ms))
-		seconds = etcd_seconds(e->own.is.ttl_ms);
-	return etcd_seconds_of_all(queue, e->own.is.place, seconds);
-}
-
 static enum lock_result release_holder(
 	struct etcd_lock *e, int64_t keep_ms, struct deadline deadline, struct lock_answer *answer)
 {
@@ -97,13 +83,8 @@ static enum lock_result release_holder(
 	enum lock_result result = LOCK_GRANTED;
 	bool done = false;
 
-	e->own.keep_us = keep_ms > 0 ? clock_wall_us() + keep_ms * 1000 : 0;
-	if (e->joined)
-		result = etcd_read(e, deadline, &queue, &answer->failure);
-	if (result != LOCK_GRANTED)
-		return result;
 	for (int i = 0; i < ETCD_TRIES && !done; i++) {
-		int64_t seconds = time_to_keep(e, &queue, keep_ms, deadline, answer), lease = 0;
+		int64_t seconds = keep_ms > 0 ? etcd_seconds(keep_ms) : 0, lease = 0;
 		char *value = etcd_value(e, seconds ? CONTENDER_OVER : CONTENDER_RELEASED);
 
 		queue_free(&queue);
@@ -131,65 +112,6 @@ static enum lock_result release_holder(
 	queue_free(&queue);
 	etcd_revoke(e, e->own.lease, deadline, &answer->failure);
 	return result;
-}
-
-/* What is to become of the place around ours; NULL: nothing. */
-static json_t *end_outer(struct etcd_lock *e, const struct queue *queue,
-	const struct etcd_contender *own, const struct etcd_contender *outer,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	int64_t lease = 0, left_ms = (outer->keep_us - clock_wall_us()) / 1000;
-	int64_t seconds = left_ms > 0 ? etcd_seconds(left_ms) : 0;
-
-	if (outer->is.state != CONTENDER_OVER)
-		return NULL;
-	contest_list_inside(&e->contest, &queue->all, outer->is.place, &own->is, deadline, answer);
-	if (answer->inside_count == 0 && seconds == 0)
-		return etcd_mark_released(outer, e->own.lease);
-	if (answer->inside_count > 0)
-		seconds = etcd_seconds_of_all(queue, outer->is.place, seconds > 0 ? seconds : 1);
-	if (etcd_grant(e, &lease, seconds, deadline, &answer->failure) != LOCK_GRANTED)
-		return NULL;
-	return etcd_put(outer->key, contender_rewrite(outer), lease);
-}
-
-static enum lock_result release_inside(
-	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
-{
-	enum lock_result result = LOCK_GRANTED;
-	bool done = false;
-
-	for (int i = 0; i < ETCD_TRIES && !done; i++) {
-		struct queue seen, queue;
-		const struct etcd_contender *own, *outer;
-		json_t *then = json_pack("[o]", etcd_delete(e->key)), *more;
-
-		result = etcd_read(e, deadline, &seen, &answer->failure);
-		own = etcd_find_own(e, &seen);
-		outer = queue_find_created(&seen, e->own.is.around);
-		if (result != LOCK_GRANTED || !own || !outer) {
-			json_decref(then);
-			queue_free(&seen);
-			if (result != LOCK_GRANTED)
-				return result;
-			break;
-		}
-		e->own.lease = own->lease;
-		answer->around = outer->is.state == CONTENDER_HOLDING;
-		more = end_outer(e, &seen, own, outer, deadline, answer);
-		if (more)
-			json_array_append_new(then, more);
-		result =
-			etcd_transact(e, json_pack("[o]", etcd_when(outer->key, "MOD", outer->mod)),
-				then, NULL, deadline, &done, &queue, &answer->failure);
-		queue_free(&seen);
-		queue_free(&queue);
-		if (result != LOCK_GRANTED)
-			return result;
-	}
-	answer->inside_count = 0;
-	etcd_revoke(e, e->own.lease, deadline, &answer->failure);
-	return done ? LOCK_RELEASED : LOCK_LOST;
 }
 
 static enum lock_result release_detached(
@@ -236,8 +158,6 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	etcd_wait_stop(e);
 	if (lock_is_by_token(&e->request))
 		answer->result = release_detached(e, deadline, answer);
-	else if (e->own.mod != 0 && e->own.is.state == CONTENDER_INSIDE)
-		answer->result = release_inside(e, deadline, answer);
 	else if (e->own.mod != 0 && e->own.is.state != CONTENDER_WAITING)
 		answer->result = release_holder(e, keep_ms, deadline, answer);
 	else
@@ -312,7 +232,7 @@ static enum lock_result break_some(
 static size_t gather(const struct queue *queue, size_t at, int64_t fence, struct breaking *b)
 {
 	for (b->count = 0; at < queue->all.count && b->count < BREAK_MOST; at++)
-		if (contender_has_fence(&queue->all, &queue_at(queue, at)->is, fence))
+		if (contender_has_fence(&queue_at(queue, at)->is, fence))
 			b->holders[b->count++] = queue_at(queue, at);
 	return at;
 }

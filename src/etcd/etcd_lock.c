@@ -29,7 +29,7 @@ void etcd_begin(struct lock *lock)
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
 	e->own = (struct etcd_contender){0};
-	e->lock.asked = e->joined = false;
+	e->lock.asked = false;
 	e->proved_at = e->granted_at = e->kept_at = e->claim_at = 0;
 	e->claim = 0;
 	token_begin(&e->request, e->lock.token);
@@ -204,53 +204,8 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state)
 	own->is.mode = request->mode;
 	own->is.permits = request->permits;
 	own->is.detached = request->detached;
-	own->is.hold = request->hold;
 	own->is.ttl_ms = etcd_seconds(request->ttl_ms) * 1000;
 	return contender_value(own, request->self);
-}
-
-int64_t etcd_seconds_of_all(const struct queue *queue, int64_t around, int64_t seconds)
-{
-	for (size_t i = 0; i < queue->all.count; i++) {
-		const struct etcd_contender *c = queue_at(queue, i);
-
-		if (contender_is_inside(&c->is, around) && etcd_seconds(c->is.ttl_ms) > seconds)
-			seconds = etcd_seconds(c->is.ttl_ms);
-	}
-	return seconds;
-}
-
-/* A holder inside another also moves the place of that one, once that has ended. */
-static enum lock_result move_inside(struct etcd_lock *e, struct deadline deadline, bool *done,
-	struct queue *queue, int64_t *lease, struct failure *failure)
-{
-	struct queue seen;
-	enum lock_result result = etcd_read(e, deadline, &seen, failure);
-	const struct etcd_contender *outer = queue_find_created(&seen, e->own.is.around);
-	json_t *then = json_array();
-
-	if (result == LOCK_GRANTED && (!etcd_find_own(e, &seen) || !outer))
-		result = LOCK_LOST;
-	if (result == LOCK_GRANTED)
-		result = etcd_grant(e, lease,
-			etcd_seconds_of_all(
-				&seen, e->own.is.around, etcd_seconds(e->request.ttl_ms)),
-			deadline, failure);
-	if (result == LOCK_GRANTED) {
-		json_array_append_new(
-			then, etcd_put(e->key, etcd_value(e, CONTENDER_INSIDE), *lease));
-		if (outer->is.state == CONTENDER_OVER)
-			json_array_append_new(
-				then, etcd_put(outer->key, contender_rewrite(outer), *lease));
-		result = etcd_transact(e,
-			json_pack("[oo]", etcd_when(e->key, "MOD", e->own.mod),
-				etcd_when(outer->key, "MOD", outer->mod)),
-			json_incref(then), json_pack("[o]", etcd_range(e)), deadline, done, queue,
-			failure);
-	}
-	json_decref(then);
-	queue_free(&seen);
-	return result;
 }
 
 static enum lock_result move_own(struct etcd_lock *e, struct deadline deadline, bool *done,
@@ -258,8 +213,6 @@ static enum lock_result move_own(struct etcd_lock *e, struct deadline deadline, 
 {
 	enum lock_result result = LOCK_GRANTED;
 
-	if (e->own.is.state == CONTENDER_INSIDE)
-		return move_inside(e, deadline, done, queue, lease, failure);
 	if (*lease == 0)
 		result = etcd_grant(e, lease, etcd_seconds_to_go(e), deadline, failure);
 	if (result != LOCK_GRANTED)
@@ -303,7 +256,6 @@ enum lock_result etcd_move(
 			return LOCK_GRANTED;
 		}
 		done = own && own->is.state != CONTENDER_RELEASED;
-		e->joined = e->joined || done; /* another writer is inside */
 		queue_free(queue);
 		if (!done)
 			return LOCK_LOST;

@@ -35,12 +35,11 @@ struct etcd_lock {
 	struct gateway gateway;
 	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
-	bool joined;      /* another has written the own key since the grant: it may be inside */
-	nanos proved_at;  /* before the own lease was asked for */
-	nanos granted_at; /* 0: not yet, so far as is known */
-	int64_t revision; /* of what was read last */
-	int64_t claim;    /* a lease of the whole TTL, for a claim that is under way; 0 */
-	nanos claim_at;   /* before it was asked for */
+	nanos proved_at;           /* before the own lease was asked for */
+	nanos granted_at;          /* 0: not yet, so far as is known */
+	int64_t revision;          /* of what was read last */
+	int64_t claim;             /* a lease of the whole TTL, for a claim that is under way; 0 */
+	nanos claim_at;            /* before it was asked for */
 	/* A waiter's: */
 	nanos kept_at;           /* when its own lease was kept alive last; 0: never */
 	char obstacle[KEY_SIZE]; /* the key that it waits for; "": all of them */
@@ -55,10 +54,6 @@ int64_t etcd_seconds(int64_t ms);
 
 /* A lease for the lock, from now on (lock_ttl_ms). */
 int64_t etcd_seconds_to_go(const struct etcd_lock *e);
-
-/* The longest TTL of those inside the contender created then, in whole seconds, and at least that:
- * its place must last as long as any of them is sure of it. */
-int64_t etcd_seconds_of_all(const struct queue *queue, int64_t around, int64_t seconds);
 
 /* LOCK_GRANTED: a lease is there. With id 0 etcd chooses one. */
 enum lock_result etcd_grant(struct etcd_lock *e, int64_t *id, int64_t seconds,

@@ -110,7 +110,7 @@ char *key_name(const char *key, const char *prefix)
 /* --- Values ---------------------------------------------------------------------------------- */
 
 /* By state; NULL: of foreign clients. */
-static const char *const states[] = {NULL, "waiting", "holding", "over", "inside", "released"};
+static const char *const states[] = {NULL, "waiting", "holding", "over", "released"};
 static const char *const modes[] = {"exclusive", "shared", "permits"};
 
 static int find(const char *const *names, int count, const char *name)
@@ -124,12 +124,10 @@ static int find(const char *const *names, int count, const char *name)
 static char *write_value(const struct etcd_contender *contender, const char *owner)
 {
 	const struct contender *c = &contender->is;
-	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sI sI sb sb ss*}", "dlock",
-		LOCK_FORMAT, "state", states[c->state], "mode", modes[c->mode], "permits",
-		c->permits, "token", c->id, "since", (json_int_t)c->since_us, "ttl",
-		(json_int_t)c->ttl_ms, "fence", (json_int_t)c->fence, "around",
-		(json_int_t)c->around, "keep", (json_int_t)contender->keep_us, "detached",
-		c->detached, "hold", c->hold, "owner", owner);
+	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sb ss*}", "dlock", LOCK_FORMAT,
+		"state", states[c->state], "mode", modes[c->mode], "permits", c->permits, "token",
+		c->id, "since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "fence",
+		(json_int_t)c->fence, "detached", c->detached, "owner", owner);
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
 
 	json_decref(value);
@@ -192,10 +190,7 @@ static int64_t read_value(struct etcd_contender *c, const char *value)
 	is->since_us = json_number(json, "since");
 	is->ttl_ms = json_number(json, "ttl");
 	is->fence = (uint64_t)json_number(json, "fence");
-	is->around = json_number(json, "around");
-	c->keep_us = json_number(json, "keep");
 	is->detached = is_true(json, "detached");
-	is->hold = is_true(json, "hold");
 	/* A grant does not know its own revision yet. */
 	if (is->fence == 0 && is->state != CONTENDER_WAITING)
 		is->fence = (uint64_t)c->mod;
@@ -256,5 +251,8 @@ struct etcd_contender *queue_find(const struct queue *queue, const char *key)
 
 struct etcd_contender *queue_find_created(const struct queue *queue, int64_t create)
 {
-	return (struct etcd_contender *)contenders_find_place(&queue->all, create);
+	for (size_t i = 0; i < queue->all.count; i++)
+		if (queue_at(queue, i)->is.place == create)
+			return queue_at(queue, i);
+	return NULL;
 }

@@ -17,8 +17,7 @@ struct etcd_contender {
 	struct contender is; /* first; its texts are borrowed; the place is its create revision */
 	const char *key;     /* borrowed */
 	int64_t mod, lease;
-	int64_t keep_us; /* OVER: how long --at-least keeps it, by the wall clock of its host; 0 */
-	json_t *record;  /* owned; NULL: foreign */
+	json_t *record; /* owned; NULL: foreign */
 };
 
 struct queue {

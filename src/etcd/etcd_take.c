@@ -97,43 +97,6 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	}
 }
 
-/* --- Inside another holder ------------------------------------------------------------------- */
-
-/* Enters the own key as inside. The other's is written too: its owner is to see that it changed. */
-static void join(struct lock *lock, const struct contender *holder, struct deadline deadline,
-	struct lock_answer *answer)
-{
-	struct etcd_lock *e = (struct etcd_lock *)lock;
-	const struct etcd_contender *outer = (const struct etcd_contender *)holder;
-	struct queue queue;
-	bool done = false;
-
-	if (!prepare_lease(e, deadline, answer))
-		return;
-	e->own.is.fence = holder->fence;
-	e->own.is.around = holder->place;
-	answer->result = etcd_transact(e,
-		json_pack("[o]", etcd_when(outer->key, "MOD", outer->mod)),
-		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_INSIDE), e->claim),
-			etcd_put(outer->key, contender_rewrite(outer), 0)),
-		json_pack("[o]", etcd_range(e)), deadline, &done, &queue, &answer->failure);
-	if (answer->result == LOCK_GRANTED && done) {
-		e->own.mod = e->revision;
-		if (e->own.is.place == 0)
-			e->own.is.place = e->revision;
-		use_lease(e);
-		answer->result = LOCK_WITHIN;
-		answer->asked_at = e->proved_at;
-		answer->ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000;
-	} else {
-		e->own.is.state = CONTENDER_WAITING;
-		e->own.is.fence = 0;
-		if (answer->result == LOCK_GRANTED)
-			contest_decide(&e->contest, &queue.all, deadline, answer);
-	}
-	queue_free(&queue);
-}
-
 /* --- One attempt ----------------------------------------------------------------------------- */
 
 /* The queue was empty: the lock, if it still is. Else a place. */
@@ -221,7 +184,6 @@ const struct contest_ops etcd_contest = {
 	.begin = etcd_begin,
 	.enter = enter,
 	.claim = claim,
-	.join = join,
 	.wait_for = wait_for,
 };
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/reentrance.h"
-
 /* --- The list -------------------------------------------------------------------------------- */
 
 bool contenders_open(struct contenders *all, size_t size, size_t most)
@@ -28,7 +26,7 @@ struct contender *contenders_at(const struct contenders *all, size_t i)
 
 static bool counts(const struct contender *c)
 {
-	return c->state != CONTENDER_INSIDE && c->state != CONTENDER_RELEASED;
+	return c->state != CONTENDER_RELEASED;
 }
 
 bool contender_may_hold(const struct contender *c)
@@ -40,9 +38,7 @@ static int compare(const void *a, const void *b)
 {
 	const struct contender *one = a, *other = b;
 
-	if (one->place != other->place)
-		return one->place < other->place ? -1 : 1;
-	return (one->state == CONTENDER_INSIDE) - (other->state == CONTENDER_INSIDE);
+	return (one->place > other->place) - (one->place < other->place);
 }
 
 void contenders_sort(struct contenders *all)
@@ -69,22 +65,14 @@ void contenders_sort(struct contenders *all)
 	}
 }
 
-struct contender *contenders_find(const struct contenders *all, const char *id, bool inside)
+struct contender *contenders_find(const struct contenders *all, const char *id)
 {
 	for (size_t i = 0; i < all->count; i++) {
 		struct contender *c = contenders_at(all, i);
 
-		if ((c->state == CONTENDER_INSIDE) == inside && strcmp(c->id, id) == 0)
+		if (strcmp(c->id, id) == 0)
 			return c;
 	}
-	return NULL;
-}
-
-struct contender *contenders_find_place(const struct contenders *all, int64_t place)
-{
-	for (size_t i = 0; i < all->count; i++)
-		if (contenders_at(all, i)->place == place)
-			return contenders_at(all, i);
 	return NULL;
 }
 
@@ -144,22 +132,6 @@ struct contender *contenders_obstacle(const struct contenders *all, const struct
 	return find_permit(all, own, permits);
 }
 
-/* --- Inside another holder ------------------------------------------------------------------- */
-
-bool contender_is_inside(const struct contender *c, int64_t place)
-{
-	return c->state == CONTENDER_INSIDE && c->around == place;
-}
-
-bool contender_may_be_outer(const struct contender *c, const struct lock_request *request)
-{
-	if (!request->outer)
-		return false;
-	if (c->state == CONTENDER_INSIDE)
-		return request->hold;
-	return contender_may_hold(c) && *c->id != '\0' && strstr(request->outer, c->id);
-}
-
 static void write_token(
 	const struct contender *c, const struct owner *owner, char token[static LOCK_TOKEN_SIZE])
 {
@@ -169,54 +141,15 @@ static void write_token(
 		snprintf(token, LOCK_TOKEN_SIZE, "%s:%d:%s", owner->host, (int)owner->pid, c->id);
 }
 
-struct finding {
-	const struct contenders *all;
-	const struct lock_request *request;
-};
-
-static bool read_holder(const void *context, int i, struct reentrance_holder *holder)
-{
-	const struct finding *finding = context;
-	const struct contender *c = contenders_at(finding->all, (size_t)i);
-	bool inside = c->state == CONTENDER_INSIDE;
-
-	if (c->foreign || !(inside || contender_may_be_outer(c, finding->request)))
-		return false;
-	*holder = (struct reentrance_holder){.mode = c->mode,
-		.id = (uint64_t)c->place + 1, /* a place may be 0 */
-		.around = inside ? (uint64_t)c->around + 1 : 0,
-		.lives = true,
-		.over = c->state == CONTENDER_OVER,
-		.detached = c->detached,
-		.hold = c->hold};
-	owner_read(&holder->owner, c->owner ? c->owner : "");
-	write_token(c, &holder->owner, holder->token);
-	return true;
-}
-
-struct contender *contenders_find_outer(const struct contenders *all,
-	const struct lock_request *request, struct lock_answer *answer)
-{
-	const struct finding finding = {all, request};
-	int found;
-
-	if (!request->outer)
-		return NULL;
-	found = reentrance_find(request, (int)all->count, read_holder, &finding, answer);
-	return found < 0 ? NULL : contenders_at(all, (size_t)found);
-}
-
 /* --- For people ------------------------------------------------------------------------------ */
 
-bool contender_has_fence(const struct contenders *all, const struct contender *c, int64_t fence)
+bool contender_has_fence(const struct contender *c, int64_t fence)
 {
 	if (c->state == CONTENDER_WAITING || c->state == CONTENDER_RELEASED)
 		return false;
 	if (fence == 0)
 		return true;
-	if (c->state == CONTENDER_INSIDE)
-		c = contenders_find_place(all, c->around);
-	return c && !c->foreign && c->fence == (uint64_t)fence;
+	return !c->foreign && c->fence == (uint64_t)fence;
 }
 
 void contender_describe(const struct contender *c, const char *foreign, struct lock_answer *answer)

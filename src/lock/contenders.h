@@ -11,22 +11,19 @@ enum contender_state {
 	CONTENDER_BY_PLACE, /* it does not say: contenders_sort makes one of the next two of it */
 	CONTENDER_WAITING,
 	CONTENDER_HOLDING,
-	CONTENDER_OVER,     /* it has released the lock, but that stays: for those inside, or for
-			     * --at-least */
-	CONTENDER_INSIDE,   /* inside another holder, whose place counts */
+	CONTENDER_OVER,     /* it has released the lock, but that stays for --at-least */
 	CONTENDER_RELEASED, /* about to be removed: it does not count */
 };
 
 /* The service's own struct begins with it. */
 struct contender {
 	const char *id; /* its owner token, or the random end of that; "": none is known */
-	int64_t place;  /* in the order; unlike that of any other which is not inside */
-	int64_t around; /* INSIDE: the place of the one around it */
+	int64_t place;  /* in the order; unlike that of any other */
 	enum contender_state state;
 	enum lock_mode mode;
 	int permits;  /* with LOCK_PERMITS */
 	bool foreign; /* no dlock's; nothing below is known then */
-	bool detached, hold;
+	bool detached;
 	const char *owner; /* as owner_write() has it; NULL: not known */
 	int64_t since_us;  /* when it came, or was granted the lock, by its own wall clock; 0 */
 	int64_t ttl_ms;
@@ -45,14 +42,12 @@ void contenders_free(struct contenders *all);
 
 struct contender *contenders_at(const struct contenders *all, size_t i);
 
-/* By place; those inside stand behind one that is not. One that does not say whether it holds the
+/* By place. One that does not say whether it holds the
  * lock does so if nothing before it is in its way. */
 void contenders_sort(struct contenders *all);
 
-/* NULL: there is none. By its id, inside another or not; by its place, in the second case the one
- * that is not inside. */
-struct contender *contenders_find(const struct contenders *all, const char *id, bool inside);
-struct contender *contenders_find_place(const struct contenders *all, int64_t place);
+/* By its id; NULL: there is none. */
+struct contender *contenders_find(const struct contenders *all, const char *id);
 
 /* The first that holds the lock; NULL: none does. */
 struct contender *contenders_holder(const struct contenders *all);
@@ -66,20 +61,8 @@ struct contender *contenders_obstacle(const struct contenders *all, const struct
 /* Whether it is a holder, one that counts. */
 bool contender_may_hold(const struct contender *c);
 
-/* Whether it is one, and the one with that fencing token, or inside that; 0: any. */
-bool contender_has_fence(const struct contenders *all, const struct contender *c, int64_t fence);
-
-/* Whether c is inside the one at that place. */
-bool contender_is_inside(const struct contender *c, int64_t place);
-
-/* The holder around the one that asks, as reentrance_find: with what that says in the answer. NULL:
- * there is none. An id that is the end of a token counts as that of the owner's. */
-struct contender *contenders_find_outer(const struct contenders *all,
-	const struct lock_request *request, struct lock_answer *answer);
-
-/* Whether it may be that holder, or says whether the asker's lock is covered: what it says of
- * itself has to be known before. */
-bool contender_may_be_outer(const struct contender *c, const struct lock_request *request);
+/* Whether it is one, and the one with that fencing token; 0: any. */
+bool contender_has_fence(const struct contender *c, int64_t fence);
 
 /* Says in an answer of LOCK_BUSY that it has the lock. foreign: what those are called that are no
  * dlock's; static. */

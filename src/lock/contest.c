@@ -23,42 +23,6 @@ void contest_begin_anew(const struct contest *contest, struct lock_answer *answe
 	answer->result = LOCK_LOST;
 }
 
-/* --- Inside another holder ------------------------------------------------------------------- */
-
-static enum lock_result look_at_outer(const struct contest *contest, const struct contenders *all,
-	struct deadline deadline, struct failure *failure)
-{
-	for (size_t i = 0; i < all->count; i++) {
-		struct contender *c = contenders_at(all, i);
-		enum lock_result result = LOCK_GONE;
-
-		if (contender_may_be_outer(c, contest->request))
-			result = look(contest, c, deadline, failure);
-		if (result != LOCK_GRANTED && result != LOCK_GONE)
-			return result;
-	}
-	return LOCK_GRANTED;
-}
-
-/* False: there is no holder around us. */
-static bool answer_within(const struct contest *contest, const struct contenders *all,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	const struct contender *outer;
-
-	answer->result = look_at_outer(contest, all, deadline, &answer->failure);
-	if (answer->result != LOCK_GRANTED)
-		return true;
-	outer = contenders_find_outer(all, contest->request, answer);
-	if (!outer)
-		return false;
-	answer->fence = outer->fence;
-	answer->granted_at = clock_now();
-	if (answer->result == LOCK_WITHIN && !answer->covered && !contest->request->detached)
-		contest->ops->join(contest->lock, outer, deadline, answer);
-	return true;
-}
-
 /* --- One attempt ----------------------------------------------------------------------------- */
 
 void contest_busy(const struct contest *contest, struct contenders *all,
@@ -92,8 +56,6 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 	struct contender *own, *obstacle;
 	bool lost = false;
 
-	if (answer_within(contest, all, deadline, answer))
-		return;
 	own = ops->find_own(contest->lock, all, &lost);
 	if (lost) {
 		contest_begin_anew(contest, answer);
@@ -113,11 +75,9 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 enum lock_result contest_find_detached(const struct contest *contest, const struct contenders *all,
 	struct deadline deadline, struct contender **found, struct failure *failure)
 {
-	struct contender *c = contenders_find(all, contest->id, false);
+	struct contender *c = contenders_find(all, contest->id);
 	enum lock_result result = LOCK_GONE;
 
-	if (!c)
-		c = contenders_find(all, contest->id, true);
 	if (c)
 		result = look(contest, c, deadline, failure);
 	if (result != LOCK_GRANTED && result != LOCK_GONE)
@@ -130,37 +90,11 @@ enum lock_result contest_find_detached(const struct contest *contest, const stru
 	return LOCK_LOST;
 }
 
-enum lock_result contest_list_inside(const struct contest *contest, const struct contenders *all,
-	int64_t place, const struct contender *but, struct deadline deadline,
-	struct lock_answer *answer)
-{
-	struct owner owner;
-
-	answer->inside_count = 0;
-	for (size_t i = 0; i < all->count && answer->inside_count < LOCK_INSIDE_MOST; i++) {
-		struct contender *c = contenders_at(all, i);
-		enum lock_result result;
-
-		if (c == but || !contender_is_inside(c, place))
-			continue;
-		result = look(contest, c, deadline, &answer->failure);
-		if (result == LOCK_GONE)
-			continue;
-		if (result != LOCK_GRANTED)
-			return result;
-		owner_read(&owner, c->owner ? c->owner : "");
-		answer->inside[answer->inside_count++] = owner.pid;
-	}
-	return LOCK_GRANTED;
-}
-
 void contest_tell(const struct contest *contest, const struct contender *c,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
 	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
 
-	if (c->state == CONTENDER_INSIDE)
-		return;
 	contender_describe(c, contest->ops->foreign, &held);
 	held.detached = c->detached;
 	if (!c->foreign && c->ttl_ms > 0)

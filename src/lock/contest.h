@@ -24,9 +24,6 @@ struct contest_ops {
 		struct deadline deadline, struct lock_answer *answer);
 	/* We have one, and nothing is in the way. */
 	void (*claim)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-	/* We are to be inside that one, whose fence and token are in the answer. */
-	void (*join)(struct lock *lock, const struct contender *outer, struct deadline deadline,
-		struct lock_answer *answer);
 	/* We are to wait for that one: until it goes, or, if both want a permit, has one. NULL: for
 	 * any change. The answer is complete, but for what only the
 	 * service knows of the holder (NULL: there is none). It may keep the list. */
@@ -59,12 +56,6 @@ void contest_begin_anew(const struct contest *contest, struct lock_answer *answe
 enum lock_result contest_find_detached(const struct contest *contest, const struct contenders *all,
 	struct deadline deadline, struct contender **found, struct failure *failure);
 
-/* The pids of those inside the contender at that place, besides `but` (NULL), into the answer.
- * LOCK_GRANTED, or as look. */
-enum lock_result contest_list_inside(const struct contest *contest, const struct contenders *all,
-	int64_t place, const struct contender *but, struct deadline deadline,
-	struct lock_answer *answer);
-
-/* Tells of one that lost the lock by force, as lock_force; nothing of one inside another. */
+/* Tells of one that lost the lock by force, as lock_force. */
 void contest_tell(const struct contest *contest, const struct contender *c,
 	void (*tell)(const struct lock_answer *held, void *context), void *context);

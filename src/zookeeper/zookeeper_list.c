@@ -33,10 +33,9 @@ static enum lock_result look_at_all(
 {
 	for (size_t i = 0; i < queue->all.count; i++) {
 		struct zookeeper_contender *c = queue_at(queue, i);
-		enum lock_result result = LOCK_GRANTED;
+		enum lock_result result =
+			zookeeper_look_at(&l->session, path, c, limit(l), failure);
 
-		if (c->is.state != CONTENDER_INSIDE)
-			result = zookeeper_look_at(&l->session, path, c, limit(l), failure);
 		if (result == LOCK_GONE)
 			c->is.state = CONTENDER_RELEASED;
 		else if (result != LOCK_GRANTED)

@@ -15,7 +15,7 @@
 
 #define ZOOKEEPER_FOREIGN "another ZooKeeper client"
 
-enum zookeeper_state { ZOOKEEPER_NONE, ZOOKEEPER_WAITING, ZOOKEEPER_HOLDING, ZOOKEEPER_INSIDE };
+enum zookeeper_state { ZOOKEEPER_NONE, ZOOKEEPER_WAITING, ZOOKEEPER_HOLDING };
 
 struct zookeeper_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
@@ -26,9 +26,6 @@ struct zookeeper_lock {
 	char id[ID_SIZE];
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
-	bool kept;                /* the session is to go on without us */
-	int64_t inside_ttl_ms;    /* then: the longest TTL of those inside; 0: none is known */
-	int version;              /* of the own node, as far as we have written it */
 	int64_t since_us;         /* of the grant */
 	uint64_t fence;           /* the own node's czxid */
 	pid_t named;              /* the owner's process, as its record has it */
@@ -36,7 +33,6 @@ struct zookeeper_lock {
 	uint64_t seen;            /* then: of the contenders that were there */
 	bool watches;             /* then: the watches are set, and have told nothing yet */
 	nanos tell_again_at;      /* then: when the session's shorter TTL is told again; 0: not */
-	char outer[NODE_SIZE];    /* the path of the one that ours is inside */
 };
 
 /* Attaches the session if it is not. LOCK_LOST: a former one has ended, and our node with it. */
@@ -59,7 +55,7 @@ enum lock_result zookeeper_look_at(struct session *session, const char *lock,
 void zookeeper_path(const char *lock, const char *node, char path[static NODE_SIZE]);
 
 /* The own record. */
-void zookeeper_record(const struct zookeeper_lock *z, bool over, char text[static DATA_SIZE]);
+void zookeeper_record(const struct zookeeper_lock *z, char text[static DATA_SIZE]);
 
 /* A fresh attempt from here on: a new token, unless the request has one. */
 void zookeeper_begin(struct lock *lock);

@@ -10,7 +10,6 @@
 #include "net/server.h"
 
 #define USUAL_PREFIX "lock:"
-#define INSIDE       "~inside-"
 #define NEWER        "~dlock%d-" /* begins the nodes of another LOCK_FORMAT */
 #define DIGITS       10 /* of a number; one that has run over, and is negative, is not taken */
 
@@ -119,11 +118,6 @@ int64_t queue_place(const char *node)
 	return number ? strtol(number, NULL, 10) : 0;
 }
 
-void queue_node_inside(const char *id, int64_t place, char node[static NODE_SIZE])
-{
-	snprintf(node, NODE_SIZE, INSIDE "%s-%0*" PRId64, id, DIGITS, place);
-}
-
 /* The hex digits of its beginning, whatever dashes stand between them. */
 static const char *read_id(const char *at, char id[static ID_SIZE])
 {
@@ -140,19 +134,13 @@ static const char *read_id(const char *at, char id[static ID_SIZE])
 
 static bool read_contender(struct zookeeper_contender *c, const char *node)
 {
-	bool inside = strncmp(node, INSIDE, strlen(INSIDE)) == 0;
 	const char *number = find_number(node), *rest;
 
 	*c = (struct zookeeper_contender){.node = node};
 	if (!number)
 		return false;
-	rest = read_id(inside ? node + strlen(INSIDE) : node, c->id);
+	rest = read_id(node, c->id);
 	c->is.place = queue_place(node);
-	if (inside) {
-		c->is.state = CONTENDER_INSIDE;
-		c->is.around = c->is.place;
-		return c->id[0] != '\0';
-	}
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
 		size_t length = strlen(patterns[i].text);
 
@@ -222,9 +210,7 @@ void record_write(
 	for (size_t i = 0; i < sizeof(record->session.passwd); i++)
 		length += snprintf(text + length, DATA_SIZE - (size_t)length, "%02x",
 			(unsigned char)record->session.passwd[i]);
-	snprintf(text + length, DATA_SIZE - (size_t)length, "%s%s\t%s",
-		record->hold ? "\thold=1" : "", record->over ? "\tover=1" : "",
-		owner_write(owner, own));
+	snprintf(text + length, DATA_SIZE - (size_t)length, "\t%s", owner_write(owner, own));
 }
 
 /* The value of a key, which a tab or the end ends; "": it is not there. */
@@ -262,8 +248,6 @@ void record_read(struct record *record, const struct reply *reply)
 			record->session.passwd[i] = (char)byte;
 		else
 			break;
-	record->hold = *find_value(text, "hold") == '1';
-	record->over = *find_value(text, "over") == '1';
 }
 
 bool record_note(struct zookeeper_contender *c, const struct record *record)
@@ -277,10 +261,7 @@ bool record_note(struct zookeeper_contender *c, const struct record *record)
 	is->fence = (uint64_t)record->stat.czxid;
 	is->foreign = !record->ours;
 	is->owner = record->ours ? c->record->text : NULL;
-	is->hold = record->hold;
 	is->since_us = record->ours ? record->since_us : record->stat.ctime * 1000;
 	is->ttl_ms = record->ours ? record->ttl_ms : -1;
-	if (record->over && is->state == CONTENDER_HOLDING)
-		is->state = CONTENDER_OVER;
 	return true;
 }

@@ -5,7 +5,6 @@
  *   _c_UUID-lock-N                     Curator's InterProcessMutex (?style=curator)
  *   _c_UUID-__WRIT__N   -__READ__N     its InterProcessReadWriteLock (?style=curator-rw)
  *   HEX-pK__lock__N                    dlock's with K permits
- *   ~inside-HEX-N                      dlock's: it has the lock inside contender N's
  *   ~dlockF-...                        a later dlock's, whose format is F (LOCK_FORMAT)
  *
  * HEX is the random end of an owner token. A contender holds the lock if nothing before it is in
@@ -22,8 +21,6 @@
 struct record {
 	int format; /* 0: a foreign client's, and nothing is known */
 	bool ours;  /* it is that of this dlock: LOCK_FORMAT */
-	bool hold; /* of a `dlock hold` for owner.pid */
-	bool over; /* its owner has released it: others are inside */
 	int64_t ttl_ms;
 	int64_t since_us; /* of the grant, or of the beginning of its wait; its host's wall clock */
 	clientid_t session; /* whose node it is: as secret as the owner token, which is the node's
@@ -33,9 +30,9 @@ struct record {
 };
 
 struct zookeeper_contender {
-	struct contender is; /* first; the place is its number, inside that of the one around it */
-	const char *node;    /* the queue's; its name below the lock's */
-	char id[ID_SIZE];    /* "": a foreign one without */
+	struct contender is;   /* first; the place is its number */
+	const char *node;      /* the queue's; its name below the lock's */
+	char id[ID_SIZE];      /* "": a foreign one without */
 	struct record *record; /* owned; NULL: not read yet */
 };
 
@@ -58,9 +55,6 @@ void queue_id(const char *token, char id[static ID_SIZE]);
 /* The name of a new contender's node, to which ZooKeeper adds the number. */
 void queue_node(const struct server *server, const struct lock_request *request, const char *id,
 	char node[static NODE_SIZE]);
-
-/* The name of the node of a contender inside the one at that place. */
-void queue_node_inside(const char *id, int64_t place, char node[static NODE_SIZE]);
 
 /* The number that a node's name or path ends with. */
 int64_t queue_place(const char *node);

@@ -41,7 +41,6 @@ static void accept_grant(
 {
 	z->state = ZOOKEEPER_HOLDING;
 	z->fence = (uint64_t)stat->czxid;
-	z->version = stat->version;
 	z->named = z->request.self->pid;
 	answer->result = LOCK_GRANTED;
 	answer->fence = z->fence;
@@ -63,9 +62,8 @@ static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 
 	answer->result = LOCK_FAILED;
 	if (queue_read(&queue, children, &answer->failure)) {
-		obstacle =
-			contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id, false),
-				request->mode, request->permits, &answer->rank);
+		obstacle = contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id),
+			request->mode, request->permits, &answer->rank);
 		if (obstacle)
 			contest_busy(&z->contest, &queue.all, obstacle, deadline, answer);
 		else if (proved)
@@ -105,7 +103,7 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	if (answer->result != LOCK_GRANTED || !suits(z, answer))
 		return;
 	z->since_us = clock_wall_us();
-	zookeeper_record(z, false, text);
+	zookeeper_record(z, text);
 	session_set(&z->session, z->own, text, -1);
 	session_children(&z->session, z->path, false);
 	session_get(&z->session, z->own, true);
@@ -149,7 +147,7 @@ static enum lock_result make_node(
 	zookeeper_path(z->path, node, path);
 	z->lock.asked = true;
 	z->since_us = clock_wall_us();
-	zookeeper_record(z, false, text);
+	zookeeper_record(z, text);
 	session_create(&z->session, path, text, ZOO_EPHEMERAL | ZOO_SEQUENCE);
 	result = session_await(&z->session, deadline, failure);
 	if (result != LOCK_GRANTED)
@@ -210,46 +208,6 @@ static void enter_as(
 		contest_begin_anew(&z->contest, answer);
 }
 
-/* --- Inside another holder ------------------------------------------------------------------- */
-
-/* Our node says so. The other's is written too: its owner is to see that it changed. */
-static void join(struct lock *lock, const struct contender *holder, struct deadline deadline,
-	struct lock_answer *answer)
-{
-	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
-	const struct zookeeper_contender *outer = (const struct zookeeper_contender *)holder;
-	const char *around = outer->record->text;
-	char node[NODE_SIZE], text[DATA_SIZE];
-	zoo_op_result_t results[2] = {{0}};
-	zoo_op_t both[2];
-
-	queue_node_inside(z->id, holder->place, node);
-	zookeeper_path(z->path, node, z->own);
-	zookeeper_path(z->path, outer->node, z->outer);
-	z->lock.asked = true;
-	z->fence = holder->fence;
-	z->since_us = clock_wall_us();
-	zookeeper_record(z, false, text);
-	zoo_set_op_init(
-		&both[0], z->outer, around, (int)strlen(around), outer->record->stat.version, NULL);
-	zoo_create_op_init(&both[1], z->own, text, (int)strlen(text), &ZOO_OPEN_ACL_UNSAFE,
-		ZOO_EPHEMERAL, NULL, 0);
-	session_multi(&z->session, 2, both, results);
-	answer->result = session_await(&z->session, deadline, &answer->failure);
-	if (answer->result != LOCK_GRANTED)
-		return;
-	if (z->session.reply[0].rc != ZOK && z->session.reply[0].rc != ZNODEEXISTS) {
-		/* The list changed meanwhile: ask again. */
-		contest_begin_anew(&z->contest, answer);
-		return;
-	}
-	z->state = ZOOKEEPER_INSIDE;
-	z->named = z->request.self->pid;
-	answer->result = LOCK_WITHIN;
-	answer->asked_at = z->session.attached_at;
-	answer->ttl_ms = z->session.ttl_ms;
-}
-
 /* --- Busy ------------------------------------------------------------------------------------ */
 
 /* Of the contenders' nodes. */
@@ -258,8 +216,7 @@ static uint64_t fingerprint(const struct queue *queue)
 	uint64_t sum = HASH_BASIS;
 
 	for (size_t i = 0; i < queue->all.count; i++)
-		if (queue_at(queue, i)->is.state != CONTENDER_INSIDE)
-			sum = hash_text(sum, queue_at(queue, i)->node);
+		sum = hash_text(sum, queue_at(queue, i)->node);
 	return sum;
 }
 
@@ -293,7 +250,7 @@ static enum lock_result look(
 static struct contender *find_own(struct lock *lock, const struct contenders *all, bool *lost)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
-	struct contender *own = contenders_find(all, z->id, false);
+	struct contender *own = contenders_find(all, z->id);
 
 	*lost = !own && z->own[0] != '\0';
 	if (own) {
@@ -317,7 +274,6 @@ const struct contest_ops zookeeper_contest = {
 	.begin = zookeeper_begin,
 	.enter = enter,
 	.claim = claim,
-	.join = join,
 	.wait_for = wait_for,
 };
 
@@ -349,7 +305,7 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 		contest_begin_anew(&z->contest, answer);
 	if (answer->result != LOCK_GRANTED || (is_whole(z) && !suits(z, answer)))
 		return;
-	if (!z->lock.asked && z->request.queues && !(z->request.outer && *z->request.outer)) {
+	if (!z->lock.asked && z->request.queues) {
 		enter_quickly(z, deadline, answer);
 		return;
 	}

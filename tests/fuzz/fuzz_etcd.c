@@ -40,8 +40,8 @@ static void read_again(const struct etcd_contender *c)
 	MUST(value && queue_read(&queue, json_incref(kvs), kvs) && queue.all.count == 1);
 	again = &queue_at(&queue, 0)->is;
 	MUST(!again->foreign && strcmp(again->id, c->is.id) == 0 && again->state == c->is.state &&
-		again->mode == c->is.mode && again->around == c->is.around &&
-		again->permits == c->is.permits && again->detached == c->is.detached);
+		again->mode == c->is.mode && again->permits == c->is.permits &&
+		again->detached == c->is.detached);
 	queue_free(&queue);
 	json_decref(kvs);
 	free(value);

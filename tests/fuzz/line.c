@@ -13,7 +13,7 @@ static const struct contender *find_first(const struct contenders *all)
 	for (size_t i = 0; i < all->count; i++) {
 		const struct contender *c = contenders_at(all, i);
 
-		if (c->state != CONTENDER_INSIDE && c->state != CONTENDER_RELEASED)
+		if (c->state != CONTENDER_RELEASED)
 			return c;
 	}
 	return NULL;
@@ -41,19 +41,6 @@ static void try_obstacles(const struct contenders *all)
 	}
 }
 
-static void try_outer(const struct contenders *all, const struct contender *c)
-{
-	struct owner self;
-	struct lock_request request = {.outer = c->id, .hold = c->hold, .self = &self};
-	struct lock_answer answer = {.result = LOCK_GRANTED};
-	const struct contender *outer;
-
-	owner_read(&self, c->owner ? c->owner : "");
-	outer = contenders_find_outer(all, &request, &answer);
-	MUST(!outer || (contender_may_hold(outer) && !outer->foreign && !outer->detached));
-	MUST((answer.result == LOCK_GRANTED) == !outer);
-}
-
 static void try_view(const struct contenders *all)
 {
 	struct lock_view_owner *owners = calloc(2 * all->count + 1, sizeof(*owners));
@@ -77,10 +64,9 @@ void line_try(const struct contenders *all)
 
 		MUST(c->place >= last && c->state != CONTENDER_BY_PLACE && c->id != NULL);
 		last = c->place;
-		MUST(contenders_find(all, c->id, c->state == CONTENDER_INSIDE) != NULL);
+		MUST(contenders_find(all, c->id) != NULL);
 		contender_describe(c, "another client", &answer);
 		MUST(answer.foreign == NULL || !answer.known);
-		try_outer(all, c);
 	}
 	try_obstacles(all);
 	try_view(all);

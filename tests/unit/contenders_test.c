@@ -1,5 +1,4 @@
-/* Of a list of contenders: which holds the lock, which waits for which, and which is around
- * another. */
+/* Of a list of contenders: which holds the lock, and which waits for which. */
 #include "lock/contenders.h"
 
 #include <stdlib.h>
@@ -8,7 +7,6 @@
 
 #define OTHER_HOST "host=web9\tpid=77\tuser=ci\tlabel=make"
 #define OUR_HOST   "host=web3\tboot=b\tpid=41\tstart=5\tpidns=9\tuser=ci\tlabel=make"
-#define OUTER      "web3:41:aa"
 
 /* A service keeps more of each. */
 struct member {
@@ -36,7 +34,7 @@ static struct contenders list_of(const struct contender *from, size_t count)
 
 /* Contenders in their order: X is an exclusive one, S a shared one, P2 one of two permits; what it
  * says of itself behind it: h that it holds, w that it waits, o that it has released the lock, r so
- * that it goes, i that it is inside another. out: H holds, w waits, o and - as they say. Newcomers,
+ * that it goes. out: H holds, w waits, o and - as they say. Newcomers,
  * each with the number of its obstacle (-: none). */
 static const struct {
 	const char *what, *in, *out, *newcomers;
@@ -52,7 +50,6 @@ static const struct {
 	{"nor one of another mode", "P3 Sw P3w", "Hww", "P9:2 S2"},
 	{"what is left of a holder has its permit", "P2o P2", "oH", "P2:1 P3-"},
 	{"readers and permits wait for each other", "S P2 S", "Hww", "S1 P9:2 X2"},
-	{"one inside another is in the way of none", "X Xi X", "H-w", "X2 S2 P1:2"},
 	{"one that goes is in the way of none", "Xr X", "-H", "X1 S1 P1:1"},
 	{"one that says that it waits is believed", "Xw X", "ww", "X1 S1 P1:1"},
 	{"one that released the lock counts if it stays", "So S", "oH", "X1 S- P9:1"},
@@ -69,7 +66,6 @@ static struct contender read_one(const char **at)
 		  : **at == 'h' ? CONTENDER_HOLDING
 		  : **at == 'o' ? CONTENDER_OVER
 		  : **at == 'r' ? CONTENDER_RELEASED
-		  : **at == 'i' ? CONTENDER_INSIDE
 				: CONTENDER_BY_PLACE;
 	*at += c.state != CONTENDER_BY_PLACE;
 	return c;
@@ -164,92 +160,18 @@ static void check_permits(void)
 static void check_own_place(void)
 {
 	const struct contender in[] = {{.id = "a", .place = 1}, {.id = "b", .place = 2},
-		{.id = "c", .place = 3, .mode = LOCK_SHARED},
-		{.id = "d", .place = 2, .around = 2, .state = CONTENDER_INSIDE}};
+		{.id = "c", .place = 3, .mode = LOCK_SHARED}};
 	struct contenders all = list_of(in, COUNT(in));
-	const struct contender *own = contenders_find(&all, "c", false), *obstacle;
+	const struct contender *own = contenders_find(&all, "c"), *obstacle;
 	int rank;
 
 	obstacle = contenders_obstacle(&all, own, own->mode, 0, &rank);
-	ok(obstacle == contenders_find(&all, "b", false) && rank == 1,
+	ok(obstacle == contenders_find(&all, "b") && rank == 1,
 		"what is behind us is in nobody's way; one waits");
-	obstacle = contenders_obstacle(
-		&all, contenders_find(&all, "a", false), LOCK_EXCLUSIVE, 0, &rank);
+	obstacle = contenders_obstacle(&all, contenders_find(&all, "a"), LOCK_EXCLUSIVE, 0, &rank);
 	ok(!obstacle && rank == 0, "nothing is before the first");
-	ok(!contenders_find(&all, "d", false) && contenders_find(&all, "d", true) != NULL,
-		"one inside is found as such");
-	ok(contenders_find_place(&all, 2) == contenders_find(&all, "b", false),
-		"of one place it is the one that is not inside");
-	ok(!contenders_find_place(&all, 7), "a place that nobody has");
-	ok(contender_is_inside(contenders_find(&all, "d", true), 2) &&
-			!contender_is_inside(contenders_find(&all, "d", true), 1),
-		"inside that one, and no other");
+	ok(!contenders_find(&all, "d"), "one that nobody is");
 	contenders_free(&all);
-}
-
-/* --- Inside another -------------------------------------------------------------------------- */
-
-static const struct {
-	const char *what;
-	struct contender outer;
-	enum contender_state inner; /* of another, inside that one; BY_PLACE: there is none */
-	bool hold;                  /* we ask for a `dlock hold`, and so did that other one */
-	enum lock_mode mode;        /* of what we ask for */
-	enum lock_result result;    /* LOCK_GRANTED: it is not around us */
-	bool covered;
-} outers[] = {
-	{"the holder that we run under", {.id = OUTER, .owner = OUR_HOST}, .result = LOCK_WITHIN},
-	{"the random end of its token will do", {.id = "aa", .owner = OUR_HOST},
-		.result = LOCK_WITHIN},
-	{"another holder", {.id = "web3:42:bb", .owner = OUR_HOST}, .result = LOCK_GRANTED},
-	{"no token at all", {.id = "", .owner = OUR_HOST}, .result = LOCK_GRANTED},
-	{"the same token on another host", {.id = OUTER, .owner = OTHER_HOST},
-		.result = LOCK_GRANTED},
-	{"a detached lock", {.id = OUTER, .owner = OUR_HOST, .detached = true},
-		.result = LOCK_GRANTED},
-	{"one that waits", {.id = OUTER, .owner = OUR_HOST, .state = CONTENDER_WAITING},
-		.result = LOCK_GRANTED},
-	{"one that has released it, and it stays by --at-least",
-		{.id = OUTER, .owner = OUR_HOST, .state = CONTENDER_OVER}, .result = LOCK_GRANTED},
-	{"one that has released it, and it stays for another inside",
-		{.id = OUTER, .owner = OUR_HOST, .state = CONTENDER_OVER},
-		.inner = CONTENDER_INSIDE, .result = LOCK_WITHIN},
-	{"another mode than the holder's", {.id = OUTER, .owner = OUR_HOST, .mode = LOCK_SHARED},
-		.result = LOCK_FAILED},
-	{"the holder's own shared mode", {.id = OUTER, .owner = OUR_HOST, .mode = LOCK_SHARED},
-		.mode = LOCK_SHARED, .result = LOCK_WITHIN},
-	{"a hold for the same process is inside already", {.id = OUTER, .owner = OUR_HOST},
-		.inner = CONTENDER_INSIDE, .hold = true, .result = LOCK_WITHIN, .covered = true},
-};
-
-static void check_outers(void)
-{
-	struct owner self;
-	struct lock_request request = {.outer = "web1:1:cc " OUTER, .self = &self};
-
-	owner_read(&self, OUR_HOST);
-	for (size_t i = 0; i < COUNT(outers); i++) {
-		struct contender in[] = {outers[i].outer, {.id = "dd",
-								  .place = 9,
-								  .around = 0,
-								  .state = outers[i].inner,
-								  .owner = OUR_HOST,
-								  .hold = outers[i].hold}};
-		struct contenders all = list_of(in, outers[i].inner == CONTENDER_BY_PLACE ? 1 : 2);
-		struct lock_answer answer = {.result = LOCK_GRANTED};
-		const struct contender *outer;
-
-		request.hold = outers[i].hold;
-		request.mode = outers[i].mode;
-		outer = contenders_find_outer(&all, &request, &answer);
-		ok(answer.result == outers[i].result &&
-				(outer != NULL) == (outers[i].result != LOCK_GRANTED) &&
-				answer.covered == outers[i].covered,
-			"around us: %s", outers[i].what);
-		if (answer.result == LOCK_WITHIN)
-			same(answer.holder_token, OUTER, "its token is told");
-		contenders_free(&all);
-	}
 }
 
 /* --- For people ------------------------------------------------------------------------------ */
@@ -264,8 +186,7 @@ static void check_view(void)
 					       .fence = 7},
 		{.place = 2, .mode = LOCK_SHARED, .foreign = true, .ttl_ms = -1},
 		{.place = 3, .mode = LOCK_EXCLUSIVE, .foreign = true},
-		{.place = 4, .mode = LOCK_EXCLUSIVE, .owner = OTHER_HOST},
-		{.place = 1, .around = 1, .state = CONTENDER_INSIDE, .owner = OUR_HOST}};
+		{.place = 4, .mode = LOCK_EXCLUSIVE, .owner = OTHER_HOST}};
 	struct contenders all = list_of(in, COUNT(in));
 	struct lock_view_owner owners[2 * COUNT(in)];
 	struct lock_view view = {.name = "x"};
@@ -285,7 +206,7 @@ static void check_view(void)
 	ok(answer.known && answer.fence == 7 && !answer.foreign && answer.holder.pid == 41,
 		"a busy answer names it");
 	answer = (struct lock_answer){0};
-	contender_describe(contenders_find_place(&all, 2), "another client", &answer);
+	contender_describe(contenders_at(&all, 1), "another client", &answer);
 	same(answer.foreign, "another client", "or the client that it is no dlock of");
 	ok(!answer.known, "of which nothing is known");
 	contenders_free(&all);
@@ -296,7 +217,6 @@ int main(void)
 	check_orders();
 	check_permits();
 	check_own_place();
-	check_outers();
 	check_view();
 	return tap_end();
 }
