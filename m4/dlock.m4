@@ -31,30 +31,11 @@ AC_DEFUN([DLOCK_SANITIZER], [
 	AS_IF([test "x$enable_$1" = xyes], [dlock_sanitize="$dlock_sanitize${dlock_sanitize:+,}$2"])
 ])
 
-dnl DLOCK_ARCHIVE(VARIABLE, WORD, ARCHIVES, FUNCTION)
-dnl Where WORD is in $with_archives and FUNCTION links from ARCHIVES, makes VARIABLE_LIBS name
-dnl these; else leaves what pkg-config said, with a notice.
-AC_DEFUN([DLOCK_ARCHIVE], [
-	dlock_where=shared
-	AS_CASE([",$with_archives,"], [*,$2,*], [
-		AC_MSG_CHECKING([for $3])
-		dlock_archives=`$PKG_CONFIG --libs-only-L $2`
-		for dlock_archive in $3; do
-			AS_VAR_APPEND([dlock_archives], [" -l:$dlock_archive"])
-		done
-		dlock_saved_LIBS=$LIBS
-		LIBS="$dlock_archives $LIBS"
-		AC_LINK_IFELSE([AC_LANG_CALL([], [$4])],
-			[AC_MSG_RESULT([yes])
-			 dlock_where=archive
-			 $1_LIBS=$dlock_archives],
-			[AC_MSG_RESULT([no])
-			 AC_MSG_WARN([no $3 to link in: the shared $2 makes every run of dlock slower])])
-		LIBS=$dlock_saved_LIBS
-	])
-	AS_IF([test $dlock_where = archive],
-		[AS_VAR_APPEND([dlock_linked_in], [" $2"])],
-		[AS_VAR_APPEND([dlock_shared], [" $2"])])
+dnl DLOCK_LIBRARY(VARIABLE, MODULE, DEBIAN, FEDORA)
+dnl A library that dlock cannot do without, by pkg-config; the packages that have it.
+AC_DEFUN([DLOCK_LIBRARY], [
+	PKG_CHECK_MODULES([$1], [$2], [],
+		[AC_MSG_ERROR([dlock needs $2, of the package $3 (Debian) or $4 (Fedora); $PKG_CONFIG finds none])])
 ])
 
 dnl DLOCK_PROGRAM(WORD, LIBRARY, CHECK)

@@ -22,6 +22,10 @@
 /* For so long a name server is waited for if there are addresses that it named before. */
 #define KNOWN_WAIT NANOS_PER_SEC
 
+#define WAY_OUT                                                                                    \
+	" (this dlock has libc linked in, and asks /etc/hosts and DNS only: give the address, or " \
+	"use a dlock built without --enable-static)"
+
 /* Shared by the asker and the thread; the last of them to let go of it frees it. */
 struct lookup {
 	struct lookup *next; /* the asker's, owned; of another host */
@@ -50,18 +54,24 @@ static void let_go(struct lookup *lookup)
 	free(lookup);
 }
 
+/* Modules of nsswitch.conf would bring a libc of their own with them. */
+static bool has_all_linked_in(void)
+{
+#ifdef DLOCK_STATIC
+	return getauxval(AT_BASE) == 0; /* there is no dynamic linker */
+#else
+	return false;
+#endif
+}
+
 static void *look_up(void *argument)
 {
 	struct lookup *lookup = argument;
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	char port[NUMBER_SIZE];
 
-#ifdef DLOCK_STATIC
-	/* Other modules of nsswitch.conf would bring a libc of their own with them; but not if
-	 * there is a dynamic linker, as in dlock-tls. */
-	if (getauxval(AT_BASE) == 0)
+	if (has_all_linked_in())
 		__nss_configure_lookup("hosts", "files dns");
-#endif
 	number_write(port, lookup->port);
 	lookup->error = getaddrinfo(lookup->host, port, &hints, &lookup->result);
 	lookup->system_error = errno;
@@ -206,9 +216,10 @@ static enum io_result take(
 		/* A name server that does not answer now may do so later. */
 		bool later = lookup->error == EAI_AGAIN;
 
-		failure_set(failure, EXIT_UNREACHABLE, "cannot look up %s: %s", lookup->host,
+		failure_set(failure, EXIT_UNREACHABLE, "cannot look up %s: %s%s", lookup->host,
 			lookup->error == EAI_SYSTEM ? strerror(lookup->system_error)
-						    : gai_strerror(lookup->error));
+						    : gai_strerror(lookup->error),
+			lookup->error != EAI_SYSTEM && has_all_linked_in() ? WAY_OUT : "");
 		return later ? IO_CLOSED : IO_FAILED;
 	}
 	for (const struct addrinfo *found = lookup->result; found; found = found->ai_next)
