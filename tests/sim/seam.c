@@ -20,6 +20,7 @@
 
 #define TIMERS  1024
 #define LOOK_NS 200000                        /* of real time, between two looks */
+#define LOOKS_MOST 300000 /* without a new generation: a minute of real time and more */
 #define EPOCH   INT64_C(1795232512000000)     /* us; the wall clock when the run began, redis_clock.c as well */
 #define MIX     UINT64_C(0x9e3779b97f4a7c15)
 
@@ -167,6 +168,8 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
 	const struct timespec pause = {0, LOOK_NS};
 	nanos until = ms < 0 ? NANOS_NEVER : __wrap_clock_now() + ms * NANOS_PER_MS;
 
+	int looks = 0;
+
 	own_slot();
 	for (;;) {
 		int64_t generation = atomic_load(&page->generation);
@@ -178,6 +181,9 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int ms)
 		ready += look_at_timers(fds, count, now, &due);
 		if (ready > 0 || until <= now)
 			return go_on(ready);
+		looks = generation == atomic_load(&slot->seen) ? looks + 1 : 0;
+		if (looks > LOOKS_MOST)
+			_exit(99); /* the scheduler is no longer there */
 		atomic_store(&slot->due, due);
 		atomic_store(&slot->seen, generation);
 		if (ppoll(fds, count, &pause, NULL) < 0)
