@@ -484,7 +484,7 @@ keeper_of() { tr -d ' ' <"/proc/$1/task/$1/children"; }
 	DLOCK_TOKEN=$token try dlock -n x true
 	assert_equal "$status" 1
 	# What connects and says nothing, or nonsense, is no guest.
-	"$PYTHON" - "$(cut -d@ -f2 </proc/net/unix | grep ^dlock/lease/ | tail -1)" <<-'END'
+	"$PYTHON" - "$(address_of "$(keeper_of "$one_pid")")" <<-'END'
 		import socket, sys
 		quiet, noisy = (socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
 		for s in quiet, noisy:
@@ -495,6 +495,14 @@ keeper_of() { tr -d ' ' <"/proc/$1/task/$1/children"; }
 	let_go one
 	expect 0
 	assert is_free x
+}
+
+# The abstract name on which a keeper listens for guests: other tests have keepers, too.
+address_of() { # KEEPER
+	local inodes
+	inodes=$(find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' | tr -dc '0-9\n')
+	awk 'NR == FNR { own[$1] = 1; next } $7 in own && $8 ~ /^@dlock\/lease\// { print substr($8, 2) }' \
+		<(echo "$inodes") /proc/net/unix
 }
 
 # ---- Many, and deep ------------------------------------------------------------------------------------
