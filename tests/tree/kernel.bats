@@ -33,22 +33,3 @@ lack() { kernel=(strace -f -qq -o trace -e "trace=$1" -e "inject=$1:error=ENOSYS
 		refute kill -0 "$(<left)"
 	done
 }
-
-# stayer: the process that keeps the lock x for a dlock inside another that has ended.
-stayer() {
-	local each
-	for each in $(pgrep -x 'dlock handover'); do
-		[[ $(readlink "/proc/$each/fd/0") != "$PWD/locks/x" ]] || echo "$each"
-	done
-}
-has_stayer() { [[ -n $(stayer) ]]; }
-
-@test "without close_range what stays for a lock inside keeps none of the caller's descriptors" {
-	lack close_range
-	start outer "${kernel[@]}" dlock -o x sh -c '
-		dlock x witness count count & until [ -s count ]; do sleep 0.02; done' 7>kept
-	wait_until has_stayer
-	assert_equal "$(ls "/proc/$(stayer)/fd" | tr '\n' ' ')" "0 1 "
-	kill -RTMIN "$(sed -n 's/^ready //p' count)"
-	finish outer
-}
