@@ -218,8 +218,11 @@ static void by_token(
 	const struct server *server, void (*step)(struct lock *lock, struct lock_answer *answer))
 {
 	static struct lock_answer answer;
-	struct lock_request request = {
-		.name = "x", .prefix = "lock:", .token = TOKEN, .detached = true};
+	struct lock_request request = {.name = "x",
+		.prefix = "lock:",
+		.token = TOKEN,
+		.self = plain.self,
+		.detached = true};
 	struct lock *lock = use_open(server, &request);
 
 	if (lock == NULL)
