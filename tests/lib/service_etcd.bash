@@ -41,7 +41,6 @@ service_again() { etcd_again_all "${members[@]}"; }
 service_restart() { echo 6; }
 service_crowd() { echo 63; }
 service_settles() { :; }
-service_kept() { echo 4500; }
 service_freeze() { service_pids | xargs kill -STOP; }
 service_thaw() { ! etcd_is_up one || service_pids | xargs kill -CONT; }
 service_pids() {
@@ -87,4 +86,4 @@ service_keeps() {
 		etcd_ctl one put "lock:$1/newer" "{\"dlock\":$2}" >/dev/null
 	fi
 }
-service_kept() { etcd_ctl one get --prefix "lock:$1/" -w json | jq -c .kvs; }
+service_dump() { etcd_ctl one get --prefix "lock:$1/" -w json | jq -c .kvs; }

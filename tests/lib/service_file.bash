@@ -32,7 +32,6 @@ service_again() { :; }
 service_restart() { echo 6; }
 service_crowd() { echo 63; }
 service_settles() { :; }
-service_kept() { echo 4500; }
 service_freeze() { :; }
 service_thaw() { :; }
 service_pids() { :; }
@@ -59,4 +58,4 @@ service_foreign_drop() {
 }
 
 service_keeps() { printf %s "$2" | dd of="$locks/.$1" bs=1 seek=15 conv=notrunc status=none; }
-service_kept() { od -c "$locks/.$1"; }
+service_dump() { od -c "$locks/.$1"; }

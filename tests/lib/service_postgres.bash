@@ -58,7 +58,6 @@ service_again() {
 service_restart() { echo 6; }
 service_crowd() { echo 25; }
 service_settles() { :; }
-service_kept() { echo 4500; }
 service_freeze() {
 	kill -STOP $(database_pids)
 }
@@ -123,4 +122,4 @@ service_foreign_drop() {
 }
 
 service_keeps() { psql -qAt -c "COMMENT ON TABLE dlock.lock IS 'dlock format $2'"; }
-service_kept() { psql -qAt -c "SELECT * FROM dlock.lock WHERE name = 'lock:$1'"; }
+service_dump() { psql -qAt -c "SELECT * FROM dlock.lock WHERE name = 'lock:$1'"; }

@@ -42,7 +42,6 @@ service_again() { revive 1 2 3 4 5; }
 service_restart() { echo 6; }
 service_crowd() { echo 63; }
 service_settles() { :; }
-service_kept() { echo 4500; }
 service_freeze() { freeze 1 2 3 4 5; }
 service_thaw() { thaw 1 2 3 4 5; }
 service_pids() {
@@ -86,7 +85,7 @@ service_keeps() {
 		on $i HSET "lock:{lock:$1}:meta" format "$2" >/dev/null
 	done
 }
-service_kept() {
+service_dump() {
 	local i
 	for i in 1 2 3 4 5; do
 		on $i HGETALL "lock:{lock:$1}:meta"

@@ -30,7 +30,6 @@ service_again() { server_again "$SERVER"; }
 service_restart() { echo 6; } # seconds: a TTL that outlives one
 service_crowd() { echo 63; } # trials at a time, of three sessions each
 service_settles() { :; }      # until a waiter that was killed is noticed in the usual time
-service_kept() { echo 4500; } # ms: what a lock is kept for at most by --at-least 2s
 service_freeze() { server_stop; }
 service_thaw() { server_continue; }
 service_pids() { server_pid; }
@@ -45,6 +44,6 @@ service_harms() { :; }
 service_foreign_take() { [[ $(cli SET "lock:$1" foreign NX PX 60000) == OK ]]; }
 service_foreign_drop() { cli DEL "lock:$1" >/dev/null; }
 
-# service_keeps NAME FORMAT: the lock NAME is on record in that format (1: dlock's own). service_kept: all that is kept.
+# service_keeps NAME FORMAT: the lock NAME is on record in that format (1: dlock's own). service_dump NAME: all that is kept of it.
 service_keeps() { cli HSET "lock:{lock:$1}:meta" format "$2" >/dev/null; }
-service_kept() { cli HGETALL "lock:{lock:$1}:meta"; }
+service_dump() { cli HGETALL "lock:{lock:$1}:meta"; }

@@ -49,7 +49,6 @@ service_restart() { echo $((TEST_PATIENCE > 2 ? 40 / TEST_PATIENCE : 20)); } # n
 service_crowd() { echo 63; }
 service_settles() { ((${#members[@]} == 1)) || stays 1500 true; }
 # The shortest session, 4 s, begins with COMMAND's end, or when it has settled, and lasts up to a tick longer, 0.5 s.
-service_kept() { echo $((${#members[@]} == 1 ? 5500 : 6500)); }
 service_freeze() { service_pids | xargs kill -STOP; }
 service_thaw() { ! zookeeper_is_up one || service_pids | xargs kill -CONT; }
 service_pids() {
@@ -95,4 +94,4 @@ if $2 != 1:
     zk.ensure_path('/locks/$1/~dlock$2-0000000001')
 "
 }
-service_kept() { zk one "print(zk.get_children('/locks/$1'))"; }
+service_dump() { zk one "print(zk.get_children('/locks/$1'))"; }
