@@ -71,7 +71,7 @@ refuses() {
 	[[ $commands != *r* ]] || refused "$option" dlock -S "$nowhere" "$option" x touch ran
 	[[ $commands != *r* ]] || refused "$option" dlock -S "$nowhere" "$option" -n --if-unreachable skip x touch ran
 	[[ $commands != *h* ]] || refused "$option" dlock hold -S "$nowhere" "$option" x
-	[[ $commands != *a* ]] || refused "$option" dlock acquire -S "$nowhere" "$option" x
+	[[ $commands != *a* ]] || ! has by-token || refused "$option" dlock acquire -S "$nowhere" "$option" x
 	refused "$option" dlock "$option" --report report x touch ran
 	assert_equal "$(jq -r .outcome report)" usage 'outcome'
 	refute_file ran

@@ -1484,16 +1484,21 @@ waits_within() {
 
 @test "cooldown: a waiter learns of a success though the lock stays, or goes to another" {
 	has cooldown || { refuses cooldown; return; }
-	# It is kept.
+	# It is kept; the waiter stands behind others, for which a success is nothing.
 	start a dlock --at-least 1h x ./work a
 	wait_until has_begun a
+	waiter p x
+	waiter q x
 	waiter b x --cooldown 1h
 	ends a
+	wait_until -t 1 is_gone "$b_pid" # by a message: it would look by itself after seconds
 	finish b
 	expect 0
 	assert is_taken x
 	refute has_begun b
 	try dlock release --force x
+	ends p
+	ends q
 	# It goes to one that would run in any case.
 	holder c y
 	waiter other y

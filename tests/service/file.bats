@@ -567,20 +567,6 @@ made_no_call() {
 	done
 }
 
-@test "one that stands in the line of flock does not leave it to look at its ancestors" {
-	local inode
-	dlock x true
-	inode=$(stat -c %i locks/x)
-	start foreign flock locks/x sh -c 'until [ -e go ]; do sleep 0.02; done'
-	wait_until refute flock -n locks/x true
-	start one env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -qq -e signal=none -o trace -e trace=flock,openat dlock x true
-	wait_until file_has trace /environ
-	wait_until grep -E -- "-> FLOCK.*:$inode " /proc/locks
-	: >go
-	finish foreign && finish one
-	assert_equal "$(grep -cE 'flock\([0-9]+, LOCK_EX( |\))' trace)" 1
-}
-
 # The least of three, as other load only adds.
 @test "a holder that is killed with its keeper: the next one runs within 50 ms" {
 	local killed try least=9999

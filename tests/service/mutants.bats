@@ -65,6 +65,6 @@ load ../lib/mutants
 	all_caught zookeeper-create-repeated zookeeper-curator-shared zookeeper-session-left
 	all_caught zookeeper-attach-patient zookeeper-leaves-once zookeeper-blind zookeeper-clamped zookeeper-waits-long
 	all_caught zookeeper-foreign-undated zookeeper-enters-long zookeeper-waiter-unsuited
-	all_caught zookeeper-watch-once zookeeper-closes-stale
+	all_caught zookeeper-closes-stale
 	all_caught zookeeper-two-connections
 }

@@ -79,7 +79,7 @@ soak_of() {
 @test "history: a dlock broken on purpose contradicts itself: fences, overlap, order" {
 	soak_of fence-repeats 'lines [0-9]+ and [0-9]+: two grants have one fence'
 	soak_of no-front 'lines [0-9]+ and [0-9]+: commands overlap'
-	mkdir locks
+	mkdir folder
 	soak_of file-newcomers-overtake 'lines [0-9]+ and [0-9]+: a waiter was overtaken' \
-		--url "file:$PWD/locks" --no-priority --modes x
+		--url "file:$PWD/folder" --no-priority --modes x
 }
