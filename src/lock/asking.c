@@ -245,8 +245,14 @@ static enum lock_result wait_once(struct asking *a, struct deadline limit, struc
 
 		if (result != LOCK_CANCELLED)
 			return result;
-		if (a->ops->news(a->context) == ASKING_ENDS)
+		switch (a->ops->news(a->context)) {
+		case ASKING_GOES_ON:
+			break;
+		case ASKING_BEGINS_ANEW:
+			return LOCK_GRANTED;
+		case ASKING_ENDS:
 			return LOCK_CANCELLED;
+		}
 	}
 }
 

@@ -13,6 +13,7 @@
 /* The meaning of cancel_fd, which became readable, for the asking. */
 enum asking_news {
 	ASKING_GOES_ON,
+	ASKING_BEGINS_ANEW, /* ask now: the request tells more than it did */
 	ASKING_ENDS,
 };
 

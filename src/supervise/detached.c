@@ -79,17 +79,18 @@ static bool is_around(void *context, const struct lock_answer *answer, bool may_
 	return nesting_has(task->nesting, task->request->self, answer, may_look);
 }
 
-static bool look_around(struct detached *d)
+static bool look_around(struct detached *d, bool *learnt)
 {
 	return clock_now() >= d->look_at &&
 	       wait_page_look(&d->task->lease->waits, &d->look_at, d->task->nesting,
-		       d->task->request->self) != NULL;
+		       d->task->request->self, learnt) != NULL;
 }
 
 static enum asking_news read_news(void *context)
 {
 	struct detached *d = context;
 	struct signalfd_siginfo info;
+	bool learnt = false;
 
 	if (read(d->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		d->signal = (int)info.ssi_signo;
@@ -98,9 +99,11 @@ static enum asking_news read_news(void *context)
 	notify_wait(&d->notify, &d->task->lease->waits);
 	if (d->signal != 0)
 		return ASKING_ENDS;
-	d->is_around = look_around(d);
+	d->is_around = look_around(d, &learnt);
 	set_timer(d);
-	return d->is_around ? ASKING_ENDS : ASKING_GOES_ON;
+	if (d->is_around)
+		return ASKING_ENDS;
+	return learnt ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
 }
 
 /* The lock is ours: either the caller learns of it, or it is released. */

@@ -1,5 +1,6 @@
 #include "supervise/keeper.h"
 
+#include <bsd/string.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -65,6 +66,17 @@ static bool is_around(void *context, const struct lock_answer *answer, bool may_
 		may_look || clock_now() - run->started > FRONT_LOOKS);
 }
 
+/* The front has found locks that are held around us. */
+static bool has_learnt(const struct keeper_loop *s)
+{
+	struct nesting *nesting = s->task->run->nesting;
+
+	if (!atomic_exchange(&s->lease->has_learnt, false))
+		return false;
+	strlcpy(nesting->held, s->lease->learnt, sizeof(nesting->held));
+	return true;
+}
+
 static enum asking_news read_news(void *context)
 {
 	const struct keeper_loop *s = context;
@@ -74,7 +86,7 @@ static enum asking_news read_news(void *context)
 		continue;
 	if (atomic_load(&s->lease->phase) == LEASE_CANCELLED || keeper_loop_front_is_gone(s))
 		return ASKING_ENDS;
-	return ASKING_GOES_ON;
+	return has_learnt(s) ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
 }
 
 /* A front that was stopped by itself (kill -STOP) is to get no COMMAND started. It tells when it

@@ -1,5 +1,6 @@
 #include "supervise/keeper_watch.h"
 
+#include <bsd/string.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -376,17 +377,25 @@ static bool end_asking(struct keeper_watch *watch, const struct keeper_task *tas
 
 /* ---- while the keeper waits ---- */
 
-/* A dlock around this one has what the keeper waits for: that takes its request back. */
+/* A dlock around this one has what the keeper waits for: the keeper takes its request back. Or it
+ * has other locks: the keeper asks anew, and tells of these. */
 static void look_around(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	const struct front_task *run = task->run;
+	struct lease *lease = watch->lease;
+	bool learnt = false;
 
 	if (clock_now() < watch->look_at)
 		return;
 	watch->around = wait_page_look(
-		&watch->lease->waits, &watch->look_at, run->nesting, run->request->self);
+		&lease->waits, &watch->look_at, run->nesting, run->request->self, &learnt);
 	if (watch->around && !cancel(watch))
 		watch->around = NULL;
+	if (watch->around || !learnt)
+		return;
+	strlcpy(lease->learnt, run->nesting->held, sizeof(lease->learnt));
+	atomic_store(&lease->has_learnt, true);
+	tell_keeper(watch);
 }
 
 static nanos wait_look(const struct keeper_watch *watch)

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "lock/lock.h"
+#include "lock/nesting.h"
 #include "supervise/wait_line.h"
 
 #define LEASE_KILL_RESERVE                                                                         \
@@ -114,6 +115,8 @@ struct lease {
 		       * after all; the keeper goes on trying */
 	nanos answered_at; /* once ENDED without a grant: when the last denial came; 0: none did */
 	struct lock_answer answer; /* the answer to the last request; large, so these come last */
+	atomic_bool has_learnt;    /* `learnt` is there; the front's */
+	char learnt[NESTING_HELD]; /* nesting->held, once the front has looked at the ancestors */
 	bool covered; /* the caller of hold has the lock by another hold: no keeper is needed */
 	struct wait_page waits;
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -155,17 +156,21 @@ nanos wait_page_look_at(nanos wait)
 	return wait == 0 ? NANOS_NEVER : clock_now() + LOOK;
 }
 
-const struct lock_answer *wait_page_look(
-	struct wait_page *page, nanos *look_at, struct nesting *nesting, const struct owner *self)
+const struct lock_answer *wait_page_look(struct wait_page *page, nanos *look_at,
+	struct nesting *nesting, const struct owner *self, bool *learnt)
 {
 	static struct lock_answer answer; /* large */
+	size_t known = strlen(nesting->held);
+	bool around;
 	nanos at;
 
 	*look_at = clock_now() + LOOK;
 	if (!wait_page_read(page, &answer, &at) || answer.result != LOCK_BUSY)
 		return NULL; /* not busy so far */
 	*look_at = NANOS_NEVER;
-	return nesting_has(nesting, self, &answer, true) ? &answer : NULL;
+	around = nesting_has(nesting, self, &answer, true);
+	*learnt = strlen(nesting->held) > known;
+	return around ? &answer : NULL;
 }
 
 void wait_line_open(struct wait_line *line, const char *name, struct wait_page *page)

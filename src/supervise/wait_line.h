@@ -57,9 +57,10 @@ nanos wait_page_look_at(nanos wait);
 /* A dlock around this one may hold the lock that is waited for, though our environment does not
  * tell of it. To look takes a tenth of a run's time on the processor; so it is done once, in a wait
  * that is worth it, beside it. The busy answer: it does. NULL: it does not. *look_at is when to
- * look again; NANOS_NEVER: it is done. Any process. */
-const struct lock_answer *wait_page_look(
-	struct wait_page *page, nanos *look_at, struct nesting *nesting, const struct owner *self);
+ * look again; NANOS_NEVER: it is done. *learnt: nesting->held has grown, which the service is to
+ * know, as it may close a circle of waits. Any process. */
+const struct lock_answer *wait_page_look(struct wait_page *page, nanos *look_at,
+	struct nesting *nesting, const struct owner *self, bool *learnt);
 
 void wait_line_open(struct wait_line *line, const char *name, struct wait_page *page);
 

@@ -24,18 +24,19 @@
 #include "redis/single/single.h"
 
 static const char *const results[] = {
-	"granted",
-	"again",
-	"busy",
-	"within",
-	"already",
-	"released",
-	"gone",
-	"lost",
-	"timeout",
-	"cancelled",
-	"failed",
-	"unreplicated",
+	[LOCK_GRANTED] = "granted",
+	[LOCK_SET_AGAIN] = "again",
+	[LOCK_BUSY] = "busy",
+	[LOCK_AROUND] = "around",
+	[LOCK_WITHIN] = "within",
+	[LOCK_ALREADY] = "already",
+	[LOCK_RELEASED] = "released",
+	[LOCK_GONE] = "gone",
+	[LOCK_LOST] = "lost",
+	[LOCK_TIMEOUT] = "timeout",
+	[LOCK_CANCELLED] = "cancelled",
+	[LOCK_FAILED] = "failed",
+	[LOCK_UNREPLICATED] = "unreplicated",
 };
 
 struct probe {
