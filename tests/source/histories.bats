@@ -4,6 +4,8 @@ load ../lib/helper
 
 setup_file() { file_begin; }
 teardown_file() { file_end; }
+setup() { test_begin; }
+teardown() { test_end; }
 
 judge() { "$BATS_TEST_DIRNAME/../check-history" "$@"; }
 
