@@ -1,5 +1,5 @@
 /*
- * Looks at a process's children 50 ms late, by LD_PRELOAD: whoever is told to end meanwhile has
+ * Looks at a process's children 150 ms late, by LD_PRELOAD: whoever is told to end meanwhile has
  * ended, and its children are another's.
  */
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static int look(const char *path, int flags, mode_t mode)
 
 	if (strncmp(path, PATH_PREFIX, strlen(PATH_PREFIX)) == 0 && length > strlen(PATH_SUFFIX) &&
 		strcmp(path + length - strlen(PATH_SUFFIX), PATH_SUFFIX) == 0)
-		nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+		nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
