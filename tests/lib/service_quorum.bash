@@ -88,6 +88,6 @@ service_keeps() {
 service_dump() {
 	local i
 	for i in 1 2 3 4 5; do
-		on $i HGETALL "lock:{lock:$1}:meta"
+		on $i HGETALL "lock:{lock:$1}:meta" | paste - - | sort
 	done
 }

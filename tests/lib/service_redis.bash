@@ -46,4 +46,4 @@ service_foreign_drop() { cli DEL "lock:$1" >/dev/null; }
 
 # service_keeps NAME FORMAT: the lock NAME is on record in that format (1: dlock's own). service_dump NAME: all that is kept of it.
 service_keeps() { cli HSET "lock:{lock:$1}:meta" format "$2" >/dev/null; }
-service_dump() { cli HGETALL "lock:{lock:$1}:meta"; }
+service_dump() { cli HGETALL "lock:{lock:$1}:meta" | paste - - | sort; }
