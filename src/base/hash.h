@@ -5,6 +5,6 @@
 
 #define HASH_BASIS UINT64_C(0xcbf29ce484222325)
 
-/* That of what `sum` stands for (HASH_BASIS: nothing) with the text behind it, its NUL included: so
+/* The hash of a text behind the one that `sum` is of (HASH_BASIS: none), its NUL included: so
  * "a" "b" is not "ab" "". */
 uint64_t hash_text(uint64_t sum, const char *text);

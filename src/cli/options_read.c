@@ -111,7 +111,7 @@ static bool record_origin(struct reading *reading, const struct option_row *row,
 	return true;
 }
 
-/* One key of a file. A key of another profile is checked all the same. */
+/* Reads a key of a file. A key of another profile is checked all the same. */
 static bool take_entry(const struct config_entry *entry, void *context, struct failure *failure)
 {
 	struct reading *reading = context;

@@ -44,7 +44,7 @@ struct contest {
 void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
 	struct lock_answer *answer);
 
-/* That one is in the way, as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
+/* The obstacle is as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
 void contest_busy(const struct contest *contest, struct contenders *all,
 	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer);
 

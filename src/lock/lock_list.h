@@ -13,7 +13,7 @@ struct lock_list {
 	bool out_of_memory;
 };
 
-/* One lock, as `dlock status` shows it. All borrowed, for the time of the callback. */
+/* A lock, as `dlock status` shows it. All borrowed, for the time of the callback. */
 struct lock_view_owner {
 	struct owner owner;
 	enum lock_mode mode;

@@ -37,7 +37,7 @@ struct keeper_loop {
 			    runs */
 	bool warned;     /* the loss is no longer news: COMMAND goes on, or is being stopped */
 	bool given_back; /* the release was asked for; the ward goes on */
-	bool host_gone;  /* a dlock whose guest we are has ended, or lost its lock */
+	bool host_gone;  /* a host of ours (guest.h) has ended, or lost its lock */
 	bool given_up;   /* the processes left cannot be stopped */
 };
 

@@ -132,8 +132,8 @@ struct lease *lease_open(void);
 /* Zeroed again, but for the terms, the file and the hosts: for another keeper. */
 void lease_begin_anew(struct lease *lease);
 
-/* Until when it is proved that the lock is held: by our own requests, and by those of the dlocks
- * whose guest we are. 0: it is not granted yet. */
+/* Until when it is proved that the lock is held: by our own requests, and by those of our
+ * hosts (guest.h). 0: it is not granted yet. */
 nanos lease_validity(const struct lease *lease);
 
 /* Takes over the TTL that a lock was granted with (lock_answer.ttl_ms), if it is not the one that
