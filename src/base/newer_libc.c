@@ -15,6 +15,9 @@
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438
 #endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
 #ifndef HAVE_PIDFD_OPEN
 int pidfd_open(pid_t pid, unsigned flags)
@@ -34,6 +37,13 @@ int pidfd_send_signal(int pidfd, int sig, siginfo_t *info, unsigned flags)
 int pidfd_getfd(int pidfd, int fd, unsigned flags)
 {
 	return (int)syscall(SYS_pidfd_getfd, pidfd, fd, flags);
+}
+#endif
+
+#ifndef HAVE_CLOSE_RANGE
+int close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
 }
 #endif
 

@@ -2,10 +2,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/newer_libc.h"
 
 #define SLICE_SHORTEST 100000 /* ns; less is taken for this */
 
@@ -227,11 +230,34 @@ static void close_standard_streams(void)
 		close(null);
 }
 
+/* False on Linux before 5.11. */
+static bool hide_between(int first, int last)
+{
+	return first > last ||
+	       close_range((unsigned)first, (unsigned)last, CLOSE_RANGE_CLOEXEC) == 0;
+}
+
+/* All but the caller's, in as many calls as these leave gaps. */
+static bool hide_gaps(const struct caller_state *caller_state)
+{
+	int first = STDERR_FILENO + 1;
+
+	for (size_t i = 0; i < caller_state->opened_count; i++) {
+		if (!hide_between(first, caller_state->opened[i] - 1))
+			return false;
+		first = caller_state->opened[i] + 1;
+	}
+	return hide_between(first, INT_MAX);
+}
+
 void caller_state_hide(const struct caller_state *caller_state)
 {
-	DIR *dir = opendir("/proc/self/fd");
+	DIR *dir;
 	int fd;
 
+	if (!caller_state->opened_known || hide_gaps(caller_state))
+		return;
+	dir = opendir("/proc/self/fd");
 	while ((fd = next_descriptor(dir)) >= 0)
 		if (!is_callers(caller_state, fd))
 			fcntl(fd, F_SETFD, FD_CLOEXEC);
