@@ -69,7 +69,7 @@ static void acquire(const struct options *options, struct outcome *outcome)
 {
 	struct nesting nesting;
 	struct lock_request request;
-	struct caller_state caller_state;
+	static struct caller_state caller_state;
 	struct front_task task;
 	struct failure failure;
 	struct lease *lease = take_lock_begin(options, &caller_state, &nesting, &failure);

@@ -124,7 +124,7 @@ static int run_job(struct fence_file *file, const struct program *program,
 
 int cmd_guard(const struct options *options)
 {
-	struct caller_state caller_state;
+	static struct caller_state caller_state;
 	struct program program;
 	struct fence_file file;
 	struct failure failure;

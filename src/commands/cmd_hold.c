@@ -45,7 +45,7 @@ static void prepare(const struct options *options, const struct nesting *nesting
 
 static void hold(const struct options *options, struct outcome *outcome)
 {
-	struct caller_state caller_state;
+	static struct caller_state caller_state;
 	struct hold hold = {.caller_state = &caller_state,
 		.prefix = options->prefix,
 		.name = options->name,

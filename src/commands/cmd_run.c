@@ -48,7 +48,7 @@ static void run(const struct options *options, struct outcome *outcome)
 	static struct nesting nesting;
 	static struct program program;
 	struct lock_request request;
-	struct caller_state caller_state;
+	static struct caller_state caller_state;
 	struct front_task task;
 	struct failure failure;
 	struct lease *lease = take_lock_begin(options, &caller_state, &nesting, &failure);

@@ -16,7 +16,7 @@ struct caller_state {
 	struct sigaction on_pipe, on_child;
 	sigset_t ending;    /* of HUP INT QUIT TERM USR1 USR2 ALRM: those that were not ignored */
 	sigset_t forwarded; /* ending, and WINCH CONT, as far as not ignored */
-	int *opened;        /* the descriptors that it had open, in ascending order; never freed */
+	int *opened;        /* the descriptors that it had open, in ascending order */
 	size_t opened_count;
 	bool opened_known;   /* false: no /proc, or no memory */
 	bool terminal;       /* there is a controlling terminal */
@@ -27,7 +27,7 @@ struct caller_state {
 	uint64_t slice;      /* for how long it runs at a time, in ns; 0: dlock has the same */
 };
 
-/* Records all that and prepares dlock:
+/* Records all that, for as long as the process lasts, and prepares dlock:
  *   - standard streams that were closed lead to /dev/null; COMMAND's exec closes them again;
  *   - what is open is on record as the caller's;
  *   - SIGPIPE is ignored: a message that cannot be read any more must not end dlock;
