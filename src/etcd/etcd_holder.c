@@ -10,6 +10,39 @@
 
 #define BREAK_MOST 64 /* in a transaction, of which etcd takes 128 operations by default */
 
+/* --- Taking over ----------------------------------------------------------------------------- */
+
+void etcd_take_over(struct lock *lock, const struct lock_answer *granted)
+{
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+
+	e->orphaned = granted != NULL;
+	e->granted_at = granted ? granted->granted_at : 0;
+}
+
+/* The own key, as it is by now: the holder that is dead renewed it. LOCK_GRANTED, or LOCK_LOST. */
+static enum lock_result adopt(
+	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
+{
+	const struct etcd_contender *own = NULL;
+	struct queue queue;
+	enum lock_result result = etcd_read(e, deadline, &queue, failure);
+
+	if (result == LOCK_GRANTED) {
+		own = etcd_find_own(e, &queue);
+		result = own ? LOCK_GRANTED : LOCK_LOST;
+	}
+	if (own) {
+		e->own = *own;
+		e->own.is.id = e->lock.token;
+		e->own.is.owner = e->own.key = NULL; /* the queue's, as the record is */
+		e->own.record = NULL;
+		e->orphaned = false;
+	}
+	queue_free(&queue);
+	return result;
+}
+
 /* --- Renewing -------------------------------------------------------------------------------- */
 
 /* The holder that has the token of a detached lock; LOCK_GRANTED. */
@@ -56,6 +89,9 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	struct queue queue = {0};
 	const struct etcd_contender *held = NULL;
 
+	answer->result = e->orphaned ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
+	if (answer->result != LOCK_GRANTED)
+		return;
 	if (e->guard.news_fd >= 0)
 		wakeup_clear(e->guard.news_fd);
 	answer->asked_at = clock_now();
@@ -156,7 +192,10 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	int64_t keep_ms = release_terms ? release_terms->keep_ms : 0;
 
 	etcd_wait_stop(e);
-	if (lock_is_by_token(&e->request))
+	answer->result = e->orphaned ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
+	if (answer->result != LOCK_GRANTED)
+		;
+	else if (lock_is_by_token(&e->request))
 		answer->result = release_detached(e, deadline, answer);
 	else if (e->own.mod != 0 && e->own.is.state != CONTENDER_WAITING)
 		answer->result = release_holder(e, keep_ms, deadline, answer);

@@ -29,7 +29,7 @@ void etcd_begin(struct lock *lock)
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
 	e->own = (struct etcd_contender){0};
-	e->lock.asked = false;
+	e->lock.asked = e->orphaned = false;
 	e->proved_at = e->granted_at = e->kept_at = e->claim_at = 0;
 	e->claim = 0;
 	token_begin(&e->request, e->lock.token);

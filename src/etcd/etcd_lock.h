@@ -37,6 +37,7 @@ struct etcd_lock {
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
 	nanos proved_at;           /* before the own lease was asked for */
 	nanos granted_at;          /* 0: not yet, so far as is known */
+	bool orphaned;             /* a process that is dead has the lock by our token */
 	int64_t revision;          /* of what was read last */
 	int64_t claim;             /* a lease of the whole TTL, for a claim that is under way; 0 */
 	nanos claim_at;            /* before it was asked for */
@@ -105,6 +106,7 @@ void etcd_begin(struct lock *lock);
 
 /* struct lock_service's. */
 void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void etcd_take_over(struct lock *lock, const struct lock_answer *granted);
 void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);

@@ -98,6 +98,7 @@ const struct lock_service etcd_service = {
 	.open = open_lock,
 	.close = close_lock,
 	.take = etcd_take,
+	.take_over = etcd_take_over,
 	.renew = etcd_renew,
 	.release = etcd_release,
 	.wait = etcd_wait,

@@ -103,12 +103,38 @@ static void renew_own(struct file_lock *f, struct lock_answer *answer)
 		&f->record, f->lock.token, request->self, request->held, &answer->failure);
 }
 
+void file_take_over(struct lock *lock, const struct lock_answer *granted)
+{
+	(void)granted;
+	((struct file_lock *)lock)->orphaned = true;
+}
+
+/* The slot that a dead process of ours had under our token, and its flock. */
+static bool find_orphan(struct file_lock *f)
+{
+	struct record *record = &f->record;
+	struct slot_text text;
+
+	for (int i = 0; i < record->head.count && record->own < 0; i++) {
+		if (record->slots[i].state == SLOT_FREE)
+			continue;
+		record_read_text(record, i, &text, NULL);
+		if (strcmp(text.token, f->lock.token) == 0)
+			record->own = i;
+	}
+	if (record->own >= 0) {
+		record->serial = file_own(f)->serial;
+		f->flocked = true;
+	}
+	return record->own >= 0;
+}
+
 static void renew(struct file_lock *f, const void *terms, struct lock_answer *answer)
 {
 	(void)terms;
 	if (lock_is_by_token(&f->request))
 		renew_detached(f, answer);
-	else if (f->record.own < 0)
+	else if (f->record.own < 0 && !(f->orphaned && find_orphan(f)))
 		answer->result = LOCK_LOST;
 	else
 		renew_own(f, answer);
@@ -210,26 +236,6 @@ static void release_own(
 		answer->result = LOCK_FAILED;
 }
 
-/* The slot that a dead process of ours had under our token, and its flock. */
-static bool find_orphan(struct file_lock *f)
-{
-	struct record *record = &f->record;
-	struct slot_text text;
-
-	for (int i = 0; i < record->head.count && record->own < 0; i++) {
-		if (record->slots[i].state == SLOT_FREE)
-			continue;
-		record_read_text(record, i, &text, NULL);
-		if (strcmp(text.token, f->lock.token) == 0)
-			record->own = i;
-	}
-	if (record->own >= 0) {
-		record->serial = file_own(f)->serial;
-		f->flocked = true;
-	}
-	return record->own >= 0;
-}
-
 static void release(struct file_lock *f, const void *terms, struct lock_answer *answer)
 {
 	if (lock_is_by_token(&f->request)) {
@@ -242,12 +248,6 @@ static void release(struct file_lock *f, const void *terms, struct lock_answer *
 		answer->result = find_orphan(f) ? LOCK_LOST : LOCK_GONE;
 	if (f->record.own >= 0)
 		release_own(f, terms, answer);
-}
-
-void file_take_over(struct lock *lock, const struct lock_answer *granted)
-{
-	(void)granted;
-	((struct file_lock *)lock)->orphaned = true;
 }
 
 /* If the record cannot be had, the kernel lets others have the lock all the same once the process
@@ -282,7 +282,7 @@ static void break_slot(struct file_lock *f, int i, const struct breaking *breaki
 	struct lock_answer held = {.result = LOCK_BUSY};
 
 	file_name_holder(f, i, &held);
-	held.detached = slot->detached;
+	held.detached = record_holds_until(&f->record, i) != NANOS_NEVER;
 	breaking->tell(&held, breaking->context);
 	slot->broken = true;
 	if (record_holds_until(&f->record, i) == NANOS_NEVER) {

@@ -96,7 +96,7 @@ void contest_tell(const struct contest *contest, const struct contender *c,
 	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
 
 	contender_describe(c, contest->ops->foreign, &held);
-	held.detached = c->detached;
+	held.detached = c->detached || c->state == CONTENDER_OVER;
 	if (!c->foreign && c->ttl_ms > 0)
 		held.free_in_ms = c->ttl_ms;
 	tell(&held, context);

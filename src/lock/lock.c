@@ -155,8 +155,7 @@ bool lock_may_be_asked(const struct lock *lock)
 void lock_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	lock->asked = true;
-	if (lock->service->take_over)
-		lock->service->take_over(lock, granted);
+	lock->service->take_over(lock, granted);
 }
 
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)

@@ -179,7 +179,8 @@ bool lock_may_be_asked(const struct lock *lock);
 
 /* For a process that was forked before anything was asked, once the one that asked is dead: by the
  * token that stands in request.token_page, lock_release gives back whatever that one had. granted:
- * its answer, if it held the lock; else NULL. Nothing else may be called but lock_close. */
+ * its answer, if it held the lock: then lock_renew goes on for it. Else NULL, and nothing else may
+ * be called but lock_close. */
 void lock_take_over(struct lock *lock, const struct lock_answer *granted);
 
 /* After LOCK_BUSY with request.queues: waits until asking again makes sense, by message, and by

@@ -2,10 +2,10 @@
  * The door: what a lock service must offer. Another one is one more folder and one more line in the
  * table of services.c.
  *
- * read_url, open, close, take, wait, renew, release, check and list are required. The contracts are
- * those of lock_FUNCTION in lock.h, unless a comment says otherwise. A service never sees the
- * options, prints nothing, keeps nothing global, and blocks no longer than its deadline. It is not
- * asked for what it cannot do: lock.c has refused that by then.
+ * read_url, open, close, take, take_over, wait, renew, release, check and list are required. The
+ * contracts are those of lock_FUNCTION in lock.h, unless a comment says otherwise. A service never
+ * sees the options, prints nothing, keeps nothing global, and blocks no longer than its deadline.
+ * It is not asked for what it cannot do: lock.c has refused that by then.
  */
 #pragma once
 
@@ -104,7 +104,8 @@ struct lock_service {
 	 * before it is asked with. lock->asked says afterwards whether something may be left in the
 	 * server. */
 	void (*take)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-	/* NULL: lock->token and lock->asked, which are set by then, are enough for a release. */
+	/* lock->token and lock->asked are set by then. granted: renew is to go on where the holder
+	 * that is dead was, and release says LOCK_LOST if the lock was taken away. */
 	void (*take_over)(struct lock *lock, const struct lock_answer *granted);
 	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct release_terms *release_terms,

@@ -188,6 +188,14 @@ static void pass_on(struct postgres_lock *p, struct deadline deadline)
 	PQclear(result);
 }
 
+void postgres_take_over(struct lock *lock, const struct lock_answer *granted)
+{
+	struct postgres_lock *p = (struct postgres_lock *)lock;
+
+	p->fence = granted ? granted->fence : 0;
+	p->granted_at = granted ? granted->granted_at : 0;
+}
+
 void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;

@@ -25,6 +25,7 @@ void postgres_write_owner(const struct lock_request *request, char text[static P
 
 /* struct lock_service's. */
 void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+void postgres_take_over(struct lock *lock, const struct lock_answer *granted);
 void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void postgres_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);

@@ -90,6 +90,7 @@ const struct lock_service postgres_service = {
 	.open = postgres_open,
 	.close = postgres_close,
 	.take = postgres_take,
+	.take_over = postgres_take_over,
 	.renew = postgres_renew,
 	.release = postgres_release,
 	.wait = postgres_wait,

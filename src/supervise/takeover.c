@@ -9,6 +9,7 @@
 #include "supervise/task.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/release_terms.h"
+#include "supervise/renewal.h"
 #include "supervise/survivors.h"
 
 #define LOOK_EVERY     20                   /* ms: whether a guest has left */
@@ -23,23 +24,33 @@ static bool is_lost(const struct keeper_watch *watch)
 static const char *explain_takeover(const struct keeper_watch *watch)
 {
 	if (watch->stood_still)
-		return "dlock's keeper stood still and the lock could not be proved any longer; "
-		       "COMMAND was stopped";
+		return "dlock's keeper stood still and the lock could not be proved any longer";
 	if (watch->overrun)
-		return "dlock's keeper stood still and --max-run was up; COMMAND was stopped";
+		return "dlock's keeper stood still and --max-run was up";
 	if (is_lost(watch))
-		return "dlock's keeper was killed when the lock could not be proved any longer; "
-		       "COMMAND was stopped";
+		return "dlock's keeper was killed when the lock could not be proved any longer";
+	return "dlock's keeper was killed";
+}
+
+/* ended: COMMAND had ended by itself before. */
+static const char *explain_end(const struct keeper_watch *watch, bool ended)
+{
 	if (atomic_load(&watch->lease->command) == 0)
-		return "dlock's keeper was killed";
-	return "dlock's keeper was killed; COMMAND was stopped";
+		return "";
+	if (!ended)
+		return "; COMMAND was stopped";
+	return watch->stopping.begun ? "; what COMMAND left running was stopped"
+				     : "; COMMAND had ended";
 }
 
 static enum outcome_kind end_of_takeover(
 	const struct keeper_watch *watch, const struct lock_answer *release)
 {
-	if (watch->stood_still || atomic_load(&watch->lease->lost) ||
-		release->result == LOCK_LOST || is_lost(watch))
+	/* A keeper that was releasing may have done so, and not every service remembers that. */
+	bool gone = release->result == LOCK_LOST &&
+		    atomic_load(&watch->lease->phase) != LEASE_RELEASING;
+
+	if (watch->stood_still || atomic_load(&watch->lease->lost) || gone || is_lost(watch))
 		return OUTCOME_LOST;
 	return watch->overrun || watch->lease->stop == STOP_MAX_RUN ? OUTCOME_MAX_RUN
 								    : OUTCOME_KILLED;
@@ -93,33 +104,56 @@ static bool have_left(const struct lease *lease)
 	return !guests_have_page(lease);
 }
 
+/* The guardian's: the keeper that has ended is on record as the owner. So the guardian renews as
+ * long as it stops what is left, and with that puts itself on record. Of several locks it knows too
+ * little for that. NULL: nothing is renewed. */
+static struct renewal *renew_beside(struct keeper_watch *watch, const struct keeper_task *order)
+{
+	struct lease *lease = watch->lease;
+	struct renewal *renewal;
+
+	if (tree_is_ours(&watch->tree) || lease->granted_at == 0 || order->run->also_count > 0)
+		return NULL;
+	owner_pass_on(&lease->owner);
+	renewal = renewal_open(order->run->lock, lease, watch->wakeup_fd);
+	(void)renewal_start(renewal); /* else it only releases */
+	return renewal;
+}
+
 /* Over a connection of its own: the keeper has used the others. Processes that live on are to have
- * the lock as long as the server keeps it. */
-static void give_back(
-	struct keeper_watch *watch, const struct keeper_task *order, struct lock_answer *answer)
+ * the lock as long as the server keeps it. True: the lock is the main thread's afterwards. */
+static bool give_back(struct keeper_watch *watch, const struct keeper_task *order,
+	struct renewal *renewal, struct lock_answer *answer)
 {
 	struct release_terms release_terms = {0}; /* if COMMAND was not started */
+	nanos limit;
 
-	if (!order->run->lock) { /* a guest */
-		*answer = (struct lock_answer){.result = LOCK_RELEASED};
-		return;
-	}
-	lock_take_over(order->run->lock, granted(watch->lease));
+	*answer = (struct lock_answer){.result = order->run->lock ? LOCK_TIMEOUT : LOCK_RELEASED};
+	if (!order->run->lock) /* a guest's */
+		return false;
 	if (atomic_load(&watch->lease->command) != 0)
 		release_terms = release_terms_make(watch->lease, own_status(watch));
-	if (watch->tree.empty && have_left(watch->lease))
-		lock_release(order->run->lock, &release_terms,
-			release_terms_limit(clock_now() + LEASE_RELEASE_LIMIT), answer);
-	else
-		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
+	if (!watch->tree.empty || !have_left(watch->lease))
+		return !renewal;
+	limit = clock_now() + LEASE_RELEASE_LIMIT;
+	if (renewal)
+		return renewal_finish(renewal, &release_terms, limit, answer);
+	lock_release(order->run->lock, &release_terms, release_terms_limit(limit), answer);
+	return true;
 }
 
 enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *order)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
 	struct lease *lease = watch->lease;
+	bool ended = atomic_load(&lease->command_over), is_ours;
+	struct renewal *renewal = NULL;
 	char span[DURATION_TEXT];
 
+	if (order->run->lock) {
+		lock_take_over(order->run->lock, granted(lease));
+		renewal = renew_beside(watch, order);
+	}
 	keeper_watch_stop_orphans(watch, order); /* takes its time: the grace */
 	if (watch->tree.over) {
 		atomic_store(&lease->command_over, true);
@@ -127,16 +161,16 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 	}
 	if (lease->granted_at != 0)
 		lease->held = clock_now() - lease->granted_at;
-	give_back(watch, order, &answer);
+	is_ours = give_back(watch, order, renewal, &answer);
 	if (!watch->tree.empty)
 		survivors_say(lease, &watch->tree, MESSAGE_ERROR, "could not stop");
-	message_say(MESSAGE_ERROR, "%s", explain_takeover(watch));
+	message_say(MESSAGE_ERROR, "%s%s", explain_takeover(watch), explain_end(watch, ended));
 	if (answer.result == LOCK_TIMEOUT || answer.result == LOCK_FAILED)
 		message_say(MESSAGE_WARNING, "the lock is not released; it frees itself%s%s",
 			lease->terms.ttl == NANOS_NEVER ? "" : " within ",
 			lease->terms.ttl == NANOS_NEVER ? ""
 							: duration_format(lease->terms.ttl, span));
-	if (order->run->lock)
+	if (is_ours)
 		handoff_verify(order->run->lock, HANDOFF_GLANCE);
 	return end_of_takeover(watch, &answer);
 }

@@ -92,7 +92,7 @@ void zookeeper_begin(struct lock *lock)
 
 	z->own[0] = '\0';
 	z->state = ZOOKEEPER_NONE;
-	z->lock.asked = false;
+	z->lock.asked = z->orphaned = false;
 	token_make(z->request.self, z->lock.token);
 	queue_id(z->lock.token, z->id);
 }
@@ -112,6 +112,58 @@ static enum lock_result prove(struct session *session, const char *path, bool wa
 	if (result == LOCK_GRANTED && session->reply[0].rc != ZOK)
 		return LOCK_LOST;
 	return result;
+}
+
+/* --- Taking over -------------------------------------------------------------------------------
+ */
+
+void zookeeper_take_over(struct lock *lock, const struct lock_answer *granted)
+{
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+
+	z->orphaned = granted != NULL;
+}
+
+/* The own node: any with our id, unless it is known. LOCK_GRANTED, or LOCK_GONE. */
+static enum lock_result find_own(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	struct queue queue = {0};
+	enum lock_result result = LOCK_GRANTED;
+	const struct contender *c;
+
+	if (z->own[0] == '\0') {
+		result = zookeeper_read(&z->session, z->path, deadline, &queue, failure);
+		c = contenders_find(&queue.all, z->id);
+		if (c)
+			zookeeper_path(
+				z->path, ((const struct zookeeper_contender *)c)->node, z->own);
+		queue_free(&queue);
+	}
+	return result == LOCK_GRANTED && z->own[0] == '\0' ? LOCK_GONE : result;
+}
+
+/* The session of the holder that is dead, which its node names, becomes ours. LOCK_GRANTED, or
+ * LOCK_GONE. */
+static enum lock_result adopt(
+	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result = zookeeper_attach(z, ZOOKEEPER_WAIT_TTL, deadline, failure);
+	struct record record;
+
+	if (result == LOCK_GRANTED)
+		result = find_own(z, deadline, failure);
+	if (result == LOCK_GRANTED)
+		result = zookeeper_look(&z->session, z->own, deadline, &record, failure);
+	if (result != LOCK_GRANTED)
+		return result;
+	session_end(&z->session);
+	z->session.id = record.session;
+	z->since_us = record.since_us;
+	z->fence = (uint64_t)record.stat.czxid;
+	z->state = ZOOKEEPER_HOLDING;
+	z->orphaned = false;
+	return LOCK_GRANTED;
 }
 
 /* --- Renewing ----------------------------------------------------------------------------------
@@ -137,9 +189,11 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 
 	answer->asked_at = clock_now();
+	answer->result = z->orphaned ? adopt(z, deadline, &answer->failure) : LOCK_GRANTED;
 	answer->fence = z->fence;
-	answer->result = LOCK_LOST;
-	if (z->state != ZOOKEEPER_HOLDING)
+	if (answer->result == LOCK_GONE || (!z->orphaned && z->state != ZOOKEEPER_HOLDING))
+		answer->result = LOCK_LOST;
+	if (answer->result != LOCK_GRANTED)
 		return;
 	answer->result = session_attach(&z->session, z->request.ttl_ms, deadline, &answer->failure);
 	answer->asked_at = z->session.attached_at;
@@ -165,24 +219,14 @@ static enum lock_result release_holder(
 	return z->session.reply[0].rc == ZOK ? LOCK_RELEASED : LOCK_LOST;
 }
 
-/* A waiter's node, or one of which we have not heard: any with our id. */
+/* A waiter's node, or one of which we have not heard. */
 static enum lock_result withdraw(
 	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue = {0};
-	enum lock_result result = LOCK_GRANTED;
-	const struct contender *c;
+	enum lock_result result = find_own(z, deadline, &answer->failure);
 
-	if (z->own[0] == '\0') {
-		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
-		c = contenders_find(&queue.all, z->id);
-		if (c)
-			zookeeper_path(
-				z->path, ((const struct zookeeper_contender *)c)->node, z->own);
-		queue_free(&queue);
-	}
-	if (result != LOCK_GRANTED || z->own[0] == '\0')
-		return result == LOCK_GRANTED ? LOCK_GONE : result;
+	if (result != LOCK_GRANTED)
+		return result == LOCK_GONE && z->orphaned ? LOCK_LOST : result;
 	session_delete(&z->session, z->own, -1);
 	result = session_await(&z->session, deadline, &answer->failure);
 	return result == LOCK_GRANTED ? LOCK_RELEASED : result;

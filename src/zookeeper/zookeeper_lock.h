@@ -26,6 +26,7 @@ struct zookeeper_lock {
 	char id[ID_SIZE];
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
+	bool orphaned;            /* a process that is dead has the lock by our token */
 	int64_t since_us;         /* of the grant */
 	uint64_t fence;           /* the own node's czxid */
 	pid_t named;              /* the owner's process, as its record has it */
@@ -64,6 +65,7 @@ void zookeeper_begin(struct lock *lock);
 void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 enum lock_result zookeeper_wait(
 	struct lock *lock, struct deadline deadline, struct failure *failure);
+void zookeeper_take_over(struct lock *lock, const struct lock_answer *granted);
 void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);

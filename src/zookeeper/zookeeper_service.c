@@ -112,6 +112,7 @@ const struct lock_service zookeeper_service = {
 	.open = open_lock,
 	.close = close_lock,
 	.take = zookeeper_take,
+	.take_over = zookeeper_take_over,
 	.renew = zookeeper_renew,
 	.release = zookeeper_release,
 	.wait = zookeeper_wait,

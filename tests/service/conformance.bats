@@ -750,6 +750,37 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	service_reap
 }
 
+@test "force: the keeper is killed before it has noticed: 80 all the same" {
+	start a dlock -t "$(ttl 20)" x sh -c 'echo $PPID >keeper; exec ./work a'
+	wait_until has_begun a
+	kill -STOP "$(<keeper)"
+	dlock release --force x 2>broken
+	kill -KILL "$(<keeper)"
+	finish a
+	assert_equal "$status" 80 "$err"
+	assert_match "$err" "dlock's keeper was killed; COMMAND was stopped"
+	assert is_to_be_had x
+	service_reap
+}
+
+@test "force: a lock that stays for --at-least: no COMMAND is said to be stopped, as it has ended" {
+	has at-least || { refuses at-least; return; }
+	local mode modes=('')
+	! has shared || modes+=(-s)
+	! has permits || modes+=('--permits 2')
+	for mode in "${modes[@]}"; do
+		# shellcheck disable=SC2086 # words
+		try dlock --at-least 1h $mode x true
+		expect 0
+		assert is_taken x
+		try dlock release --force x
+		assert_equal "$status$out" 0
+		assert_match "$err" "^dlock: x: released by force: held by $(hostname):[0-9]+ \(tester, true\) for [^;]*\$"
+		assert is_to_be_had x
+	done
+	service_reap
+}
+
 @test "force: COMMAND that heeds no signal is gone within the time that the message says" {
 	local began said
 	start a dlock -t "$(ttl 6)" x sh -c "trap '' TERM; : >a.ready; while [ ! -e a.go ]; do sleep 0.05; done"
@@ -1044,6 +1075,40 @@ left_to_keeper() {
 	service_reap
 }
 
+# is_passed_on PID REST: the lock is shown as that of a process which lives and is not PID; its pid is in owner.
+is_passed_on() {
+	dlock status --json x >shown && owner=$(jq '.[0].holders[0].pid // 0' shown) &&
+		((owner > 0 && owner != $1)) && is_alive "$owner" && [[ $(named) == "[$owner,"$2 ]]
+}
+
+@test "processes: the keeper is killed, what COMMAND left is stopped: shown as one that lives" {
+	local mode before keeper owner modes=('')
+	! has shared || modes+=(-s)
+	! has permits || modes+=('--permits 2')
+	for mode in "${modes[@]}"; do
+		rm -f a.pid
+		# shellcheck disable=SC2086 # words
+		try dlock -t 36s --grace 10s $mode x bash -c '
+			trap "" TERM
+			setsid ./work a </dev/null >/dev/null 2>&1 &
+			until [[ -e a.pid ]]; do sleep 0.02; done
+			dlock status --json x >shown
+			echo $PPID >keeper'
+		assert_equal "$status" 0 "$err"
+		before=$(named)
+		keeper=$(<keeper)
+		wait_until -t 3 is_named "$keeper" "${before#*,}"
+		kill -KILL "$keeper"
+		wait_until -t 5 is_passed_on "$keeper" "${before#*,}"
+		try dlock -n x true
+		expect_failure 1 "busy: held by $(hostname):$owner \(tester, bash\) for "
+		kill -KILL "$(<a.pid)"
+		wait_until is_gone "$owner"
+		assert is_to_be_had x
+	done
+	service_reap
+}
+
 @test "hold: its script has ended and a dlock inside goes on: the lock is shown as the keeper's" {
 	cat >script <<-'END'
 		dlock hold x || exit
@@ -1073,6 +1138,22 @@ left_to_keeper() {
 	wait_until -t 3 is_named "$a_keeper" '*'
 	kill -KILL "$a_command"
 	finish a
+	service_reap
+}
+
+@test "processes: the keeper is killed as it releases: 70; COMMAND had ended, and was not stopped" {
+	has server || return 0 # nothing keeps it from the release
+	local keeper
+	holder a x
+	keeper=$(parent_of "$(<a.pid)")
+	service_freeze
+	: >a.go
+	wait_until refute_file "/proc/$(<a.pid)/stat" # reaped
+	kill -KILL "$keeper"
+	service_thaw
+	finish a
+	expect_failure 70 "dlock's keeper was killed; COMMAND had ended"
+	wait_until is_to_be_had x
 	service_reap
 }
 

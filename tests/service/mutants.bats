@@ -28,11 +28,11 @@ load ../lib/mutants
 
 @test "release --force: the fencing token it asks for, how soon it says that COMMAND stops" {
 	all_caught force-fence-unread force-fence-of-any force-fence-for-the-last file-force-fence-unread
-	all_caught pg-force-fence-unread force-at-once
+	all_caught pg-force-fence-unread force-at-once kept-is-a-run
 }
 
 @test "what COMMAND left keeps the lock: shown as a process's that has ended" {
-	all_caught dead-front-shown dead-front-shown-by-thread
+	all_caught dead-front-shown dead-front-shown-by-thread dead-keeper-shown dead-keeper-shown-in-file
 }
 
 @test "a success on record: counted from its end, or to now; a waiter is not told" {
@@ -45,7 +45,8 @@ load ../lib/mutants
 
 @test "several locks, one after the other: what a takeover gives back; --at-least, and inside" {
 	all_caught etcd-kept-is-around
-	all_caught also-left-when-late pg-takeover-idle zookeeper-takeover-idle
+	all_caught also-left-when-late pg-takeover-idle zookeeper-takeover-idle ended-is-stopped
+	all_caught etcd-takeover-of-nothing pg-takeover-of-nothing zookeeper-takeover-of-nothing
 }
 
 @test "permits by a list: none that waits is passed, and all holders count" {

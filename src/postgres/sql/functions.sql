@@ -369,7 +369,7 @@ RETURNS TABLE (token text, owner text, ms bigint, left_ms bigint, detached boole
 #variable_conflict use_column
 BEGIN
   PERFORM dlock.enter(key);
-  RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000, o.detached
+  RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000, o.detached OR o.state = 'kept'
     FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
     AND o.state <> 'handed' AND only_fence IN (0, o.fence) ORDER BY o.since;
   DELETE FROM dlock.holder o WHERE o.name = key AND o.state <> 'handed' AND only_fence IN (0, o.fence);

@@ -19,7 +19,8 @@ local function drop(token)
   if (who .. '\t'):find('\tdetached=1\t', 1, true) then
     count('lost')
   end
-  holders[#holders + 1] = who
+  local kept = who ~= '' and token:find(ENDED .. '$')
+  holders[#holders + 1] = kept and who .. '\tdetached=1' or who
   token = token:gsub(ENDED .. '$', '')
   call('DEL', companion('who:', token), companion('wake:', token), companion('waits:', token),
     companion('inner:', token))
