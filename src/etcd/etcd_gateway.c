@@ -285,7 +285,8 @@ static enum exit_code judge_transfer(CURLcode code)
 	}
 }
 
-/* What another endpoint, or the same a little later, may do. */
+/* The exit code for an error of that code: another endpoint, or the same a little later, may do
+ * better if it is EXIT_UNREACHABLE. */
 static enum exit_code judge_code(int code, const char *text)
 {
 	switch (code) {
@@ -474,7 +475,7 @@ static enum lock_result ask_as_user(struct gateway *gateway, const char *path, c
 
 /* --- The cluster ----------------------------------------------------------------------------- */
 
-/* One of several endpoints may use no more than its share of the time. */
+/* An endpoint among several may use no more than its share of the time. */
 static struct deadline share(const struct deadline *deadline, size_t left)
 {
 	nanos now = clock_now(), span = ONE_MOST;
@@ -501,7 +502,7 @@ static enum lock_result ask_cluster(struct gateway *gateway, const char *path, c
 		if (result == LOCK_FAILED && failure->passes)
 			passing = *failure;
 		if (left == 1)
-			*deadline = own; /* what time there was to spare is used up */
+			*deadline = own; /* the time that there was to spare is used up */
 		if (result != LOCK_TIMEOUT &&
 			(result != LOCK_FAILED || failure->code != EXIT_UNREACHABLE))
 			return result;

@@ -48,7 +48,7 @@ void gateway_close(struct gateway *gateway);
 enum lock_result gateway_call(struct gateway *gateway, const char *path, json_t *body,
 	struct deadline deadline, json_t **answer, struct failure *failure);
 
-/* What a GET of that path answers, from the endpoint `at` alone. As gateway_call. */
+/* A GET of that path, by the endpoint `at` alone. As gateway_call. */
 enum lock_result gateway_get(struct gateway *gateway, const char *path, struct deadline deadline,
 	json_t **answer, struct failure *failure);
 

@@ -1,5 +1,5 @@
-/* What a holder does: it renews and releases; and what another does to one, by its token or by
- * force. */
+/* The steps of a holder: it renews and releases. And the steps of another dlock on a holder, by its
+ * token or by force. */
 #include <bsd/string.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,7 +217,7 @@ struct breaking {
 	struct queue now; /* if one of them has changed: what there is */
 };
 
-/* Holders end, and renew, meanwhile. What has come since is no holder that is to be broken. */
+/* Holders end, and renew, meanwhile. A holder that has come since is not to be broken. */
 static void look_again(struct breaking *b)
 {
 	size_t count = b->count;

@@ -174,7 +174,7 @@ int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline de
 				  json_pack("{sI}", "ID", (json_int_t)lease), deadline, &answer,
 				  &unheard) == LOCK_GRANTED)
 		ms = json_number(answer, "TTL") * 1000;
-	if (answer && ms < 0) /* it has ended */
+	if (answer && ms < 0) /* the lease has ended */
 		ms = 0;
 	json_decref(answer);
 	return ms;

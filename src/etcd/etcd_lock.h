@@ -2,9 +2,9 @@
  * One lock in etcd, as one holder or waiter sees it.
  *
  * Renewing is moving the own key to a new lease, by a transaction that must find the key as it was.
- * That goes through raft, so its success proves that the lease was there; what a keepalive answers
- * does not (etcd #15247). A waiter needs no proof: it keeps a short lease alive, so that it stops
- * the others for no longer if it is killed.
+ * The transaction goes through raft, so its success proves that the lease was there; the answer to
+ * a keepalive does not (etcd #15247). A waiter needs no proof: it keeps a short lease alive, so
+ * that it stops the others for no longer if it is killed.
  */
 #pragma once
 
@@ -65,7 +65,7 @@ enum lock_result etcd_revoke(
 	struct etcd_lock *e, int64_t id, struct deadline deadline, struct failure *failure);
 
 /* Parts of a transaction; each is a new reference. */
-json_t *etcd_when(const char *key, const char *target, int64_t revision); /* it is unchanged */
+json_t *etcd_when(const char *key, const char *target, int64_t revision); /* the key is unchanged */
 json_t *etcd_when_empty(const struct etcd_lock *e);
 json_t *etcd_put(const char *key, char *value, int64_t lease); /* frees value; lease 0: as it was */
 json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease); /* as etcd_put */
@@ -93,7 +93,7 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state);
 enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct queue *queue,
 	struct failure *failure);
 
-/* What is left of a lease, in ms; -1: it has no end, or that is not known. */
+/* The rest of a lease, in ms; -1: it has no end, or its end is not known. */
 int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline deadline);
 
 /* Ends the watch of a wait, and the request that keeps the place. */

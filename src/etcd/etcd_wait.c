@@ -139,7 +139,7 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 	return LOCK_BUSY;
 }
 
-/* What the last request to keep the place was answered, and the next one. The answer is awaited no
+/* The answer to the last request to keep the place, and the next request. An answer is awaited no
  * sooner than it matters, so that nobody is woken for it. */
 static enum lock_result keep_place(struct etcd_lock *e, struct deadline deadline)
 {
@@ -247,7 +247,7 @@ static bool watch_own(struct etcd_lock *e, bool again, struct deadline deadline)
 		result = LOCK_FAILED;
 	while (result == LOCK_BUSY) {
 		result = read_line(e, &guard->gateway, ends_hold, deadline);
-		/* What was missed meanwhile a renewal finds. */
+		/* A renewal finds what was missed meanwhile. */
 		if (result == LOCK_BUSY && again)
 			wakeup_send(guard->news_fd);
 		again = false;

@@ -63,5 +63,5 @@ void caller_state_hide(const struct caller_state *caller_state);
 void caller_state_close(const struct caller_state *caller_state);
 
 /* The same, and of all of dlock's own but one (-1: none is kept): for a process that opens what it
- * needs itself. Those of them that are still used are to be closed before (lock_leave). */
+ * needs itself. */
 void caller_state_close_all(int but);

@@ -29,9 +29,9 @@ struct detached {
 	struct notify notify;
 	int signal_fd, timer;
 	int both_fd;    /* readable if either is */
-	int signal;     /* that has ended it; 0 */
+	int signal;     /* the signal that has ended it; 0 */
 	nanos look_at;  /* for a dlock around this one; NANOS_NEVER: not, or not any more */
-	bool is_around; /* that was found */
+	bool is_around; /* such a dlock was found */
 	bool delivered; /* the lock was had, though perhaps the caller did not learn of it */
 };
 

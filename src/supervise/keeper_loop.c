@@ -270,7 +270,7 @@ static void stop_for_first(struct keeper_loop *s)
 	survivors_say(s->lease, &s->tree, MESSAGE_WARNING,
 		"dlock is the first process here, and all others end with it; stopping what "
 		"COMMAND left running:");
-	s->lease->survivors[0] = 0; /* that process is not to survive */
+	s->lease->survivors[0] = 0; /* these processes are not to survive */
 	stop_tree(s, STOP_FIRST_ENDS);
 }
 

@@ -1,4 +1,4 @@
-/* What there is to see: for `dlock status` and `dlock check`. */
+/* The locks and the server, as `dlock status` and `dlock check` see them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

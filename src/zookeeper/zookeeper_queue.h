@@ -8,7 +8,7 @@
  *   ~dlockF-...                        a later dlock's, whose format is F (LOCK_FORMAT)
  *
  * HEX is the random end of an owner token. A contender holds the lock if nothing before it is in
- * its way; nothing can come in between. What it is for people stands in its node, as a record.
+ * its way; nothing can come in between. Its node has a record of it, for people.
  */
 #pragma once
 
@@ -17,10 +17,10 @@
 
 #define ID_SIZE 33 /* 32 hex digits */
 
-/* What stands in a node of ours. */
+/* The data of a node of ours. */
 struct record {
 	int format; /* 0: a foreign client's, and nothing is known */
-	bool ours;  /* it is that of this dlock: LOCK_FORMAT */
+	bool ours;  /* the format is this dlock's: LOCK_FORMAT */
 	int64_t ttl_ms;
 	int64_t since_us; /* of the grant, or of the beginning of its wait; its host's wall clock */
 	clientid_t session; /* whose node it is: as secret as the owner token, which is the node's

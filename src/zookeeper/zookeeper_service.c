@@ -76,7 +76,7 @@ static void close_lock(struct lock *lock)
 	free(z);
 }
 
-/* What our node's watch says, or the end of the connection. */
+/* Readable by the watch on our node, or by the end of the connection. */
 static int watch_fd(const struct lock *lock)
 {
 	const struct zookeeper_lock *z = (const struct zookeeper_lock *)lock;

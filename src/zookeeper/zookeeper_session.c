@@ -298,7 +298,7 @@ void session_leave(struct session *session)
 
 void session_end(struct session *session)
 {
-	/* It waits for an answer, which is nothing to us: there is none to come. */
+	/* zookeeper_close() waits for an answer, which is nothing to us: so none is to come. */
 	if (session->handle && session->fd >= 0)
 		shutdown(session->fd, SHUT_RD);
 	if (session->handle)

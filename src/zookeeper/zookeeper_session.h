@@ -18,7 +18,7 @@
 
 #define NODE_SIZE  2304 /* a path: CHROOT, and a NAME of which each byte may be %XX */
 #define DATA_SIZE  1024 /* of a node's; what is longer is cut */
-#define REPLY_MOST 4    /* that are awaited together */
+#define REPLY_MOST 4    /* so many are awaited together */
 
 struct lookup;
 

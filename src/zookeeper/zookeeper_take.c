@@ -51,7 +51,8 @@ static void accept_grant(
 
 static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
-/* What is in the way after all is waited for. proved: the session is known to live for the TTL. */
+/* A contender that is in the way after all is waited for. proved: the session is known to live for
+ * the TTL. */
 static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 	const struct reply *own, bool proved, struct deadline deadline, struct lock_answer *answer)
 {
@@ -347,8 +348,8 @@ static bool is_as_seen(
 }
 
 /* Sets the watches: on what is in the way, and on our own node. LOCK_GRANTED: ask. LOCK_BUSY: wait.
- * A waiter for a permit before us writes its node when it has one. That it has none yet the
- * contenders tell, if they are read behind the watch. */
+ * A waiter for a permit before us writes its node when it has one. If it has none yet, the
+ * contenders tell so, as they are read behind the watch. */
 static enum lock_result watch(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
