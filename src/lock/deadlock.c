@@ -29,12 +29,3 @@ bool deadlock_by_circle(const char *path, struct failure *failure)
 		"in one order everywhere",
 		path);
 }
-
-void deadlock_by_mode(enum lock_mode outer, struct lock_answer *answer)
-{
-	answer->result = LOCK_FAILED;
-	failure_set(&answer->failure, EXIT_DEADLOCK,
-		"waiting would deadlock: the dlock around this one holds it %s; use the same mode "
-		"inside",
-		outer == LOCK_SHARED ? "shared (-s)" : "by a permit (--permits)");
-}

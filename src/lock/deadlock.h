@@ -20,7 +20,3 @@ void deadlock_path_add(struct deadlock_path *path, const char *token, const char
 
 /* The last lock of the path is held by a dlock around this one. False, as failure_set. */
 bool deadlock_by_circle(const char *path, struct failure *failure);
-
-/* The dlock around this one holds the lock in the mode `outer`, which does not let this one in. The
- * answer becomes LOCK_FAILED. */
-void deadlock_by_mode(enum lock_mode outer, struct lock_answer *answer);

@@ -19,7 +19,6 @@ struct server;
 
 #define LOCK_TOKEN_SIZE  120 /* host:pid:128 random bits in hex, and the NUL */
 #define LOCK_SERVER_SIZE 288
-#define LOCK_INSIDE_MOST 16
 #define LOCK_OWN_SIZE    64
 #define LOCK_NO_TTL      INT64_MAX
 
@@ -49,16 +48,14 @@ struct lock_request {
 	int64_t replicas_ms; /* within that */
 	int priority;        /* a point counts as a minute of waiting */
 	bool watched;        /* a user looks on while we wait: asks again when our rank changes */
-	const char *outer;   /* tokens of the dlocks that we run under, separated by blanks; may
-			      * change between requests; NULL: none */
-	const char *held;    /* the same tokens, each with the NAME that it holds: lines "TOKEN
-			      * NAME"; may change as well; NULL: none */
+	const char *held;    /* the dlocks that we run under: lines "TOKEN NAME", of each lock that
+			      * one holds; may change between requests; NULL: none */
 	const char *token;   /* NULL: a fresh one; else the owner token of a detached lock */
 	int64_t fence;       /* lock_force: only the holder that has this fencing token; 0: all */
 	char *token_page;    /* borrowed; LOCK_TOKEN_SIZE bytes that always have the token before it
 			      * is asked with, for another process to read; NULL: nobody does */
 	bool hold;           /* self is not the asker, but a process that is to hold the lock: one
-			      * that does so already needs no second dlock for it (covered) */
+			      * that does so already needs no second dlock for it */
 	const struct owner *self; /* the owner that asks. It may change: the next renewal puts on
 				   * record what it is then */
 };
@@ -76,8 +73,6 @@ enum lock_result {
 	LOCK_SET_AGAIN, /* renew: the server had lost it, no other took it, it is ours again */
 	LOCK_BUSY,      /* acquire: another holds it, or is ahead */
 	LOCK_AROUND,    /* asking_run's: a dlock around this one holds it */
-	LOCK_WITHIN,    /* acquire: one of request.outer holds it, and inside that one it is ours as
-			 * well, to be renewed and released like any other */
 	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
 			 */
 	LOCK_RELEASED,  /* release: done */
@@ -113,10 +108,6 @@ struct lock_answer {
 	int slot;
 	bool unsettled; /* the server did not say for how long it has been up */
 
-	/* LOCK_WITHIN: as above, but the fence is that of the lock around ours, which holder_token
-	 * has (of a shared lock perhaps that of a later sharer) */
-	bool whole;           /* the holder is exclusive, whatever we asked for */
-	bool covered;         /* request.hold: the process holds it already; nothing was taken */
 	struct lock_run done; /* LOCK_ALREADY: that success; of one under an ID only when it was */
 
 	/* LOCK_BUSY */
@@ -136,12 +127,6 @@ struct lock_answer {
 	int64_t free_in_ms;  /* the holder's expiry; -1: it has none */
 	int64_t settling_ms; /* nothing but request.settle_ms is in the way, for so long; 0 */
 	int64_t up_ms;       /* then: for how long the server has been up */
-
-	/* LOCK_RELEASED: the lock stays with those that have it inside ours. Their pids on this
-	 * host; the first of them, if there are many. */
-	int inside_count;
-	pid_t inside[LOCK_INSIDE_MOST];
-	bool around; /* it stays with the one inside which it was ours */
 
 	/* The service's own: what its functions in the front need of what they learnt in a keeper.
 	 */

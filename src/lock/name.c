@@ -23,6 +23,7 @@ static const char *characters_fault(const char *text)
 
 static bool begins_with_companion_word(const char *text)
 {
+	/* "inner" is an older dlock's. */
 	static const char *const words[] = {
 		"meta", "holders", "queue", "who", "wake", "waits", "inner", "once", "off"};
 

@@ -16,8 +16,6 @@
 void postgres_write_owner(const struct lock_request *request, char text[static POSTGRES_OWNER])
 {
 	owner_write(request->self, text);
-	if (request->hold)
-		strlcat(text, "\thold=1", POSTGRES_OWNER);
 	if (request->cooldown_ms > 0 || request->once)
 		strlcat(text, "\tasks=1", POSTGRES_OWNER);
 }

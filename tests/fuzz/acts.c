@@ -65,7 +65,6 @@ static void run_hurried(const struct server *server)
 	request.cooldown_ms = 5000;
 	request.once = "id";
 	request.once_for_ms = 1000;
-	request.outer = TOKEN;
 	use_lock(server, &request);
 }
 
@@ -92,8 +91,6 @@ static void take_over(struct lock *lock, const struct lock_answer *granted)
 }
 
 static const struct lock_answer grant = {.result = LOCK_GRANTED, .fence = 7, .own = {7}};
-static const struct lock_answer joined = {
-	.result = LOCK_WITHIN, .fence = 7, .own = {7}, .holder_token = TOKEN};
 
 /* For another process to read. */
 static struct lock *open_paged(const struct server *server, const struct lock_request *request)
@@ -108,11 +105,6 @@ static struct lock *open_paged(const struct server *server, const struct lock_re
 static void run_kept(const struct server *server)
 {
 	take_over(open_paged(server, &plain), &grant);
-}
-
-static void run_joined(const struct server *server)
-{
-	take_over(open_paged(server, &plain), &joined);
 }
 
 static void run_orphaned(const struct server *server)
@@ -171,7 +163,6 @@ static void run_set_hurried(const struct server *server)
 	request.cooldown_ms = 5000;
 	request.once = "id";
 	request.once_for_ms = 1000;
-	request.outer = TOKEN;
 	request.held = TOKEN " b\n";
 	lock = open_set(server, &request);
 	if (lock != NULL)
@@ -287,7 +278,6 @@ static const struct {
 	{'h', run_hurried},
 	{'p', run_replicated},
 	{'k', run_kept},
-	{'d', run_joined},
 	{'t', run_late},
 	{'o', run_orphaned},
 	{'j', run_repeated},

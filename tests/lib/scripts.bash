@@ -16,13 +16,11 @@ lua() {
 
 # take LOCK TOKEN [NAME=VALUE]...
 take() {
-	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once='' outer='' \
-		party="host=h	boot=b	pid=1	label=$2"
+	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once=''
 	shift 2
 	[[ $# = 0 ]] || local "$@"
-	[[ -n $outer || -n ${near:-} ]] || party="label=$token"
-	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "$party" \
-		"$cooldown" "$once" "$outer"
+	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "label=$token" \
+		"$cooldown" "$once" ''
 	if [[ ${reply[0]} == granted ]]; then
 		since=${reply[1]} fence=${reply[2]} gen=${reply[3]} handed=(${reply[@]:4})
 	elif [[ ${reply[0]} == busy ]]; then
@@ -36,12 +34,12 @@ take() {
 # give LOCK TOKEN [NAME=VALUE]...
 give() {
 	local lock=$1 token=$2 mode=x left=0 fence=0 gen=0 since=0 success=0 cooldown=0 once='' once_for=1000 \
-		proof=0 outer='' exit=''
+		proof=0 exit=''
 	shift 2
 	[[ $# = 0 ]] || local "$@"
 	((success)) && exit=0
 	lua release "$lock" "$token" "$mode" "$left" "$fence" "$gen" "$since" 1 \
-		"$success" "$cooldown" "$once" "$once_for" "$proof" "$outer" "$exit" "$since" "label=$token"
+		"$success" "$cooldown" "$once" "$once_for" "$proof" "$exit" "$since" "label=$token"
 	handed=(${reply[@]:1})
 }
 
@@ -60,11 +58,6 @@ verify() { # LOCK TOKEN...
 
 confirm() { # LOCK TOKEN FENCE
 	lua confirm "$1" "$2" "$3" 60000 0 text "$2.waits"
-}
-
-# inner_extends LOCK TOKEN OUTER [TTL [MODE [ENDED]]]: by the fence and generation of the last grant.
-inner_extends() {
-	lua renew "$1" "$2" "${5:-x}" "${4:-60000}" "$fence" "$gen" "${5:-x}|1|label=$3" 0 0 "$3" "${6:-0}" "X|1|label=$2"
 }
 
 # look LOCK WAITER TICKET OUTER_LOCK OUTER_TOKEN [PROOF [PROVEN [ASK]]]: WAITER, which runs under OUTER, looks for a circle.

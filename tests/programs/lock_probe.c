@@ -28,7 +28,6 @@ static const char *const results[] = {
 	[LOCK_SET_AGAIN] = "again",
 	[LOCK_BUSY] = "busy",
 	[LOCK_AROUND] = "around",
-	[LOCK_WITHIN] = "within",
 	[LOCK_ALREADY] = "already",
 	[LOCK_RELEASED] = "released",
 	[LOCK_GONE] = "gone",

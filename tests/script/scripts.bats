@@ -61,18 +61,12 @@ use() { # [NAME=VALUE]...
 	assert_between "$remembered" $((51 * day)) $((52 * day)) 'which a short one keeps'
 }
 
-@test "what each step costs the server; the same once nobody is inside any more" {
+@test "what each step costs the server" {
 	assert_between "$(cost take x a)" 1 9 acquire
 	assert_between "$(cost take x b)" 1 9 'busy without waiting'
 	take x a
 	assert_between "$(cost extend x a "$fence" "$gen")" 1 5 renew
 	assert_between "$(cost give x a fence="$fence" gen="$gen" since="$since")" 1 8 release
-	near=1
-	take x a2
-	join x i a2
-	give x i fence="$fence" gen="$gen" outer=a2
-	assert_between "$(cost extend x a2 "$fence" "$gen")" 1 5 'renew, once nobody is inside'
-	assert_between "$(cost give x a2 fence="$fence" gen="$gen" since="$since")" 1 8 'release, once nobody is inside'
 }
 
 @test "a request that landed unseen is granted when it is repeated" {
@@ -209,87 +203,6 @@ use() { # [NAME=VALUE]...
 		says released
 		assert is_free $mode
 	done
-}
-
-# --- Inside a holder ---
-
-# join LOCK TOKEN OUTER [NAME=VALUE]...: as one that runs under OUTER.
-join() {
-	take "$1" "$2" outer="$3" "${@:4}"
-	fence=${reply[3]} gen=${reply[4]}
-}
-inside() { cli ZRANGE "lock:{lock:x}:inner:$1" 0 -1 | paste -sd ' '; }
-near=
-
-@test "inside: the lock lasts as long as each, and is handed on by the last" {
-	near=1
-	take x a ttl=5000
-	local f=$fence
-	join x i a ttl=50000
-	says within
-	assert_equal "${reply[*]:2:4}" "a $f $f x"
-	join x j a ttl=20000 mode=s
-	says within
-	assert_between "$(cli PTTL lock:x)" 30000 50000
-	extend x a "$f" "$f" x 5000
-	says extended
-	assert_between "$(cli PTTL lock:x)" 30000 50000
-	lua extend x a 5000
-	says extended
-	assert_between "$(cli PTTL lock:x)" 30000 50000
-	take x w lease=60000
-	give x a fence="$f" gen="$f" since=1
-	says released
-	assert_equal "$(owner x)/$(inside a)" 'a ended/j i'
-	inner_extends x i a 1000
-	says extended
-	assert_between "$(cli PTTL lock:x)" 30000 50000
-	give x i fence="$f" gen="$f" outer=a
-	says released
-	assert_between "$(cli PTTL lock:x)" 6000 20000
-	assert_match "$(told x w)" 'look [12][0-9]{4}$'
-	# Late, or repeated, it changes nothing.
-	inner_extends x i a
-	says denied
-	join x i a
-	says ended
-	give x i fence="$f" gen="$f" outer=a
-	says released
-	assert_equal "$(inside a)" j
-	give x j fence="$f" gen="$f" outer='other a'
-	assert_equal "${reply[*]:0:2}/$(owner x)" 'released w/w'
-	assert_equal "$(cli --scan --pattern '*:inner:*')$(meta x lost)" ''
-	cli FLUSHALL >/dev/null
-}
-
-@test "inside: set again by either, and lost to another by both" {
-	near=1
-	take x a
-	local f=$fence
-	join x i a
-	cli FLUSHALL >/dev/null
-	inner_extends x i a
-	says again
-	assert_equal "$(owner x)/$(inside a)/$(cli GET 'lock:{lock:x}:who:a')" 'a/i/x|1|label=a'
-	extend x a "$f" "$f"
-	says extended
-	give x a fence="$f" gen="$f"
-	cli DEL lock:x >/dev/null
-	inner_extends x i a
-	assert_equal "${reply[*]}/$(owner x)" 'again 1/a ended'
-	cli FLUSHALL >/dev/null
-	inner_extends x i a 60000 x 1
-	assert_equal "${reply[*]}/$(owner x)" 'again 1/a ended'
-	# The one around it has ended, and does not come back.
-	extend x a "$f" "$f"
-	says denied
-	cli SET lock:x thief >/dev/null
-	inner_extends x i a
-	says denied
-	give x i fence="$f" gen="$f" outer=a
-	says lost
-	assert_equal "$(owner x)" thief
-	cli FLUSHALL >/dev/null
 }
 
 @test "each begins with the comment by which Dragonfly lets it have keys that are not declared" {

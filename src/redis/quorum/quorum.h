@@ -32,7 +32,6 @@ enum vote_kind {
 	VOTE_GRANTED,   /* promised */
 	VOTE_CONFIRMED, /* knows the fencing token */
 	VOTE_BUSY,
-	VOTE_WITHIN,
 	VOTE_ALREADY,
 	VOTE_NO, /* see failure: does not count this time */
 };
@@ -63,8 +62,7 @@ struct vote {
 	uint64_t fence;   /* GRANTED: a token that is above its counter and not below its clock */
 	int64_t since_us;
 	struct lock_run done;         /* ALREADY */
-	char holder[LOCK_TOKEN_SIZE]; /* BUSY, WITHIN */
-	bool covered;                 /* WITHIN: see struct lock_answer */
+	char holder[LOCK_TOKEN_SIZE]; /* BUSY */
 	bool claimed; /* that one's grant is complete, or it is no dlock; else it only tries */
 	bool foreign, known, detached;
 	struct owner owner;
@@ -102,7 +100,6 @@ struct quorum {
 	nanos asked_at; /* before anything of this attempt was sent */
 	nanos tried_at; /* when the last attempt was given up; 0: the next may begin at once */
 	uint64_t fence; /* 0: not granted, as far as is known */
-	struct around around;
 	nanos granted_at;
 	nanos settled_at;   /* when enough servers have settled, if we do not queue */
 	nanos look_at;      /* when asking again makes sense, by itself */

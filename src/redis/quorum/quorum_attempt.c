@@ -51,7 +51,6 @@ static bool begin(struct quorum *quorum, struct failure *failure)
 	quorum->repeats = QUORUM_REPEAT(PEER_ACQUIRE);
 	quorum->asked = quorum->spent = true;
 	quorum->fence = 0;
-	quorum->around.token[0] = '\0';
 	quorum->asked_at = clock_now();
 	quorum->cold = false;
 	quorum_connect_all(quorum);
@@ -73,7 +72,6 @@ static void step_back(struct quorum *quorum)
 	quorum->repeats = 0;
 	quorum->release_terms = (struct release_terms){0};
 	quorum->fence = 0;
-	quorum->around.token[0] = '\0';
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct vote *vote = &quorum->votes[i];
 		struct peer *peer = &quorum->peers[i];
@@ -159,16 +157,13 @@ static bool is_decided(const struct quorum *quorum)
 {
 	size_t open = count_open(quorum), needed = quorum->majority;
 	size_t granted = quorum_count(quorum, VOTE_GRANTED);
+	size_t answered = granted + quorum_count(quorum, VOTE_BUSY);
 
-	size_t within = quorum_count(quorum, VOTE_WITHIN);
-	size_t answered = granted + within + quorum_count(quorum, VOTE_BUSY);
-
-	if (granted >= needed || within >= needed || quorum_find_refusal(quorum) ||
+	if (granted >= needed || quorum_find_refusal(quorum) ||
 		quorum_count(quorum, VOTE_ALREADY) > 0)
 		return true;
 	/* That a majority can be reached at all is to be known as well. */
-	return granted + open < needed && within + open < needed &&
-	       (answered >= needed || open == 0);
+	return granted + open < needed && (answered >= needed || open == 0);
 }
 
 static nanos longest_attempt(const struct quorum *quorum)
@@ -313,30 +308,6 @@ static void report_grant(struct quorum *quorum, struct lock_answer *answer)
 	quorum_watch(quorum);
 }
 
-/* The fencing token, and that a dlock does for the caller already, is what a majority says. */
-static void report_within(struct quorum *quorum, struct lock_answer *answer)
-{
-	size_t covered = 0;
-
-	for (size_t i = 0; i < quorum->count; i++) {
-		const struct vote *vote = &quorum->votes[i];
-
-		if (vote->kind != VOTE_WITHIN)
-			continue;
-		covered += vote->covered;
-		if (vote->fence > quorum->fence)
-			quorum->fence = vote->fence;
-	}
-	answer->result = LOCK_WITHIN;
-	answer->asked_at = quorum->asked_at;
-	answer->fence = quorum->fence;
-	answer->granted_at = quorum->granted_at = clock_now();
-	answer->whole = true;
-	answer->covered = covered >= quorum->majority;
-	strlcpy(answer->holder_token, quorum->around.token, sizeof(answer->holder_token));
-	quorum_watch(quorum);
-}
-
 /* All but a grant; LOCK_LOST: another attempt may do better. */
 static void report_refusal(struct quorum *quorum, struct lock_answer *answer)
 {
@@ -349,8 +320,6 @@ static void report_refusal(struct quorum *quorum, struct lock_answer *answer)
 	} else if (already) {
 		answer->result = LOCK_ALREADY;
 		answer->done = already->done;
-	} else if (quorum_count(quorum, VOTE_WITHIN) >= quorum->majority) {
-		report_within(quorum, answer);
 	} else {
 		quorum_verdict(quorum, answer);
 	}
@@ -434,7 +403,7 @@ static void attempt_all(struct quorum *quorum, struct deadline deadline, struct 
 	for (int tries = 0;; tries++) {
 		attempt(quorum, tries, deadline, answer);
 		/* What a server has promised beside that expires by itself. */
-		if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+		if (answer->result == LOCK_GRANTED)
 			return;
 		/* The more queues it stands in, the more servers may be lost in the wait. */
 		if (answer->result == LOCK_BUSY && quorum->request.queues)
@@ -455,8 +424,6 @@ static void attempt_all(struct quorum *quorum, struct deadline deadline, struct 
 
 static void learn_grant(struct quorum *quorum, const struct lock_answer *answer)
 {
-	if (answer->result == LOCK_WITHIN)
-		around_learn(&quorum->around, answer, quorum->mode, NULL);
 	quorum->fence = answer->fence;
 	quorum->granted_at = answer->granted_at;
 }
@@ -486,7 +453,7 @@ void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer
 		return;
 	lock->asked = true;
 	attempt_all(quorum, deadline, answer);
-	if (answer->result == LOCK_GRANTED || answer->result == LOCK_WITHIN)
+	if (answer->result == LOCK_GRANTED)
 		learn_grant(quorum, answer);
 	else
 		learn_denial(quorum, answer);

@@ -118,7 +118,6 @@ static void forget(struct quorum *quorum)
 	quorum->spent = true;
 	quorum->fence = 0;
 	quorum->granted_at = 0;
-	quorum->around.token[0] = '\0';
 	quorum_drop_all(quorum);
 }
 
@@ -127,8 +126,6 @@ static void prepare(struct quorum *quorum, const struct release_terms *release_t
 	quorum_unwatch(quorum);
 	quorum_stop_listening(quorum);
 	quorum->release_terms = release_terms ? *release_terms : (struct release_terms){0};
-	quorum->scratch.inside_count = 0;
-	quorum->scratch.around = false;
 	if (!quorum->orphaned)
 		quorum_catch_up(quorum);
 	quorum->repeats = QUORUM_REPEAT(PEER_RELEASE);
@@ -155,9 +152,6 @@ static void end_release(
 		send_the_rest(quorum, deadline);
 	if (answer->result == LOCK_RELEASED)
 		quorum_report_flaw(quorum, answer);
-	answer->around = quorum->scratch.around;
-	answer->inside_count = quorum->scratch.inside_count;
-	memcpy(answer->inside, quorum->scratch.inside, sizeof(answer->inside));
 	forget(quorum);
 }
 

@@ -83,17 +83,6 @@ static void read_vote(struct quorum *quorum, size_t which, const struct reply *r
 	case LOCK_BUSY:
 		read_busy(vote, reply, answer);
 		break;
-	case LOCK_WITHIN:
-		vote->kind = VOTE_WITHIN;
-		vote->touched = !answer->covered;
-		vote->covered = answer->covered;
-		vote->fence = answer->fence;
-		vote->since_us = replies_own(answer)->since_us;
-		vote->had = true;
-		vote->proved_at = quorum->asked_at;
-		strlcpy(vote->holder, answer->holder_token, sizeof(vote->holder));
-		around_learn(&quorum->around, answer, quorum->mode, reply);
-		break;
 	case LOCK_ALREADY:
 		vote->kind = VOTE_ALREADY;
 		vote->touched = false;
@@ -269,14 +258,10 @@ static void heed(
 		break;
 	case PEER_RENEW:
 		read_renewal(vote, peer, word ? word : "");
-		quorum->around.ended |= reply_integer(reply_at(reply, 1)) == 1;
 		break;
 	default:
 		if (!read_release(vote, word ? word : ""))
 			record_nonsense(vote, peer);
-		else if (reply_count(reply_at(reply, 2)) > 0 ||
-			 reply_integer(reply_at(reply, 3)) == 1)
-			replies_read_stay(reply, &quorum->scratch);
 		break;
 	}
 }

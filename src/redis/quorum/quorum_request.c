@@ -22,7 +22,7 @@ static void write_acquire(struct quorum *quorum, const struct vote *vote, struct
 	call_add(call, quorum->text);
 	call_add_number(call, lock_window_ms(&quorum->lock, request));
 	call_add(call, quorum->once);
-	call_add(call, request->outer ? request->outer : "");
+	call_add(call, "");
 	call_add_number(call, single_settle(request));
 	call_add_number(call, (int64_t)quorum->count);
 	call_add(call, quorum->waiter);
@@ -43,8 +43,6 @@ static void write_confirm(struct quorum *quorum, const struct vote *vote, struct
 static void write_renewal(struct quorum *quorum, const struct vote *vote, struct call *call)
 {
 	const struct lock_request *request = &quorum->request;
-	const struct around *around = &quorum->around;
-	bool inside = around->token[0] != '\0';
 
 	if (single_by_token(request)) {
 		call_begin(call, &script_detached_renew, &quorum->keys, quorum->lock.token);
@@ -58,15 +56,9 @@ static void write_renewal(struct quorum *quorum, const struct vote *vote, struct
 	call_add_number(call, lock_ttl_ms(request, quorum->granted_at));
 	call_add_number(call, (int64_t)quorum->fence);
 	call_add_number(call, (int64_t)quorum->fence);
-	/* Once the holder around us has ended, the lock is shown as ours. */
-	call_add(call, inside && !around->ended ? around->who : quorum->who);
+	call_add(call, quorum->who);
 	call_add_number(call, (int64_t)quorum->count);
 	call_add_number(call, 1);
-	if (!inside)
-		return;
-	call_add(call, around->token);
-	call_add_number(call, around->ended);
-	call_add(call, quorum->who);
 }
 
 /* What follows the token in a release: of the lock, or of a place in a queue. */
@@ -99,21 +91,14 @@ static void add_run(struct quorum *quorum, const struct vote *vote, struct call 
 
 static void write_release(struct quorum *quorum, const struct vote *vote, struct call *call)
 {
-	const char *outer = quorum->request.outer;
-	bool inside = quorum->around.token[0] != '\0';
-	struct release_terms terms = quorum->release_terms;
-
 	if (single_by_token(&quorum->request)) {
 		call_begin(call, &script_detached_release, &quorum->keys, quorum->lock.token);
 		call_add(call, "");
 		return;
 	}
-	if (inside)
-		terms.keep_ms = 0;
 	call_begin(call, &script_release, &quorum->keys, quorum->lock.token);
-	add_release(quorum, call, &terms, quorum->fence,
-		quorum->fence && !inside ? vote->since_us : 0, quorum->lost && !inside);
-	call_add(call, inside ? quorum->around.token : outer ? outer : "");
+	add_release(quorum, call, &quorum->release_terms, quorum->fence,
+		quorum->fence ? vote->since_us : 0, quorum->lost);
 	add_run(quorum, vote, call);
 }
 

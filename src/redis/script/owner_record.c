@@ -29,8 +29,6 @@ void owner_record_text(const struct lock_request *request, char text[static OWNE
 	if (request->priority != 0)
 		length += (size_t)snprintf(
 			text + length, OWNER_RECORD_TEXT - length, "\tprio=%d", request->priority);
-	if (request->hold)
-		length += (size_t)snprintf(text + length, OWNER_RECORD_TEXT - length, "\thold=1");
 	if (request->cooldown_ms > 0 || request->once)
 		length += (size_t)snprintf(text + length, OWNER_RECORD_TEXT - length, "\tasks=1");
 	if (request->detached)

@@ -4,10 +4,8 @@
 #include <bsd/string.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "lock/deadlock.h"
 #include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
@@ -86,35 +84,6 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer, str
 	answer->up_ms = reply_within(reply_at(reply, 10), 0, REPLIES_MS_MOST);
 }
 
-static void read_within(
-	const struct link *link, const struct reply *reply, struct lock_answer *answer)
-{
-	const char *token = reply_text(reply_at(reply, 2));
-
-	const char *mode = reply_text(reply_at(reply, 5));
-
-	answer->result = LOCK_WITHIN;
-	answer->asked_at = link->sent_at;
-	answer->granted_at = clock_now();
-	own_of(answer)->since_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
-	strlcpy(answer->holder_token, token ? token : "", sizeof(answer->holder_token));
-	answer->fence = read_fence(reply_at(reply, 3));
-	own_of(answer)->generation = read_fence(reply_at(reply, 4));
-	answer->whole = mode && *mode == 'x';
-	answer->covered = reply_integer(reply_at(reply, 8)) == 1;
-}
-
-void around_learn(struct around *around, const struct lock_answer *answer, const char *mode,
-	const struct reply *reply)
-{
-	const char *who = reply_text(reply_at(reply, 6));
-
-	strlcpy(around->token, answer->holder_token, sizeof(around->token));
-	strlcpy(around->mode, answer->whole ? "x" : mode, sizeof(around->mode));
-	strlcpy(around->who, who ? who : "", sizeof(around->who));
-	around->ended = reply_integer(reply_at(reply, 7)) == 1;
-}
-
 static void read_already(
 	const struct reply *reply, struct lock_answer *answer, struct handed *handed)
 {
@@ -147,13 +116,6 @@ void replies_read_take(const struct link *link, const struct reply *reply,
 		read_grant(link, reply, answer, handed);
 	} else if (word && strcmp(word, "busy") == 0) {
 		read_busy(reply, answer, handed);
-	} else if (word && strcmp(word, "within") == 0) {
-		read_within(link, reply, answer);
-	} else if (word && strcmp(word, "deadlock") == 0) {
-		word = reply_text(reply_at(reply, 2));
-		deadlock_by_mode(
-			word && strcmp(word, "dlock:shared") == 0 ? LOCK_SHARED : LOCK_PERMITS,
-			answer);
 	} else if (word && strcmp(word, "size") == 0) {
 		read_size(link, reply, answer);
 	} else if (word && strcmp(word, "already") == 0) {
@@ -175,20 +137,6 @@ void replies_read_handed(const struct reply *list, struct handed *handed)
 
 		if (token)
 			strlcpy(handed->tokens[handed->count++], token, LOCK_TOKEN_SIZE);
-	}
-}
-
-void replies_read_stay(const struct reply *reply, struct lock_answer *answer)
-{
-	const struct reply *list = reply_at(reply, 2);
-
-	answer->around = reply_integer(reply_at(reply, 3)) == 1;
-	answer->inside_count = 0;
-	for (size_t i = 0; i < reply_count(list) && i < LOCK_INSIDE_MOST; i++) {
-		const char *pid = reply_text(reply_at(list, i));
-
-		if (pid)
-			answer->inside[answer->inside_count++] = (pid_t)strtol(pid, NULL, 10);
 	}
 }
 

@@ -38,22 +38,6 @@ struct handed {
 /* Reads a list of tokens; at most HANDED_MOST. */
 void replies_read_handed(const struct reply *list, struct handed *handed);
 
-/* The holder around ours, inside which a lock is held: for renewals and the release. */
-struct around {
-	char token[LOCK_TOKEN_SIZE]; /* "": none */
-	char mode[OWNER_RECORD_MODE];
-	char who[OWNER_RECORD_SIZE]; /* its record, should the server forget it */
-	bool ended;                  /* it was released, as far as is known */
-};
-
-/* What is known of it, from LOCK_WITHIN; by the reply itself more than by what is left of it in the
- * answer (NULL: there is none). */
-void around_learn(struct around *around, const struct lock_answer *answer, const char *mode,
-	const struct reply *reply);
-
-/* The holders that the lock stays with, from the reply to a release. */
-void replies_read_stay(const struct reply *reply, struct lock_answer *answer);
-
 /* All of an answer to a request to acquire, into one that is zero; but for LOCK_FAILED's cause if
  * there was no reply. handed may be NULL: it is of no interest. */
 void replies_read_take(const struct link *link, const struct reply *reply,

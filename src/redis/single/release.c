@@ -24,8 +24,6 @@ void single_begin_release(
 	struct single *single, struct call *call, const struct release_terms *release_terms)
 {
 	const struct lock_request *request = &single->request;
-	const char *around = single->around.token;
-	bool inside = *around != '\0';
 
 	if (single_by_token(&single->request)) {
 		call_begin(call, &script_detached_release, &single->keys, single->lock.token);
@@ -33,20 +31,17 @@ void single_begin_release(
 		return;
 	}
 	call_begin(call, &script_release, &single->keys, single->lock.token);
-	/* Inside another holder's lock: --at-least, the time it was held for and its loss are that
-	 * holder's. */
-	call_add(call, inside ? single->around.mode : single->mode);
-	call_add_number(call, inside ? 0 : release_terms->keep_ms);
+	call_add(call, single->mode);
+	call_add_number(call, release_terms->keep_ms);
 	call_add_number(call, (int64_t)single->fence);
 	call_add_number(call, (int64_t)single->generation);
-	call_add_number(call, inside ? 0 : single->since_us);
-	call_add_number(call, single->loss_told || inside ? 0 : 1);
+	call_add_number(call, single->since_us);
+	call_add_number(call, single->loss_told ? 0 : 1);
 	call_add_number(call, release_terms->success ? 1 : 0);
 	call_add_number(call, request->cooldown_ms);
 	call_add(call, single->once);
 	call_add_number(call, request->once_for_ms);
-	call_add_number(call, inside ? 0 : proof_ends(single, release_terms));
-	call_add(call, inside ? around : request->outer ? request->outer : "");
+	call_add_number(call, proof_ends(single, release_terms));
 	if (release_terms->ran)
 		call_add_run(call, release_terms->exit, single->since_us, single->granted_at,
 			single->text);
@@ -66,7 +61,6 @@ bool single_read_release(
 			continue;
 		answer->result = words[i].result;
 		replies_read_handed(reply_at(reply, 1), &single->handed);
-		replies_read_stay(reply, answer);
 		return true;
 	}
 	if (!single_by_token(&single->request) || !replies_read_denial(reply, answer))
@@ -156,7 +150,6 @@ void single_forget(struct single *single)
 	single->fence = single->generation = single->ticket = 0;
 	single->since_us = 0;
 	single->granted_at = 0;
-	single->around.token[0] = '\0';
 	single->spent = true;
 }
 

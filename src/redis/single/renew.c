@@ -27,20 +27,9 @@ static enum lock_result read_renewal(
 	return LOCK_FAILED;
 }
 
-/* For a lock inside another holder's: that holder's lock is renewed with it. */
-static void add_around(struct single *single, struct call *call, const char *own)
-{
-	call_add(call, single->around.token);
-	call_add_number(call, single->around.ended);
-	call_add(call, own);
-}
-
 void single_begin_renewal(
 	struct single *single, struct call *call, char who[static OWNER_RECORD_SIZE])
 {
-	const struct around *around = &single->around;
-	bool inside = around->token[0] != '\0';
-
 	if (single_by_token(&single->request)) {
 		call_begin(call, &script_detached_renew, &single->keys, single->lock.token);
 		call_add_number(call, single->request.ttl_ms);
@@ -52,32 +41,26 @@ void single_begin_renewal(
 		snprintf(who + strlen(who), OWNER_RECORD_SIZE - strlen(who), "\tslot=%d",
 			single->slot);
 	call_begin(call, &script_renew, &single->keys, single->lock.token);
-	call_add(call, inside ? around->mode : single->mode);
+	call_add(call, single->mode);
 	call_add_number(call, lock_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, (int64_t)single->fence);
 	call_add_number(call, (int64_t)single->generation);
-	/* Once the holder around us has ended, the lock is shown as ours. */
-	call_add(call, inside && !around->ended ? around->who : who);
+	call_add(call, who);
 	call_add_number(call, 0);
 	call_add_number(call, 1);
-	if (inside)
-		add_around(single, call, who);
 }
 
 /* While the lock's keys are on the move, the lock itself is on one of the two nodes. */
 static enum io_result extend(
 	struct single *single, struct lock_answer *answer, struct deadline deadline)
 {
-	bool inside = single->around.token[0] != '\0';
 	const char *word;
 	struct reply *reply;
 	struct call call;
 	enum io_result io;
 
-	call_begin_alone(&call, &script_extend, &single->keys,
-		inside ? single->around.token : single->lock.token);
+	call_begin_alone(&call, &script_extend, &single->keys, single->lock.token);
 	call_add_number(&call, lock_ttl_ms(&single->request, single->granted_at));
-	call_add_number(&call, inside);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io != IO_OK)
 		return io;
@@ -90,8 +73,7 @@ static enum io_result extend(
 
 static bool is_exclusive(const struct single *single)
 {
-	return single->around.token[0] != '\0' ? single->around.mode[0] == 'x'
-					       : single->request.mode == LOCK_EXCLUSIVE;
+	return single->request.mode == LOCK_EXCLUSIVE;
 }
 
 static void conclude(struct single *single, const struct link *link, struct lock_answer *answer)
@@ -106,7 +88,6 @@ void single_read_renewal(struct single *single, const struct link *link, const s
 	struct lock_answer *answer)
 {
 	answer->result = read_renewal(single, reply, answer);
-	single->around.ended |= reply_integer(reply_at(reply, 1)) == 1;
 	conclude(single, link, answer);
 }
 

@@ -179,7 +179,7 @@ static size_t take_some(struct lock_part *parts, size_t count, bool *sent, struc
 
 static bool is_had(const struct lock_part *part)
 {
-	return part->answer->result == LOCK_GRANTED || part->answer->result == LOCK_WITHIN;
+	return part->answer->result == LOCK_GRANTED;
 }
 
 size_t single_take_several(

@@ -80,7 +80,6 @@ struct single {
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
 	bool has_slot;              /* as the answer had it */
 	int slot;
-	struct around around;
 	int64_t since_us;
 	nanos granted_at;
 	uint64_t ticket; /* 0: none */

@@ -44,7 +44,7 @@ void single_add_wish(struct single *single, struct call *call, const struct sing
 	call_add(call, single->text);
 	call_add_number(call, lock_window_ms(&single->lock, &asking->request));
 	call_add(call, asking->once);
-	call_add(call, request->outer ? request->outer : "");
+	call_add(call, "");
 }
 
 static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
@@ -79,10 +79,6 @@ static void take_back(struct single *single, struct deadline deadline)
 static void learn(struct single *single, const struct lock_answer *answer)
 {
 	switch (answer->result) {
-	case LOCK_WITHIN:
-		single->lock.asked = !answer->covered;
-		around_learn(&single->around, answer, single->mode, NULL);
-		/* fall through */
 	case LOCK_GRANTED:
 		single->answered = true;
 		single->fence = answer->fence;
@@ -115,8 +111,6 @@ void single_read_take(struct single *single, const struct link *link, const stru
 {
 	replies_read_take(link, reply, answer, &single->handed);
 	learn(single, answer);
-	if (answer->result == LOCK_WITHIN)
-		around_learn(&single->around, answer, single->mode, reply);
 }
 
 /* What too few replicas have is released at once, with time of its own. */

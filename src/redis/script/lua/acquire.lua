@@ -9,7 +9,7 @@
 --       11  TEXT for the record who:TOKEN
 --       12  a success will do that began less than that ago (ms); 0: do not ask
 --       13  so does one on record under this ID; '': do not ask
---       14  the tokens of the dlocks that the caller runs under, separated by blanks; may be left out
+--       14  unused: ''
 --       15  take nothing from a server that has been up for less than that (ms); may be left out. Below 0:
 --           the same, but one that does not say for how long passes
 --       16  of how many servers this is one, in a quorum; may be left out: it is the only one
@@ -21,17 +21,12 @@
 --             by itself), holder, its record, {handed} [, if the only reason is that the server has not
 --             been up for long enough: for how long it still gives no lock, and has been up (ms)]
 --       already, now, that success (a run: see the prelude; or when it was, us), {handed}
---       within, now, token, fence, generation, mode, record, ended, same: one of these holds it already,
---             in a mode that covers this one: the caller is a holder inside it from now on, for its TTL.
---             mode, record: that holder's; ended (1): it has released the lock, others inside keep it;
---             same (1): it, or one inside it, is a dlock hold for the same process, and does for the caller
---       deadlock, token, word: one of these holds it in a mode that this one would have to wait for
 --       ended: a late request of a client that released the lock since
 --       size, n: on record is a quorum of n servers, and that is not what the caller knows
 --       twice: on a quorum: this attempt has been here before, so the server is listed twice
 local want, most = mode_of(ARGV[4])
 local ttl, lease, ticket, off = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[9])
-local text, cooldown, once, outer = ARGV[11], tonumber(ARGV[12]), ARGV[13], ARGV[14] or ''
+local text, cooldown, once = ARGV[11], tonumber(ARGV[12]), ARGV[13]
 local settle, size = tonumber(ARGV[15] or 0), tonumber(ARGV[16] or 0)
 local waiter = ARGV[17] or me
 local first = ticket == 0
@@ -41,8 +36,8 @@ local up, settled, unknown
 -- When a holder that the caller knew need not be waited for any longer (us).
 local returned = 0
 
-local granted, contended, waited_us, last_ticket, success, inner, forced =
-  know('granted', 'contended', 'waited_us', 'ticket', 'success', 'inner', 'forced')
+local granted, contended, waited_us, last_ticket, success, forced =
+  know('granted', 'contended', 'waited_us', 'ticket', 'success', 'forced')
 
 local function grant(claimed)
   local fence = next_fence()
@@ -54,7 +49,7 @@ local function grant(claimed)
     waited_us = waited_us + math.max(0, now() - ticket)
   end
   call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'granted', int(granted + 1),
-    'waited_us', int(waited_us), 'inner', (want == 'x' or not cur) and '0' or int(inner))
+    'waited_us', int(waited_us))
   keep_meta_today(fence, ttl)
   -- Of an exclusive lock meta says it.
   local own, slot = want == 'x' and '' or '\tfence=' .. int(fence), nil
@@ -136,7 +131,7 @@ local function at_once()
 end
 
 -- The usual cases: a claim; no holder and no waiter. Nothing else is asked for.
-local plain = size == 0 and outer == '' and cooldown == 0 and once == ''
+local plain = size == 0 and cooldown == 0 and once == ''
 if plain and want == 'x' and cur == me then
   return grant(true)
 end
@@ -230,71 +225,7 @@ local function step_aside()
   end
 end
 
--- The answer if the caller runs under a holder: it becomes a holder inside that one, or would wait for
--- itself.
-local function within()
---+ inner.lua
-  local function agrees(who, fields)
-    who = '\t' .. who:gsub('^[^|]*|[^|]*|', '') .. '\t'
-    for _, field in ipairs(fields) do
-      if not who:find('\t' .. field .. '=' .. text:match(field .. '=([^\t]*)') .. '\t', 1, true) then
-        return false
-      end
-    end
-    return true
-  end
-
-  -- An environment may travel to another host or survive a boot; a token alone proves nothing then. The
-  -- token of a detached lock proves nothing either: no process renews it for what runs below. A holder
-  -- that has ended still counts while another lives inside it: callers may run under that one.
-  local function is_outer(token, name, who)
-    return name and agrees(who, {'host', 'boot'}) and not who:find('\tdetached=1\t', 1, true)
-      and (name == token or select(2, kept_until(token)))
-  end
-
-  -- Whether a dlock hold for the same process keeps the lock already: one release ends them all.
-  local function is_same(token, name, who)
-    local process = {'pidns', 'pid', 'start', 'hold'}
-    if not text:find('\thold=1', 1, true) then
-      return false
-    end
-    if name == token and agrees(who, process) then
-      return true
-    end
-    for _, inner in ipairs(call('ZRANGE', companion('inner:', token), 0, -1)) do
-      if inner ~= me and agrees(call('GET', companion('who:', inner)) or '', process) then
-        return true
-      end
-    end
-    return false
-  end
-
-  local function join(token, name, who)
-    local mode = cur == name and 'x' or ARGV[4]
-    local same = is_same(token, name, who)
-    -- No process would stay to renew a detached one.
-    if not same and not text:find('\tdetached=1', 1, true) then
-      enter(token, me, ttl, mode:upper() .. '|' .. int(now()) .. '|' .. text)
-      outlast(name, ttl)
-    end
-    return {'within', now(), token, meta.fence, meta.gen, mode, who, name == token and 0 or 1,
-      same and 1 or 0}
-  end
-
-  for token in outer:gmatch('%S+') do
-    local name = name_of(token)
-    local who = name and call('GET', who_of(name)) or ''
-    if is_outer(token, name, who) then
-      step_aside()
-      if cur == name or cur == WORDS[want] then
-        return join(token, name, who)
-      end
-      return {'deadlock', token, cur}
-    end
-  end
-end
-
--- The same for a success. A success that lies ahead is of a clock that was set back since: it must not count
+-- A success that will do. A success that lies ahead is of a clock that was set back since: it must not count
 -- for longer than asked for either.
 local function already()
   local run
@@ -340,7 +271,7 @@ local function keep_off()
   end
 end
 
-local pointless = (cooldown > 0 or once ~= '') and already() or outer ~= '' and within()
+local pointless = (cooldown > 0 or once ~= '') and already()
 if pointless then
   return pointless
 end

@@ -23,20 +23,7 @@ if ask == '' then
   return {'none'}
 end
 
--- A holder that has ended holds nothing up for longer than --at-least, unless another lives inside it.
-local function is_held(name, token, head, tail)
-  if name == token then
-    return true
-  end
-  for _, inner in ipairs(call('ZRANGEBYSCORE', head .. 'inner:' .. token .. tail, int(ms()), '+inf')) do
-    if inner ~= 'least' then
-      return true
-    end
-  end
-  return false
-end
-
--- Of permits any may come free.
+-- Of permits any may come free; and what --at-least alone keeps is held by no process.
 local function holders_of(key, shares, head, tail)
   local value = redis.pcall('GET', key)
   local names = type(value) == 'string' and value ~= WORDS.p and #value < 120 and {value} or {}
@@ -45,9 +32,8 @@ local function holders_of(key, shares, head, tail)
     names = call('ZRANGE', shares, 0, -1)
   end
   for _, name in ipairs(names) do
-    local token = name:gsub(ENDED .. '$', '')
-    if is_held(name, token, head, tail) then
-      holders[#holders + 1] = token
+    if not name:find(ENDED .. '$') then
+      holders[#holders + 1] = name
     end
   end
   return holders

@@ -22,7 +22,7 @@ if cur ~= me or meta.fence > fence or meta.fence == fence and meta.token ~= me t
 end
 local waited = ticket > 0 and math.max(0, now() - ticket) or 0
 call('HSET', META, 'fence', int(fence), 'gen', int(fence), 'token', me,
-  'granted', int(granted + 1), 'waited_us', int(waited_us + waited), 'inner', '0')
+  'granted', int(granted + 1), 'waited_us', int(waited_us + waited))
 keep_meta_today(fence, ttl)
 call('SET', WHO, 'X|' .. int(now()) .. '|' .. text, 'PX', ttl)
 call('PEXPIRE', K, ttl)

@@ -22,8 +22,7 @@ local function drop(token)
   local kept = who ~= '' and token:find(ENDED .. '$')
   holders[#holders + 1] = kept and who .. '\tdetached=1' or who
   token = token:gsub(ENDED .. '$', '')
-  call('DEL', companion('who:', token), companion('wake:', token), companion('waits:', token),
-    companion('inner:', token))
+  call('DEL', companion('who:', token), companion('wake:', token), companion('waits:', token))
 end
 
 -- An exclusive lock has the last fence that was given out. The grant of a share puts its fence on record.
@@ -71,7 +70,7 @@ if result ~= 'free' or meta.fence > 0 or only == 0 and contended > 0 then
   next_generation()
   if not cur then
     end_hold_offs()
-    call('HSET', META, 'token', '', 'inner', '0', 'forced', int(now()))
+    call('HSET', META, 'token', '', 'forced', int(now()))
   end
 end
 if meta.size > 0 then

@@ -12,11 +12,10 @@
 --       4...  what the script says
 --
 -- The lock is a string: the owner's token, or one of two words while it is shared or held by permits. When
--- the owner has released it and it stays all the same (--at-least, or a holder inside), "TOKEN ended"; so
--- does a share. Therefore no client takes an ended token for a holder, and no late renewal extends it.
---   meta     hash    fence gen ticket off again token ended success keep size inner format, and the counters
+-- the owner has released it and it stays all the same (--at-least), "TOKEN ended"; so does a share. Therefore
+-- no client takes an ended token for a holder, and no late renewal extends it.
+--   meta     hash    fence gen ticket off again token ended success keep size format, and the counters
 --   holders  zset    shares: token by expiry (ms)
---   inner:T  zset    those that took the lock again inside that holder: token by expiry (ms): see inner.lua
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority. On a quorum
 --                    each under a token that is not that of any attempt, and nothing is handed on.
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
@@ -73,10 +72,9 @@ end
 -- does nothing, and a release may be repeated. size: of how many servers this is one, in a quorum; 0:
 -- it is the only one. keep: for how long a success must be remembered, if that is longer than a month
 -- (ms). What only one script needs it names, and gets as numbers: ticket, the last that was given out;
--- again, the generation that was set again; inner, 1: there may be a holder inside a holder; asks, 1:
--- a success may be what a waiter waits for; success, when the last COMMAND that ended well began (us);
--- and the counters. last_run, last_success: that COMMAND, and the last of all, as BEGAN|ENDED|EXIT|TEXT
--- (us, us, its exit code).
+-- again, the generation that was set again; asks, 1: a success may be what a waiter waits for; success,
+-- when the last COMMAND that ended well began (us); and the counters. last_run, last_success: that
+-- COMMAND, and the last of all, as BEGAN|ENDED|EXIT|TEXT (us, us, its exit code).
 local meta
 local function know(...)
   local values = call('HMGET', META, 'token', 'ended', 'fence', 'gen', 'off', 'size', 'keep', 'format', ...)

@@ -11,37 +11,33 @@
 --      12  put it on record under this ID as well; '': under none
 --      13  how long that record lives (ms)
 --      14  until when the caller's lease lasts in any case, renewals included (us); may be left out
---      15  if the caller may be a holder inside another: the token of that one, and 4, 6 and 7 are that
---          one's; or the tokens of all that it may be inside, as long as it knows of no grant
---      16  the exit code of COMMAND; '': none has run; may be left out
---      17  when it began (us); below 0: that long ago
---      18  TEXT of what has run it
--- ->    released | gone | lost, {handed}; and if the lock stays: {the pids of the holders inside}, 1 if it
---       stays with the holder around the caller
+--      15  the exit code of COMMAND; '': none has run; may be left out
+--      16  when it began (us); below 0: that long ago
+--      17  TEXT of what has run it
+-- ->    released | gone | lost, {handed}
 --       gone: it was not there, and no client that the server remembers has come since the grant, or no
 --       grant is known
 local want = mode_of(ARGV[4])
 local left, fence, gen = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
 local success, cooldown, once = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
-local proof, outer = tonumber(ARGV[14] or 0), ARGV[15] or ''
-local exit, began = ARGV[16] or '', tonumber(ARGV[17] or 0)
-local result, rank, look, pids = 'released', false, false, {}
+local proof = tonumber(ARGV[14] or 0)
+local exit, began = ARGV[15] or '', tonumber(ARGV[16] or 0)
+local result, rank, look = 'released', false, false
 
-local held_us, inner, asks = know('held_us', 'inner', 'asks')
+local held_us, asks = know('held_us', 'asks')
 purge()
 local repeated, known, known_gen = has_ended(), meta.fence, meta.gen
 local mine = is_mine(want)
--- holder: the owner of the lock in question, the caller or the holder around it. name: what the lock
--- calls it.
-local holder, name, inside = me, me, false
+-- What the lock calls the caller.
+local name = me
 if not mine and (cur == me .. ENDED or sharing() and call('ZSCORE', HOLDERS, me .. ENDED)) then
   mine, name = true, me .. ENDED -- repeated
 end
 
 -- The lock, or the share, has no owner any longer.
 local function free()
-  local rest = {companion('who:', holder), companion('wake:', holder), companion('waits:', holder)}
+  local rest = {WHO, WAKE, companion('waits:', me)}
   if cur == name then
     call('DEL', K, unpack(rest))
     cur = false
@@ -58,42 +54,24 @@ local function free()
   end
 end
 
--- kept: a holder inside lives on. around: the holder around the caller goes on, so nothing ends here.
-local kept, around = false, false
-if mine and (left > 0 or inner > 0) or not mine and outer ~= '' then
---+ inner.lua
-  local was = false
-  for token in (mine and '' or outer):gmatch('%S+') do
-    was = call('ZREM', companion('inner:', token), me) == 1
-    if name_of(token) and (was or repeated or fence > 0) then
-      holder, name, inside = token, name_of(token), true
-      result = (was or repeated) and 'released' or 'gone'
-      break
-    end
+-- It stays for --at-least, though its owner is none any longer.
+local function keep()
+  local last = int(ms() + left)
+  if sharing() then
+    call('ZREM', HOLDERS, me)
+    call('ZADD', HOLDERS, last, me .. ENDED)
+    keep_shares()
+  else
+    call('PEXPIRE', K, left) -- first, as a server without memory refuses a script that begins with SET
+    call('SET', K, me .. ENDED, 'PX', left)
+    cur = me .. ENDED
   end
-  local last, lived = nil, false
-  if mine or inside then
-    last, lived = kept_until(holder)
-  end
-  around = inside and name == holder
-  if mine and left > 0 then
-    -- The holder that leaves last is to know of it.
-    if lived then
-      call('ZADD', companion('inner:', me), int(ms() + left), LEAST)
-    end
-    last = math.max(last or 0, ms() + left)
-  end
-  if last and not around and (lived or left > 0 or inside) then
-    look, kept = last - ms(), lived
-    local others = keep_for(holder, last)
-    pids = mine and others or pids
-  elseif mine or inside and not around then
-    free()
-    call('DEL', companion('inner:', holder))
-  end
-  if inner > 0 and not last and not sharing() then
-    call('HSET', META, 'inner', '0')
-  end
+  call('PEXPIRE', WHO, left)
+  look = left
+end
+
+if mine and left > 0 then
+  keep()
 elseif mine then
   free()
 end
@@ -105,7 +83,7 @@ if not mine then
   end
   call('DEL', WHO, WAKE, companion('waits:', me))
   drop_hold_offs(me)
-  if not repeated and not rank and not inside then
+  if not repeated and not rank then
     if fence == 0 or want == 'x' and not cur and meta.fence <= fence
       or want ~= 'x' and (not cur or cur == WORDS[want]) and meta.gen <= gen then
       result = 'gone'
@@ -133,7 +111,7 @@ local function change(field, value)
 end
 if not repeated then
   -- The last four that gave it back; of those that share it more come in between two tries of one.
-  local most = want == 'x' and outer == '' and '^%S+ %S+ %S+' or '^%S+' .. (' %S+'):rep(18)
+  local most = want == 'x' and '^%S+ %S+ %S+' or '^%S+' .. (' %S+'):rep(18)
   local before = meta.ended:match(most) or meta.ended
   change('ended', before == '' and me or me .. ' ' .. before)
 end
@@ -142,8 +120,8 @@ if meta.fence > known or meta.gen > known_gen then
   change('fence', int(meta.fence))
   change('gen', int(meta.gen))
 end
-if not around and (meta.token == holder or meta.token == holder .. ENDED) then
-  change('token', kept and holder .. ENDED or '')
+if meta.token == me then
+  change('token', '')
 end
 -- If its only holder releases it, the server need not keep off for that holder any longer. If the
 -- server has forgotten that holder, its lease proves that no other had the lock. Without that proof the
@@ -155,7 +133,7 @@ end
 -- Before the lock is handed to a waiter, so that this waiter sees it.
 if exit ~= '' and result ~= 'lost' and not repeated then
   began = int(began > 0 and began or now() + began)
-  local run = began .. '|' .. int(now()) .. '|' .. exit .. '|' .. ARGV[18]
+  local run = began .. '|' .. int(now()) .. '|' .. exit .. '|' .. ARGV[17]
   change('last_run', run)
   if success then
     change('success', began)
@@ -176,17 +154,10 @@ if known == 0 or success and meta.keep > MONTH then
   keep_meta(0)
 end
 
-local function answer()
-  if around or #pids > 0 then
-    return {result, handed, pids, around and 1 or 0}
-  end
-  return {result, handed}
-end
-
 -- The usual case: no waiter.
 local head = call('ZRANGE', QUEUE, 0, 0)[1]
 if not head then
-  return answer()
+  return {result, handed}
 end
 --+ handing.lua
 if meta.size > 0 then
@@ -211,4 +182,4 @@ if #handed == 0 then
     tell_head(0)
   end
 end
-return answer()
+return {result, handed}

@@ -7,18 +7,13 @@
 --       8  the record who:TOKEN, in full
 --       9  of how many servers this is one, in a quorum; may be left out: it is the only one
 --       10 1: what is remembered of the lock is to live on; once a day will do; may be left out
---       11 the token of the holder inside which the caller is one; '', or left out: it is inside none.
---          4, 6, 7 and 8 are that holder's then, and
---       12 1: that holder has ended, as the caller knows
---       13 the caller's own record
--- ->    extended | again, 1 if the holder around the caller has ended, else 0
---       denied
+-- ->    extended | again | denied
 local want, most = mode_of(ARGV[4])
 local ttl, fence, gen, who = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-local size, outer = tonumber(ARGV[9] or '0'), ARGV[11] or ''
+local size = tonumber(ARGV[9] or '0')
 
 purge()
-local again, inner = know('again', 'inner')
+local again = know('again')
 
 -- Given back, though the lock may stay: a renewal that comes late changes nothing, and loses nothing.
 local function is_over()
@@ -60,28 +55,6 @@ if want ~= 'x' then
   who = who .. '\tfence=' .. int(fence)
 end
 
-local done = function() end
-
--- No renewal shortens what a holder inside, or around it, relies on.
-if inner > 0 or outer ~= '' then
---+ inner.lua
-  if outer ~= '' then
-    if is_over() then
-      return {'denied'}
-    end
-    -- The holder around the caller is what it renews, as the lock calls that one.
-    local caller, ended = me, outer .. ENDED
-    local has = ARGV[12] == '1' or meta.token == ended
-    me, WHO = name_of(outer) or has and ended or outer, companion('who:', outer)
-    done = function()
-      enter(outer, caller, tonumber(ARGV[5]), ARGV[13])
-    end
-  end
-  if is_mine(want) then
-    ttl = math.max(ttl, left_of(me))
-  end
-end
-
 if is_mine(want) then
   -- Promised, but not confirmed in time: now it is. Or forgotten.
   if size > 0 and meta.fence < fence then
@@ -91,8 +64,7 @@ if is_mine(want) then
     call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me)
   end
   -- The owner may be another process than at the grant. If memory is short, its record is to last all the same.
-  -- A holder around the caller says itself what it is.
-  if (outer ~= '' or redis.pcall('SET', WHO, who, 'PX', ttl).err) and call('PEXPIRE', WHO, ttl) == 0 then
+  if redis.pcall('SET', WHO, who, 'PX', ttl).err and call('PEXPIRE', WHO, ttl) == 0 then
     call('SET', WHO, who, 'PX', ttl)
   end
   if meta.fence == 0 or ARGV[10] == '1' then
@@ -103,8 +75,7 @@ if is_mine(want) then
   else
     place(me, want, ttl)
   end
-  done()
-  return {'extended', me == outer .. ENDED and 1 or 0}
+  return {'extended'}
 end
 
 if may_return() then
@@ -115,12 +86,11 @@ if may_return() then
   end
   keep_meta(ttl)
   call('SET', WHO, who, 'PX', ttl)
-  done()
   place(me, want, ttl)
-  return {'again', me == outer .. ENDED and 1 or 0}
+  return {'again'}
 end
--- Of a quorum one server may well refuse, and go on doing so. Of a loss the holder around tells.
-if size == 0 and outer == '' and not is_over() then
+-- Of a quorum one server may well refuse, and go on doing so.
+if size == 0 and not is_over() then
   count('lost')
   if meta.fence == 0 then
     call('PEXPIRE', META, MONTH)

@@ -34,7 +34,7 @@ for i, key in ipairs(KEYS) do
   end
   answers[i] = take(keys, args)
   settled = settled or asks and answers[i][1] == 'granted' and not answers[i][6]
-  if answers[i][1] ~= 'granted' and answers[i][1] ~= 'within' then
+  if answers[i][1] ~= 'granted' then
     break
   end
 end
