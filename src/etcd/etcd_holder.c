@@ -25,7 +25,7 @@ static enum lock_result adopt(
 	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
 {
 	const struct etcd_contender *own = NULL;
-	struct queue queue;
+	struct etcd_queue queue;
 	enum lock_result result = etcd_read(e, deadline, &queue, failure);
 
 	if (result == LOCK_GRANTED) {
@@ -39,7 +39,7 @@ static enum lock_result adopt(
 		e->own.record = NULL;
 		e->orphaned = false;
 	}
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	return result;
 }
 
@@ -47,7 +47,7 @@ static enum lock_result adopt(
 
 /* The holder that has the token of a detached lock; LOCK_GRANTED. */
 static enum lock_result find_detached(struct etcd_lock *e, struct deadline deadline,
-	struct queue *queue, const struct etcd_contender **held, struct failure *failure)
+	struct etcd_queue *queue, const struct etcd_contender **held, struct failure *failure)
 {
 	struct contender *found = NULL;
 	enum lock_result result = etcd_read(e, deadline, queue, failure);
@@ -62,16 +62,16 @@ static enum lock_result renew_found(struct etcd_lock *e, const struct etcd_conte
 	struct deadline deadline, struct lock_answer *answer)
 {
 	int64_t seconds = etcd_seconds(e->request.ttl_ms ? e->request.ttl_ms : held->is.ttl_ms);
-	struct queue queue = {0};
+	struct etcd_queue queue = {0};
 	int64_t lease = 0;
 	bool done = false;
 	enum lock_result result = etcd_grant(e, &lease, seconds, deadline, &answer->failure);
 
 	if (result == LOCK_GRANTED)
 		result = etcd_transact(e, json_pack("[o]", etcd_when(held->key, "MOD", held->mod)),
-			json_pack("[o]", etcd_put(held->key, contender_rewrite(held), lease)), NULL,
-			deadline, &done, &queue, &answer->failure);
-	queue_free(&queue);
+			json_pack("[o]", etcd_put(held->key, etcd_contender_rewrite(held), lease)),
+			NULL, deadline, &done, &queue, &answer->failure);
+	etcd_queue_free(&queue);
 	answer->fence = held->is.fence;
 	answer->ttl_ms = seconds * 1000;
 	if (result == LOCK_GRANTED && !done) {
@@ -86,7 +86,7 @@ static enum lock_result renew_found(struct etcd_lock *e, const struct etcd_conte
 void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct queue queue = {0};
+	struct etcd_queue queue = {0};
 	const struct etcd_contender *held = NULL;
 
 	answer->result = e->orphaned ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
@@ -107,7 +107,7 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 		answer->result = etcd_move(e, deadline, &queue, &answer->failure);
 		answer->asked_at = e->proved_at;
 	}
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 }
 
 /* --- Releasing ------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 static enum lock_result release_holder(
 	struct etcd_lock *e, int64_t keep_ms, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue = {0};
+	struct etcd_queue queue = {0};
 	enum lock_result result = LOCK_GRANTED;
 	bool done = false;
 
@@ -123,7 +123,7 @@ static enum lock_result release_holder(
 		int64_t seconds = keep_ms > 0 ? etcd_seconds(keep_ms) : 0, lease = 0;
 		char *value = etcd_value(e, seconds ? CONTENDER_OVER : CONTENDER_RELEASED);
 
-		queue_free(&queue);
+		etcd_queue_free(&queue);
 		if (seconds > 0)
 			result = etcd_grant(e, &lease, seconds, deadline, &answer->failure);
 		if (result != LOCK_GRANTED) {
@@ -145,7 +145,7 @@ static enum lock_result release_holder(
 		}
 	}
 	result = done || etcd_find_own(e, &queue) ? LOCK_RELEASED : LOCK_LOST;
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	etcd_revoke(e, e->own.lease, deadline, &answer->failure);
 	return result;
 }
@@ -153,7 +153,7 @@ static enum lock_result release_holder(
 static enum lock_result release_detached(
 	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue = {0};
+	struct etcd_queue queue = {0};
 	const struct etcd_contender *held = NULL;
 	enum lock_result result = find_detached(e, deadline, &queue, &held, &answer->failure);
 
@@ -163,7 +163,7 @@ static enum lock_result release_detached(
 		e->own.is.id = e->lock.token;
 		result = release_holder(e, 0, deadline, answer);
 	}
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	return result;
 }
 
@@ -172,12 +172,12 @@ static enum lock_result release_detached(
 static enum lock_result withdraw(
 	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue unread;
+	struct etcd_queue unread;
 	bool done;
 	enum lock_result result = etcd_transact(e, NULL, json_pack("[o]", etcd_delete(e->key)),
 		NULL, deadline, &done, &unread, &answer->failure);
 
-	queue_free(&unread);
+	etcd_queue_free(&unread);
 	if (result == LOCK_GRANTED)
 		result = etcd_revoke(e, e->own.lease, deadline, &answer->failure);
 	if (e->claim != 0 && e->claim != e->own.lease && result != LOCK_FAILED)
@@ -214,7 +214,7 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 struct breaking {
 	const struct etcd_contender *holders[BREAK_MOST]; /* borrowed */
 	size_t count;
-	struct queue now; /* if one of them has changed: what there is */
+	struct etcd_queue now; /* if one of them has changed: what there is */
 };
 
 /* Holders end, and renew, meanwhile. A holder that has come since is not to be broken. */
@@ -225,7 +225,7 @@ static void look_again(struct breaking *b)
 	b->count = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct etcd_contender *c =
-			queue_find_created(&b->now, b->holders[i]->is.place);
+			etcd_queue_find_created(&b->now, b->holders[i]->is.place);
 
 		if (c && c->is.state != CONTENDER_RELEASED)
 			b->holders[b->count++] = b->holders[i];
@@ -244,7 +244,7 @@ static enum lock_result remove_all(struct etcd_lock *e, struct breaking *b, bool
 		json_array_append_new(when, etcd_when(c->key, "CREATE", c->is.place));
 		json_array_append_new(deletes, etcd_delete(c->key));
 	}
-	queue_free(&b->now);
+	etcd_queue_free(&b->now);
 	return etcd_transact(e, when, deletes, json_pack("[o]", etcd_range(e)), deadline, done,
 		&b->now, failure);
 }
@@ -261,18 +261,18 @@ static enum lock_result break_some(
 		if (result == LOCK_GRANTED && !done)
 			look_again(b);
 	}
-	queue_free(&b->now);
+	etcd_queue_free(&b->now);
 	if (result != LOCK_GRANTED || b->count == 0)
 		return result;
 	return done ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
 
 /* The next holders that are meant, from `at` on; where those behind them begin. */
-static size_t gather(const struct queue *queue, size_t at, int64_t fence, struct breaking *b)
+static size_t gather(const struct etcd_queue *queue, size_t at, int64_t fence, struct breaking *b)
 {
 	for (b->count = 0; at < queue->all.count && b->count < BREAK_MOST; at++)
-		if (contender_has_fence(&queue_at(queue, at)->is, fence))
-			b->holders[b->count++] = queue_at(queue, at);
+		if (contender_has_fence(&etcd_queue_at(queue, at)->is, fence))
+			b->holders[b->count++] = etcd_queue_at(queue, at);
 	return at;
 }
 
@@ -282,7 +282,7 @@ void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct queue queue;
+	struct etcd_queue queue;
 	struct breaking b = {0};
 	bool any = false;
 
@@ -294,7 +294,7 @@ void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 			contest_tell(&e->contest, &b.holders[i]->is, tell, context);
 		any = any || b.count > 0;
 	}
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	if (answer->result == LOCK_GRANTED)
 		answer->result = any ? LOCK_RELEASED : LOCK_GONE;
 }

@@ -30,11 +30,11 @@ static struct deadline limit(const struct listing *l)
 static bool show_lock(
 	struct listing *l, const json_t *kvs, const char *name, struct failure *failure)
 {
-	struct queue queue;
-	bool good = queue_read(&queue, json_pack("{sO}", "kvs", kvs), kvs);
+	struct etcd_queue queue;
+	bool good = etcd_queue_read(&queue, json_pack("{sO}", "kvs", kvs), kvs);
 
 	for (size_t i = 0; i < queue.all.count; i++) {
-		struct etcd_contender *c = queue_at(&queue, i);
+		struct etcd_contender *c = etcd_queue_at(&queue, i);
 
 		if (contender_may_hold(&c->is))
 			c->is.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
@@ -45,7 +45,7 @@ static bool show_lock(
 		good = contenders_show(&queue.all, name, name, l->show, l->context, failure);
 	else
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	return good;
 }
 
@@ -54,7 +54,7 @@ static bool show_lock(
 static char *wanted_name(const struct listing *l, const json_t *kv)
 {
 	const char *key = json_string_value(json_object_get(kv, "key"));
-	char *name = key_name(key ? key : "", l->query.prefix);
+	char *name = etcd_key_name(key ? key : "", l->query.prefix);
 
 	if (!name || lock_query_wants(&l->query, name))
 		return name;
@@ -91,7 +91,7 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	void *context, struct deadline deadline, struct failure *failure)
 {
 	struct listing *l = state;
-	char from[KEY_SIZE], to[KEY_SIZE];
+	char from[ETCD_KEY_SIZE], to[ETCD_KEY_SIZE];
 	json_t *answer = NULL;
 	enum lock_result result;
 	bool good;
@@ -100,7 +100,7 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	l->context = context;
 	l->span = deadline.until == NANOS_NEVER ? CHECK_LIMIT : deadline.until - clock_now();
 	l->cancel_fd = deadline.cancel_fd;
-	key_range(l->query.prefix, NULL, from, to);
+	etcd_key_range(l->query.prefix, NULL, from, to);
 	failure->code = EXIT_DONE;
 	result = gateway_call(&l->gateway, "v3/kv/range",
 		json_pack("{ss ss}", "key", from, "range_end", to), deadline, &answer, failure);

@@ -35,7 +35,7 @@ void etcd_begin(struct lock *lock)
 	token_begin(&e->request, e->lock.token);
 	e->own.is.id = e->lock.token;
 	e->own.lease = lease_of(e->lock.token, e->from);
-	key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
+	etcd_key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
 }
 
 /* --- Requests -------------------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease
 	struct etcd_contender changed = *contender;
 
 	changed.is.state = CONTENDER_RELEASED;
-	return etcd_put(contender->key, contender_rewrite(&changed), lease);
+	return etcd_put(contender->key, etcd_contender_rewrite(&changed), lease);
 }
 
 json_t *etcd_delete(const char *key)
@@ -120,9 +120,9 @@ static const json_t *find_range(const json_t *answer)
 
 /* Takes over the answer. */
 static enum lock_result learn(struct etcd_lock *e, json_t *answer, const json_t *kvs,
-	struct queue *queue, struct failure *failure)
+	struct etcd_queue *queue, struct failure *failure)
 {
-	if (!queue_read(queue, answer, kvs)) {
+	if (!etcd_queue_read(queue, answer, kvs)) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return LOCK_FAILED;
 	}
@@ -135,7 +135,7 @@ static enum lock_result learn(struct etcd_lock *e, json_t *answer, const json_t 
 }
 
 enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, json_t *otherwise,
-	struct deadline deadline, bool *done, struct queue *queue, struct failure *failure)
+	struct deadline deadline, bool *done, struct etcd_queue *queue, struct failure *failure)
 {
 	json_t *body =
 		json_pack("{so* so* so*}", "compare", when, "success", then, "failure", otherwise);
@@ -143,22 +143,22 @@ enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, 
 	enum lock_result result =
 		gateway_call(&e->gateway, "v3/kv/txn", body, deadline, &answer, failure);
 
-	*queue = (struct queue){0};
+	*queue = (struct etcd_queue){0};
 	if (result != LOCK_GRANTED)
 		return result;
 	*done = json_is_true(json_object_get(answer, "succeeded"));
 	return learn(e, answer, find_range(answer), queue, failure);
 }
 
-enum lock_result etcd_read(
-	struct etcd_lock *e, struct deadline deadline, struct queue *queue, struct failure *failure)
+enum lock_result etcd_read(struct etcd_lock *e, struct deadline deadline, struct etcd_queue *queue,
+	struct failure *failure)
 {
 	json_t *answer = NULL;
 	enum lock_result result = gateway_call(&e->gateway, "v3/kv/range",
 		json_pack("{ss ss}", "key", e->from, "range_end", e->to), deadline, &answer,
 		failure);
 
-	*queue = (struct queue){0};
+	*queue = (struct etcd_queue){0};
 	if (result != LOCK_GRANTED)
 		return result;
 	return learn(e, answer, json_object_get(answer, "kvs"), queue, failure);
@@ -182,9 +182,9 @@ int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline de
 
 /* --- The own key ----------------------------------------------------------------------------- */
 
-struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct queue *queue)
+struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct etcd_queue *queue)
 {
-	struct etcd_contender *own = queue_find(queue, e->key);
+	struct etcd_contender *own = etcd_queue_find(queue, e->key);
 
 	if (!own || strcmp(own->is.id, e->lock.token) != 0 ||
 		(e->own.is.place != 0 && own->is.place != e->own.is.place))
@@ -205,11 +205,11 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state)
 	own->is.permits = request->permits;
 	own->is.detached = request->detached;
 	own->is.ttl_ms = etcd_seconds(request->ttl_ms) * 1000;
-	return contender_value(own, request->self);
+	return etcd_contender_value(own, request->self);
 }
 
 static enum lock_result move_own(struct etcd_lock *e, struct deadline deadline, bool *done,
-	struct queue *queue, int64_t *lease, struct failure *failure)
+	struct etcd_queue *queue, int64_t *lease, struct failure *failure)
 {
 	enum lock_result result = LOCK_GRANTED;
 
@@ -234,8 +234,8 @@ static void settle(struct etcd_lock *e, int64_t lease, nanos asked_at, struct de
 	etcd_revoke(e, old, deadline, &unheard);
 }
 
-enum lock_result etcd_move(
-	struct etcd_lock *e, struct deadline deadline, struct queue *queue, struct failure *failure)
+enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct etcd_queue *queue,
+	struct failure *failure)
 {
 	nanos asked_at = clock_now();
 	enum lock_result result = LOCK_LOST;
@@ -244,7 +244,7 @@ enum lock_result etcd_move(
 	bool done = false;
 
 	for (int i = 0; i < ETCD_TRIES; i++) {
-		*queue = (struct queue){0};
+		*queue = (struct etcd_queue){0};
 		result = move_own(e, deadline, &done, queue, &lease, failure);
 		if (result != LOCK_GRANTED)
 			return result == LOCK_GONE ? LOCK_TIMEOUT : result;
@@ -256,7 +256,7 @@ enum lock_result etcd_move(
 			return LOCK_GRANTED;
 		}
 		done = own && own->is.state != CONTENDER_RELEASED;
-		queue_free(queue);
+		etcd_queue_free(queue);
 		if (!done)
 			return LOCK_LOST;
 	}

@@ -33,7 +33,7 @@ struct etcd_lock {
 	struct lock_request request;
 	const struct server *server; /* borrowed */
 	struct gateway gateway;
-	char from[KEY_SIZE], to[KEY_SIZE], key[KEY_SIZE];
+	char from[ETCD_KEY_SIZE], to[ETCD_KEY_SIZE], key[ETCD_KEY_SIZE];
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
 	nanos proved_at;           /* before the own lease was asked for */
 	nanos granted_at;          /* 0: not yet, so far as is known */
@@ -42,11 +42,11 @@ struct etcd_lock {
 	int64_t claim;             /* a lease of the whole TTL, for a claim that is under way; 0 */
 	nanos claim_at;            /* before it was asked for */
 	/* A waiter's: */
-	nanos kept_at;           /* when its own lease was kept alive last; 0: never */
-	char obstacle[KEY_SIZE]; /* the key that it waits for; "": all of them */
-	struct gateway stream;   /* the watch, from wait to wait until one ends */
-	char *stream_text;       /* owned; its request; NULL: there is none */
-	char keep_text[64];      /* the request to keep the place that is under way; "": none is */
+	nanos kept_at;                /* when its own lease was kept alive last; 0: never */
+	char obstacle[ETCD_KEY_SIZE]; /* the key that it waits for; "": all of them */
+	struct gateway stream;        /* the watch, from wait to wait until one ends */
+	char *stream_text;            /* owned; its request; NULL: there is none */
+	char keep_text[64]; /* the request to keep the place that is under way; "": none is */
 	struct etcd_guard guard;
 };
 
@@ -76,21 +76,21 @@ json_t *etcd_range(const struct etcd_lock *e);
  * the conditions held; *queue is what a range in it has read, to be freed in any case. LOCK_GONE: a
  * lease is not there. */
 enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, json_t *otherwise,
-	struct deadline deadline, bool *done, struct queue *queue, struct failure *failure);
+	struct deadline deadline, bool *done, struct etcd_queue *queue, struct failure *failure);
 
-enum lock_result etcd_read(struct etcd_lock *e, struct deadline deadline, struct queue *queue,
+enum lock_result etcd_read(struct etcd_lock *e, struct deadline deadline, struct etcd_queue *queue,
 	struct failure *failure);
 
 /* The own contender among those read, which it must be: by key, token and create revision. NULL: it
  * is gone, or another's. */
-struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct queue *queue);
+struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct etcd_queue *queue);
 
 /* The value that stands for the own contender, in that state. */
 char *etcd_value(struct etcd_lock *e, enum contender_state state);
 
 /* Moves the own key to a new lease: LOCK_GRANTED, LOCK_LOST, or as gateway_call. queue NULL, or is
  * read too. */
-enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct queue *queue,
+enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct etcd_queue *queue,
 	struct failure *failure);
 
 /* The rest of a lease, in ms; -1: it has no end, or its end is not known. */

@@ -11,9 +11,9 @@
 
 /* --- base64 ---------------------------------------------------------------------------------- */
 
-static void encode(const char *text, size_t length, char out[static KEY_SIZE])
+static void encode(const char *text, size_t length, char out[static ETCD_KEY_SIZE])
 {
-	if (b64_ntop((const unsigned char *)text, length, out, KEY_SIZE) < 0)
+	if (b64_ntop((const unsigned char *)text, length, out, ETCD_KEY_SIZE) < 0)
 		*out = '\0'; /* there is room */
 }
 
@@ -57,10 +57,10 @@ static char *write_name(char *at, const char *name)
 	return at;
 }
 
-void key_range(
-	const char *prefix, const char *name, char from[static KEY_SIZE], char to[static KEY_SIZE])
+void etcd_key_range(const char *prefix, const char *name, char from[static ETCD_KEY_SIZE],
+	char to[static ETCD_KEY_SIZE])
 {
-	char key[KEY_SIZE], *end = stpcpy(key, prefix);
+	char key[ETCD_KEY_SIZE], *end = stpcpy(key, prefix);
 
 	if (name)
 		end = stpcpy(write_name(end, name), "/");
@@ -73,16 +73,17 @@ void key_range(
 	encode(key, (size_t)(end - key), to);
 }
 
-void key_own(const char *prefix, const char *name, int64_t lease, char key[static KEY_SIZE])
+void etcd_key_own(
+	const char *prefix, const char *name, int64_t lease, char key[static ETCD_KEY_SIZE])
 {
-	char text[KEY_SIZE];
+	char text[ETCD_KEY_SIZE];
 	char *end = stpcpy(write_name(stpcpy(text, prefix), name), "/");
 
 	end += sprintf(end, "%" PRIx64, (uint64_t)lease);
 	encode(text, (size_t)(end - text), key);
 }
 
-char *key_name(const char *key, const char *prefix)
+char *etcd_key_name(const char *key, const char *prefix)
 {
 	char *name = decode(key), *end, *at, *to;
 	size_t length = strlen(prefix);
@@ -134,14 +135,14 @@ static char *write_value(const struct etcd_contender *contender, const char *own
 	return encode_owned(text);
 }
 
-char *contender_value(const struct etcd_contender *contender, const struct owner *owner)
+char *etcd_contender_value(const struct etcd_contender *contender, const struct owner *owner)
 {
 	char text[OWNER_TEXT];
 
 	return write_value(contender, owner_write(owner, text));
 }
 
-char *contender_rewrite(const struct etcd_contender *contender)
+char *etcd_contender_rewrite(const struct etcd_contender *contender)
 {
 	return write_value(contender, contender->is.owner ? contender->is.owner : "");
 }
@@ -199,19 +200,19 @@ static int64_t read_value(struct etcd_contender *c, const char *value)
 
 /* --- The queue ------------------------------------------------------------------------------- */
 
-bool queue_read(struct queue *queue, json_t *answer, const json_t *kvs)
+bool etcd_queue_read(struct etcd_queue *queue, json_t *answer, const json_t *kvs)
 {
 	size_t count = json_array_size(kvs);
 	int64_t format;
 
-	*queue = (struct queue){.answer = answer,
+	*queue = (struct etcd_queue){.answer = answer,
 		.revision = json_number(json_object_get(answer, "header"), "revision")};
 	if (!contenders_open(&queue->all, sizeof(struct etcd_contender), count))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		const json_t *kv = json_array_get(kvs, i);
 		const char *value = json_text(kv, "value");
-		struct etcd_contender *c = queue_at(queue, queue->all.count);
+		struct etcd_contender *c = etcd_queue_at(queue, queue->all.count);
 
 		c->key = json_text(kv, "key");
 		c->is.place = json_number(kv, "create_revision");
@@ -227,32 +228,32 @@ bool queue_read(struct queue *queue, json_t *answer, const json_t *kvs)
 	return true;
 }
 
-void queue_free(struct queue *queue)
+void etcd_queue_free(struct etcd_queue *queue)
 {
 	for (size_t i = 0; i < queue->all.count; i++)
-		json_decref(queue_at(queue, i)->record);
+		json_decref(etcd_queue_at(queue, i)->record);
 	contenders_free(&queue->all);
 	json_decref(queue->answer);
-	*queue = (struct queue){0};
+	*queue = (struct etcd_queue){0};
 }
 
-struct etcd_contender *queue_at(const struct queue *queue, size_t i)
+struct etcd_contender *etcd_queue_at(const struct etcd_queue *queue, size_t i)
 {
 	return (struct etcd_contender *)contenders_at(&queue->all, i);
 }
 
-struct etcd_contender *queue_find(const struct queue *queue, const char *key)
+struct etcd_contender *etcd_queue_find(const struct etcd_queue *queue, const char *key)
 {
 	for (size_t i = 0; i < queue->all.count; i++)
-		if (strcmp(queue_at(queue, i)->key, key) == 0)
-			return queue_at(queue, i);
+		if (strcmp(etcd_queue_at(queue, i)->key, key) == 0)
+			return etcd_queue_at(queue, i);
 	return NULL;
 }
 
-struct etcd_contender *queue_find_created(const struct queue *queue, int64_t create)
+struct etcd_contender *etcd_queue_find_created(const struct etcd_queue *queue, int64_t create)
 {
 	for (size_t i = 0; i < queue->all.count; i++)
-		if (queue_at(queue, i)->is.place == create)
-			return queue_at(queue, i);
+		if (etcd_queue_at(queue, i)->is.place == create)
+			return etcd_queue_at(queue, i);
 	return NULL;
 }

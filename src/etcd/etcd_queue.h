@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "lock/contenders.h"
 
-#define KEY_SIZE 2400 /* a prefix, a name with each byte as %XX, a lease: in base64 */
+#define ETCD_KEY_SIZE 2400 /* a prefix, a name with each byte as %XX, a lease: in base64 */
 
 struct etcd_contender {
 	struct contender is; /* first; its texts are borrowed; the place is its create revision */
@@ -20,7 +20,7 @@ struct etcd_contender {
 	json_t *record; /* owned; NULL: foreign */
 };
 
-struct queue {
+struct etcd_queue {
 	struct contenders all; /* first; of struct etcd_contender */
 	json_t *answer;        /* owned */
 	int64_t revision;      /* of all etcd, when this was read */
@@ -28,30 +28,31 @@ struct queue {
 };
 
 /* The range of a lock's keys, or with name NULL of all locks' under the prefix. */
-void key_range(
-	const char *prefix, const char *name, char from[static KEY_SIZE], char to[static KEY_SIZE]);
+void etcd_key_range(const char *prefix, const char *name, char from[static ETCD_KEY_SIZE],
+	char to[static ETCD_KEY_SIZE]);
 
 /* The key of a contender that began with that lease. */
-void key_own(const char *prefix, const char *name, int64_t lease, char key[static KEY_SIZE]);
+void etcd_key_own(
+	const char *prefix, const char *name, int64_t lease, char key[static ETCD_KEY_SIZE]);
 
 /* The name that a key stands for; owned by the caller; NULL: it is no lock's. */
-char *key_name(const char *key, const char *prefix);
+char *etcd_key_name(const char *key, const char *prefix);
 
 /* A contender's value, in base64; owned by the caller. */
-char *contender_value(const struct etcd_contender *contender, const struct owner *owner);
+char *etcd_contender_value(const struct etcd_contender *contender, const struct owner *owner);
 
 /* The same contender's in another state. */
-char *contender_rewrite(const struct etcd_contender *contender);
+char *etcd_contender_rewrite(const struct etcd_contender *contender);
 
 /* Reads the kvs of an answer, of which it becomes the owner. */
-bool queue_read(struct queue *queue, json_t *answer, const json_t *kvs);
-void queue_free(struct queue *queue);
+bool etcd_queue_read(struct etcd_queue *queue, json_t *answer, const json_t *kvs);
+void etcd_queue_free(struct etcd_queue *queue);
 
-struct etcd_contender *queue_at(const struct queue *queue, size_t i);
+struct etcd_contender *etcd_queue_at(const struct etcd_queue *queue, size_t i);
 
 /* NULL: there is none. */
-struct etcd_contender *queue_find(const struct queue *queue, const char *key);
-struct etcd_contender *queue_find_created(const struct queue *queue, int64_t create);
+struct etcd_contender *etcd_queue_find(const struct etcd_queue *queue, const char *key);
+struct etcd_contender *etcd_queue_find_created(const struct etcd_queue *queue, int64_t create);
 
 /* A number of an answer, which may be a string. 0: it is not there. */
 int64_t json_number(const json_t *object, const char *name);

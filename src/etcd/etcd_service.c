@@ -54,7 +54,7 @@ static struct lock *open_lock(
 	e->server = server;
 	e->guard.news_fd = e->guard.stop_fd = -1;
 	gateway_open(&e->gateway, server);
-	key_range(request->prefix, request->name, e->from, e->to);
+	etcd_key_range(request->prefix, request->name, e->from, e->to);
 	e->contest = (struct contest){&etcd_contest, &e->lock, &e->request, e->lock.token};
 	etcd_begin(&e->lock);
 	return &e->lock;

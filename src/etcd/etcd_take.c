@@ -77,7 +77,7 @@ static void use_lease(struct etcd_lock *e)
 static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct queue queue;
+	struct etcd_queue queue;
 	bool done = false;
 
 	e->own.is.since_us = clock_wall_us();
@@ -88,7 +88,7 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), e->claim)),
 		NULL, deadline, &done, &queue, &answer->failure);
 	e->own.is.state = CONTENDER_WAITING;
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	if (answer->result == LOCK_GONE || (answer->result == LOCK_GRANTED && !done)) {
 		contest_begin_anew(&e->contest, answer);
 	} else if (answer->result == LOCK_GRANTED) {
@@ -102,7 +102,7 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 /* The queue was empty: the lock, if it still is. Else a place. */
 static void enter_empty(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue;
+	struct etcd_queue queue;
 	bool done = false;
 
 	answer->result = grant_first(e, etcd_seconds_to_go(e), deadline, &answer->failure);
@@ -119,13 +119,13 @@ static void enter_empty(struct etcd_lock *e, struct deadline deadline, struct lo
 		accept_grant(e, e->revision, answer);
 	else if (answer->result == LOCK_GRANTED)
 		contest_decide(&e->contest, &queue.all, deadline, answer);
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 }
 
 /* Takes a place in the queue, on a short lease. */
 static void line_up(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue;
+	struct etcd_queue queue;
 	bool done;
 
 	answer->result = grant_first(e, ETCD_PLACE_TTL, deadline, &answer->failure);
@@ -140,7 +140,7 @@ static void line_up(struct etcd_lock *e, struct deadline deadline, struct lock_a
 		contest_begin_anew(&e->contest, answer);
 	else if (answer->result == LOCK_GRANTED)
 		contest_decide(&e->contest, &queue.all, deadline, answer);
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 }
 
 static void enter(struct lock *lock, struct contenders *all, bool first, struct deadline deadline,
@@ -158,7 +158,7 @@ static void enter(struct lock *lock, struct contenders *all, bool first, struct 
 static struct contender *find_own(struct lock *lock, const struct contenders *all, bool *lost)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct etcd_contender *own = etcd_find_own(e, (const struct queue *)all);
+	struct etcd_contender *own = etcd_find_own(e, (const struct etcd_queue *)all);
 
 	*lost = !own && e->own.is.place != 0;
 	return own ? &own->is : NULL;
@@ -189,8 +189,8 @@ const struct contest_ops etcd_contest = {
 
 /* As etcd_read, of a server that has not answered yet. A request that came while it had no leader
  * may stay without an answer though there is one now: another is made. */
-static enum lock_result read_first(
-	struct etcd_lock *e, struct deadline deadline, struct queue *queue, struct failure *failure)
+static enum lock_result read_first(struct etcd_lock *e, struct deadline deadline,
+	struct etcd_queue *queue, struct failure *failure)
 {
 	enum lock_result result =
 		etcd_read(e, deadline_within(deadline, FIRST_LIMIT), queue, failure);
@@ -206,13 +206,13 @@ static enum lock_result read_first(
 
 static void look(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue;
+	struct etcd_queue queue;
 
 	answer->result = e->revision == 0 ? read_first(e, deadline, &queue, &answer->failure)
 					  : etcd_read(e, deadline, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		contest_decide(&e->contest, &queue.all, deadline, answer);
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 }
 
 /* First a look: that costs little, and what is written depends on it. */

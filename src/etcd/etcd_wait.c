@@ -51,10 +51,11 @@ static bool is_deletion(const json_t *event)
 }
 
 /* A contender as an event shows it; to be freed. False: the key was deleted. */
-static bool read_event(const json_t *event, struct queue *queue)
+static bool read_event(const json_t *event, struct etcd_queue *queue)
 {
 	json_t *kvs = json_pack("[O]", json_object_get(event, "kv"));
-	bool good = queue_read(queue, json_pack("{so}", "kvs", kvs), kvs) && queue->all.count == 1;
+	bool good =
+		etcd_queue_read(queue, json_pack("{so}", "kvs", kvs), kvs) && queue->all.count == 1;
 
 	return good && !is_deletion(event);
 }
@@ -64,28 +65,28 @@ static bool read_event(const json_t *event, struct queue *queue)
 static bool ends_wait(struct etcd_lock *e, const json_t *event)
 {
 	const char *key = json_string_value(json_object_get(json_object_get(event, "kv"), "key"));
-	struct queue queue;
+	struct etcd_queue queue;
 	bool there = read_event(event, &queue), ends = !there;
 
 	if (there && !(key && strcmp(key, e->key) == 0)) {
-		enum contender_state state = queue_at(&queue, 0)->is.state;
+		enum contender_state state = etcd_queue_at(&queue, 0)->is.state;
 
 		ends = state == CONTENDER_RELEASED ||
 		       (state == CONTENDER_HOLDING && e->request.mode == LOCK_PERMITS);
 	}
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	return ends;
 }
 
 /* Whether the own key is no longer what we wrote. */
 static bool ends_hold(struct etcd_lock *e, const json_t *event)
 {
-	struct queue queue;
+	struct etcd_queue queue;
 	bool lost = !read_event(event, &queue) ||
-		    queue_at(&queue, 0)->is.state == CONTENDER_RELEASED ||
-		    strcmp(queue_at(&queue, 0)->is.id, e->lock.token) != 0;
+		    etcd_queue_at(&queue, 0)->is.state == CONTENDER_RELEASED ||
+		    strcmp(etcd_queue_at(&queue, 0)->is.id, e->lock.token) != 0;
 
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	return lost;
 }
 
@@ -120,7 +121,7 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 {
 	nanos now = clock_now();
 	struct failure failure;
-	struct queue queue = {0};
+	struct etcd_queue queue = {0};
 	int64_t lease = 0;
 	bool done = false;
 	enum lock_result result = etcd_grant(e, &lease, ETCD_PLACE_TTL, deadline, &failure);
@@ -130,7 +131,7 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 			json_pack("[o]", etcd_when(e->key, "CREATE", e->own.is.place)),
 			json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), lease)),
 			NULL, deadline, &done, &queue, &failure);
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	if (!done) /* the place is gone: ask */
 		return result == LOCK_GONE ? LOCK_GRANTED : result;
 	etcd_revoke(e, e->own.lease, deadline, &failure);

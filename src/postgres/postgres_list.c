@@ -84,7 +84,7 @@ static bool list_look(void *state, void (*show)(const struct lock_view *view, vo
 	PGresult *result;
 
 	l->session.server = l->look.server;
-	result = session_call(&l->session, statement,
+	result = postgres_session_call(&l->session, statement,
 		ARGUMENTS(l->look.server->setting, l->look.query.prefix), deadline, &answer);
 	owners = calloc((size_t)PQntuples(result) + 1, sizeof(*owners));
 	*failure = answer.failure;
@@ -98,7 +98,7 @@ static bool list_look(void *state, void (*show)(const struct lock_view *view, vo
 
 static void list_close(void *state)
 {
-	session_close(&((struct listing *)state)->session);
+	postgres_session_close(&((struct listing *)state)->session);
 }
 
 const struct lock_list_ops postgres_list_ops = {.look = list_look, .close = list_close};
@@ -120,11 +120,12 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
 {
-	struct session session = {.server = server};
+	struct postgres_session session = {.server = server};
 	struct lock_finding finding = {.server = server->text, .subject = "server"};
 	struct deadline patience = deadline_alone(clock_now() + PATIENCE);
 	struct lock_answer answer = {0}, unheard = {0};
-	PGresult *found = session_call(&session, facts, 0, NULL, patience, &answer), *needed = NULL;
+	PGresult *found = postgres_session_call(&session, facts, 0, NULL, patience, &answer),
+		 *needed = NULL;
 	char text[60], name[TRIAL_NAME];
 
 	(void)failure;
@@ -134,7 +135,7 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 		finding.verdict = LOCK_UNFIT;
 		finding.code = answer.failure.code;
 		if (finding.code == EXIT_REFUSED && session.connection)
-			needed = session_call(
+			needed = postgres_session_call(
 				&session, rights, ARGUMENTS(sql_install), patience, &unheard);
 		finding.script = needed ? text_at(needed, 0, "script") : NULL;
 	} else if (!flag_at(found, 0, "is_safe")) {
@@ -146,13 +147,13 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 	take(&finding, context);
 	if (found) {
 		trial_report(server, request, trial_name(name), take, context);
-		PQclear(session_call(&session,
+		PQclear(postgres_session_call(&session,
 			"DELETE FROM dlock.lock WHERE name = $1 || $2 RETURNING name",
 			ARGUMENTS(request->prefix, name), deadline_alone(clock_now() + PATIENCE),
 			&unheard));
 	}
 	PQclear(found);
 	PQclear(needed);
-	session_close(&session);
+	postgres_session_close(&session);
 	return true;
 }

@@ -44,16 +44,18 @@ static PGresult *ask(struct postgres_lock *p, const char *plain, int plain_count
 	const char *function, int count, const char *const *arguments, struct deadline deadline,
 	struct lock_answer *answer)
 {
-	struct session *session = &p->session;
+	struct postgres_session *session = &p->session;
 	PGresult *result = NULL;
 
 	if (plain) {
-		result = session_call(session, plain, plain_count, arguments, deadline, answer);
+		result = postgres_session_call(
+			session, plain, plain_count, arguments, deadline, answer);
 		p->is_plain = PQntuples(result) > 0;
 	}
 	if (!plain || (!p->is_plain && session->connection)) {
 		PQclear(result);
-		result = session_call(session, function, count, arguments, deadline, answer);
+		result = postgres_session_call(
+			session, function, count, arguments, deadline, answer);
 	}
 	if (!result || read_word(result, answer))
 		return result;
@@ -154,7 +156,7 @@ enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, stru
 		int64_t ms; /* in which to look */
 
 		limit.until = number_least(deadline.until, p->look_at);
-		got = session_listen(&p->session, limit, &ms);
+		got = postgres_session_listen(&p->session, limit, &ms);
 		if (got == LOCK_CANCELLED || (got == LOCK_TIMEOUT && clock_now() >= deadline.until))
 			return got;
 		if (got == LOCK_GRANTED && ms < 0) /* back, but not all at once */
@@ -178,7 +180,7 @@ static void pass_on(struct postgres_lock *p, struct deadline deadline)
 	postgres_write_owner(&p->request, owner);
 	if (strcmp(owner, p->owner) == 0)
 		return;
-	result = session_call(&p->session,
+	result = postgres_session_call(&p->session,
 		"UPDATE dlock.holder SET owner = $3 WHERE name = $1 AND token = $2",
 		ARGUMENTS(p->key, p->lock.token, owner), deadline, &unheard);
 	if (result)
@@ -248,7 +250,7 @@ void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *he
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
-	PGresult *result = session_call(&p->session, "SELECT * FROM dlock.force_1($1, $2)",
+	PGresult *result = postgres_session_call(&p->session, "SELECT * FROM dlock.force_1($1, $2)",
 		ARGUMENTS(p->key, NUMBER(p->request.fence)), deadline, answer);
 
 	for (int i = 0; i < PQntuples(result); i++) {

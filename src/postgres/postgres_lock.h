@@ -2,14 +2,14 @@
 #pragma once
 
 #include "lock/service.h"
-#include "postgres/session.h"
+#include "postgres/postgres_session.h"
 
 #define POSTGRES_OWNER (OWNER_TEXT + 16)
 
 struct postgres_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
 	struct lock_request request;
-	struct session session;
+	struct postgres_session session;
 	char key[641];              /* a prefix, and a name */
 	char owner[POSTGRES_OWNER]; /* as it is on record */
 	int64_t ticket;             /* 0: not asked yet */
@@ -39,6 +39,6 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 
 struct listing {               /* of a look */
 	struct lock_look look; /* first */
-	struct session session;
+	struct postgres_session session;
 };
 extern const struct lock_list_ops postgres_list_ops;

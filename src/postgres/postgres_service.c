@@ -51,13 +51,13 @@ static struct lock *postgres_open(
 
 static void postgres_close(struct lock *lock)
 {
-	session_close(&((struct postgres_lock *)lock)->session);
+	postgres_session_close(&((struct postgres_lock *)lock)->session);
 	free(lock);
 }
 
 static int postgres_watch_fd(const struct lock *lock)
 {
-	const struct session *session = &((const struct postgres_lock *)lock)->session;
+	const struct postgres_session *session = &((const struct postgres_lock *)lock)->session;
 
 	return session->connection && session->is_set ? PQsocket(session->connection) : -1;
 }

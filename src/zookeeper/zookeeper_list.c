@@ -12,7 +12,7 @@
 #define LIMIT       (3 * NANOS_PER_SEC)
 
 struct listing {
-	struct session session;
+	struct zookeeper_session session;
 	struct lock_query query;
 	nanos span; /* for each answer */
 	int cancel_fd;
@@ -28,11 +28,11 @@ static struct deadline limit(const struct listing *l)
 }
 
 /* How long a session still lasts ZooKeeper does not say: the TTL is shown. */
-static enum lock_result look_at_all(
-	struct listing *l, const char *path, const struct queue *queue, struct failure *failure)
+static enum lock_result look_at_all(struct listing *l, const char *path,
+	const struct zookeeper_queue *queue, struct failure *failure)
 {
 	for (size_t i = 0; i < queue->all.count; i++) {
-		struct zookeeper_contender *c = queue_at(queue, i);
+		struct zookeeper_contender *c = zookeeper_queue_at(queue, i);
 		enum lock_result result =
 			zookeeper_look_at(&l->session, path, c, limit(l), failure);
 
@@ -47,37 +47,37 @@ static enum lock_result look_at_all(
 static enum lock_result show_lock(
 	struct listing *l, const char *path, const char *name, struct failure *failure)
 {
-	struct queue queue;
+	struct zookeeper_queue queue;
 	enum lock_result result;
 
-	session_children(&l->session, path, false);
-	result = session_await(&l->session, limit(l), failure);
+	zookeeper_session_children(&l->session, path, false);
+	result = zookeeper_session_await(&l->session, limit(l), failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	/* A node that holds something else is no lock of ours. */
-	if (queue_read(&queue, &l->session.reply[0], failure))
+	if (zookeeper_queue_read(&queue, &l->session.reply[0], failure))
 		result = look_at_all(l, path, &queue, failure);
 	else if (failure->code == EXIT_CONFIG)
 		result = LOCK_FAILED;
 	else
-		queue_free(&queue);
+		zookeeper_queue_free(&queue);
 	if (result == LOCK_GRANTED &&
 		!contenders_show(&queue.all, name, path, l->show, l->context, failure))
 		result = LOCK_FAILED;
-	queue_free(&queue);
+	zookeeper_queue_free(&queue);
 	return result;
 }
 
 static enum lock_result show_all(struct listing *l, struct failure *failure)
 {
 	const char *root = l->session.server->path ? l->session.server->path : "/";
-	struct reply *children = &l->session.reply[0];
+	struct zookeeper_reply *children = &l->session.reply[0];
 	enum lock_result result;
 	char **names;
 	size_t count;
 
-	session_children(&l->session, root, false);
-	result = session_await(&l->session, limit(l), failure);
+	zookeeper_session_children(&l->session, root, false);
+	result = zookeeper_session_await(&l->session, limit(l), failure);
 	names = children->names;
 	count = result == LOCK_GRANTED ? children->name_count : 0;
 	children->names = NULL;
@@ -87,7 +87,8 @@ static enum lock_result show_all(struct listing *l, struct failure *failure)
 		char path[NODE_SIZE];
 
 		zookeeper_path(root[1] ? root : "", names[i], path);
-		if (result == LOCK_GRANTED && queue_name(names[i], l->query.prefix, &name) &&
+		if (result == LOCK_GRANTED &&
+			zookeeper_queue_name(names[i], l->query.prefix, &name) &&
 			lock_query_wants(&l->query, name))
 			result = show_lock(l, path, name, failure);
 		free(names[i]);
@@ -108,7 +109,7 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	l->cancel_fd = deadline.cancel_fd;
 	failure->code = EXIT_DONE;
 	for (int i = 0; i < 2 && !l->session.handle; i++)
-		result = session_attach(&l->session, SESSION_TTL, limit(l), failure);
+		result = zookeeper_session_attach(&l->session, SESSION_TTL, limit(l), failure);
 	if (result == LOCK_GRANTED)
 		result = show_all(l, failure);
 	if (result != LOCK_GRANTED && failure->code == EXIT_DONE)
@@ -136,8 +137,8 @@ static void list_close(void *state)
 {
 	struct listing *l = state;
 
-	session_end(&l->session);
-	session_close(&l->session);
+	zookeeper_session_end(&l->session);
+	zookeeper_session_close(&l->session);
 	free(l);
 }
 
@@ -149,10 +150,10 @@ bool zookeeper_check(const struct server *server, const struct lock_request *req
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure)
 {
-	struct session session = {.server = server, .fd = -1};
+	struct zookeeper_session session = {.server = server, .fd = -1};
 	struct lock_finding finding = {.server = server->text, .subject = "session"};
 	char text[200], name[TRIAL_NAME];
-	enum lock_result result = session_attach(&session, request->ttl_ms,
+	enum lock_result result = zookeeper_session_attach(&session, request->ttl_ms,
 		deadline_alone(clock_after(clock_now(), LIMIT)), failure);
 
 	if (result == LOCK_GRANTED) {
@@ -174,8 +175,8 @@ bool zookeeper_check(const struct server *server, const struct lock_request *req
 			     .subject = "connections",
 			     .found = "maxClientCnxns must be twice the dlocks of an address"},
 			context);
-	session_end(&session);
-	session_close(&session);
+	zookeeper_session_end(&session);
+	zookeeper_session_close(&session);
 	if (result == LOCK_GRANTED)
 		trial_report(server, request, trial_name(name), take, context);
 	return true;

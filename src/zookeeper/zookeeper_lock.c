@@ -23,36 +23,36 @@ enum lock_result zookeeper_attach(
 	enum lock_result result = LOCK_GRANTED;
 
 	if (!z->session.handle)
-		result = session_attach(&z->session, ttl_ms, deadline, failure);
+		result = zookeeper_session_attach(&z->session, ttl_ms, deadline, failure);
 	if (result == LOCK_LOST && !z->lock.asked)
-		result = session_attach(&z->session, ttl_ms, deadline, failure);
+		result = zookeeper_session_attach(&z->session, ttl_ms, deadline, failure);
 	return result;
 }
 
-enum lock_result zookeeper_read(struct session *session, const char *path, struct deadline deadline,
-	struct queue *queue, struct failure *failure)
+enum lock_result zookeeper_read(struct zookeeper_session *session, const char *path,
+	struct deadline deadline, struct zookeeper_queue *queue, struct failure *failure)
 {
 	enum lock_result result;
 
-	*queue = (struct queue){0};
-	session_sync(session, path);
-	session_children(session, path, false);
-	result = session_await(session, deadline, failure);
-	if (result == LOCK_GRANTED && !queue_read(queue, &session->reply[1], failure))
+	*queue = (struct zookeeper_queue){0};
+	zookeeper_session_sync(session, path);
+	zookeeper_session_children(session, path, false);
+	result = zookeeper_session_await(session, deadline, failure);
+	if (result == LOCK_GRANTED && !zookeeper_queue_read(queue, &session->reply[1], failure))
 		result = LOCK_FAILED;
 	return result;
 }
 
-enum lock_result zookeeper_look(struct session *session, const char *path, struct deadline deadline,
-	struct record *record, struct failure *failure)
+enum lock_result zookeeper_look(struct zookeeper_session *session, const char *path,
+	struct deadline deadline, struct zookeeper_record *record, struct failure *failure)
 {
 	enum lock_result result;
 
-	session_get(session, path, false);
-	result = session_await(session, deadline, failure);
+	zookeeper_session_get(session, path, false);
+	result = zookeeper_session_await(session, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
-	record_read(record, &session->reply[0]);
+	zookeeper_record_read(record, &session->reply[0]);
 	if (record->format > LOCK_FORMAT) {
 		lock_fail_format(failure, session->server->text, record->format);
 		return LOCK_FAILED;
@@ -60,30 +60,30 @@ enum lock_result zookeeper_look(struct session *session, const char *path, struc
 	return session->reply[0].rc == ZOK ? LOCK_GRANTED : LOCK_GONE;
 }
 
-enum lock_result zookeeper_look_at(struct session *session, const char *lock,
+enum lock_result zookeeper_look_at(struct zookeeper_session *session, const char *lock,
 	struct zookeeper_contender *c, struct deadline deadline, struct failure *failure)
 {
 	enum lock_result result;
-	struct record record;
+	struct zookeeper_record record;
 	char path[NODE_SIZE];
 
 	if (c->record)
 		return LOCK_GRANTED;
 	zookeeper_path(lock, c->node, path);
 	result = zookeeper_look(session, path, deadline, &record, failure);
-	if (result == LOCK_GRANTED && !record_note(c, &record)) {
+	if (result == LOCK_GRANTED && !zookeeper_record_note(c, &record)) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return LOCK_FAILED;
 	}
 	return result;
 }
 
-void zookeeper_record(const struct zookeeper_lock *z, char text[static DATA_SIZE])
+void zookeeper_own_record(const struct zookeeper_lock *z, char text[static DATA_SIZE])
 {
-	const struct record record = {
+	const struct zookeeper_record record = {
 		.ttl_ms = z->session.ttl_ms, .since_us = z->since_us, .session = z->session.id};
 
-	record_write(&record, z->request.self, text);
+	zookeeper_record_write(&record, z->request.self, text);
 }
 
 void zookeeper_begin(struct lock *lock)
@@ -94,11 +94,11 @@ void zookeeper_begin(struct lock *lock)
 	z->state = ZOOKEEPER_NONE;
 	z->lock.asked = z->orphaned = false;
 	token_make(z->request.self, z->lock.token);
-	queue_id(z->lock.token, z->id);
+	zookeeper_queue_id(z->lock.token, z->id);
 }
 
 /* A write that changes nothing: ZNONODE if the node is not there. */
-static enum lock_result prove(struct session *session, const char *path, bool watch,
+static enum lock_result prove(struct zookeeper_session *session, const char *path, bool watch,
 	struct deadline deadline, struct failure *failure)
 {
 	zoo_op_result_t found = {0};
@@ -106,9 +106,9 @@ static enum lock_result prove(struct session *session, const char *path, bool wa
 	zoo_op_t check;
 
 	zoo_check_op_init(&check, path, -1);
-	session_multi(session, 1, &check, &found);
-	session_get(session, path, watch);
-	result = session_await(session, deadline, failure);
+	zookeeper_session_multi(session, 1, &check, &found);
+	zookeeper_session_get(session, path, watch);
+	result = zookeeper_session_await(session, deadline, failure);
 	if (result == LOCK_GRANTED && session->reply[0].rc != ZOK)
 		return LOCK_LOST;
 	return result;
@@ -128,7 +128,7 @@ void zookeeper_take_over(struct lock *lock, const struct lock_answer *granted)
 static enum lock_result find_own(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
-	struct queue queue = {0};
+	struct zookeeper_queue queue = {0};
 	enum lock_result result = LOCK_GRANTED;
 	const struct contender *c;
 
@@ -138,7 +138,7 @@ static enum lock_result find_own(
 		if (c)
 			zookeeper_path(
 				z->path, ((const struct zookeeper_contender *)c)->node, z->own);
-		queue_free(&queue);
+		zookeeper_queue_free(&queue);
 	}
 	return result == LOCK_GRANTED && z->own[0] == '\0' ? LOCK_GONE : result;
 }
@@ -149,7 +149,7 @@ static enum lock_result adopt(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
 	enum lock_result result = zookeeper_attach(z, ZOOKEEPER_WAIT_TTL, deadline, failure);
-	struct record record;
+	struct zookeeper_record record;
 
 	if (result == LOCK_GRANTED)
 		result = find_own(z, deadline, failure);
@@ -157,7 +157,7 @@ static enum lock_result adopt(
 		result = zookeeper_look(&z->session, z->own, deadline, &record, failure);
 	if (result != LOCK_GRANTED)
 		return result;
-	session_end(&z->session);
+	zookeeper_session_end(&z->session);
 	z->session.id = record.session;
 	z->since_us = record.since_us;
 	z->fence = (uint64_t)record.stat.czxid;
@@ -176,9 +176,9 @@ static enum lock_result pass_on(
 	char text[DATA_SIZE];
 	enum lock_result result;
 
-	zookeeper_record(z, text);
-	session_set(&z->session, z->own, text, -1);
-	result = session_await(&z->session, deadline, failure);
+	zookeeper_own_record(z, text);
+	zookeeper_session_set(&z->session, z->own, text, -1);
+	result = zookeeper_session_await(&z->session, deadline, failure);
 	if (result == LOCK_GRANTED && z->session.reply[0].rc == ZOK)
 		z->named = z->request.self->pid;
 	return result;
@@ -195,7 +195,8 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 		answer->result = LOCK_LOST;
 	if (answer->result != LOCK_GRANTED)
 		return;
-	answer->result = session_attach(&z->session, z->request.ttl_ms, deadline, &answer->failure);
+	answer->result = zookeeper_session_attach(
+		&z->session, z->request.ttl_ms, deadline, &answer->failure);
 	answer->asked_at = z->session.attached_at;
 	if (answer->result == LOCK_GRANTED && z->named != z->request.self->pid)
 		answer->result = pass_on(z, deadline, &answer->failure);
@@ -212,8 +213,8 @@ static enum lock_result release_holder(
 {
 	enum lock_result result;
 
-	session_delete(&z->session, z->own, -1);
-	result = session_await(&z->session, deadline, &answer->failure);
+	zookeeper_session_delete(&z->session, z->own, -1);
+	result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	return z->session.reply[0].rc == ZOK ? LOCK_RELEASED : LOCK_LOST;
@@ -227,8 +228,8 @@ static enum lock_result withdraw(
 
 	if (result != LOCK_GRANTED)
 		return result == LOCK_GONE && z->orphaned ? LOCK_LOST : result;
-	session_delete(&z->session, z->own, -1);
-	result = session_await(&z->session, deadline, &answer->failure);
+	zookeeper_session_delete(&z->session, z->own, -1);
+	result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	return result == LOCK_GRANTED ? LOCK_RELEASED : result;
 }
 
@@ -254,7 +255,7 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 		answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
 	if (answer->result == LOCK_RELEASED || answer->result == LOCK_LOST ||
 		answer->result == LOCK_GONE) {
-		session_end(&z->session); /* else the servers would keep it for its TTL */
+		zookeeper_session_end(&z->session); /* else the servers would keep it for its TTL */
 		zookeeper_begin(lock);
 	}
 }
@@ -274,15 +275,15 @@ static enum lock_result end_holder(struct zookeeper_lock *z, struct zookeeper_co
 	if (!contender_has_fence(&c->is, z->request.fence))
 		return LOCK_GONE;
 	zookeeper_path(z->path, c->node, path);
-	session_delete(&z->session, path, -1);
-	return session_await(&z->session, deadline, failure);
+	zookeeper_session_delete(&z->session, path, -1);
+	return zookeeper_session_await(&z->session, deadline, failure);
 }
 
 void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
-	struct queue queue = {0};
+	struct zookeeper_queue queue = {0};
 	enum lock_result result =
 		zookeeper_attach(z, z->request.ttl_ms, deadline, &answer->failure);
 
@@ -291,7 +292,7 @@ void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *h
 	answer->result = result == LOCK_GRANTED ? LOCK_GONE : result;
 	for (size_t i = 0; i < queue.all.count && (result == LOCK_GRANTED || result == LOCK_GONE);
 		i++) {
-		struct zookeeper_contender *c = queue_at(&queue, i);
+		struct zookeeper_contender *c = zookeeper_queue_at(&queue, i);
 
 		if (c->is.state == CONTENDER_WAITING)
 			continue;
@@ -303,5 +304,5 @@ void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *h
 		if (result == LOCK_GRANTED)
 			contest_tell(&z->contest, &c->is, tell, context);
 	}
-	queue_free(&queue);
+	zookeeper_queue_free(&queue);
 }

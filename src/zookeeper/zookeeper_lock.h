@@ -21,7 +21,7 @@ struct zookeeper_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */
 	struct contest contest;
 	struct lock_request request;
-	struct session session;
+	struct zookeeper_session session;
 	char path[NODE_SIZE]; /* the lock's node */
 	char id[ID_SIZE];
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
@@ -41,22 +41,22 @@ enum lock_result zookeeper_attach(struct zookeeper_lock *z, int64_t ttl_ms,
 	struct deadline deadline, struct failure *failure);
 
 /* Reads the contenders, as the leader has them. queue is to be freed in any case. */
-enum lock_result zookeeper_read(struct session *session, const char *path, struct deadline deadline,
-	struct queue *queue, struct failure *failure);
+enum lock_result zookeeper_read(struct zookeeper_session *session, const char *path,
+	struct deadline deadline, struct zookeeper_queue *queue, struct failure *failure);
 
 /* Reads the record of a node; LOCK_GONE: it is not there any more. */
-enum lock_result zookeeper_look(struct session *session, const char *path, struct deadline deadline,
-	struct record *record, struct failure *failure);
+enum lock_result zookeeper_look(struct zookeeper_session *session, const char *path,
+	struct deadline deadline, struct zookeeper_record *record, struct failure *failure);
 
 /* The same of a contender of that lock, once. */
-enum lock_result zookeeper_look_at(struct session *session, const char *lock,
+enum lock_result zookeeper_look_at(struct zookeeper_session *session, const char *lock,
 	struct zookeeper_contender *c, struct deadline deadline, struct failure *failure);
 
 /* The path of a contender's node. */
 void zookeeper_path(const char *lock, const char *node, char path[static NODE_SIZE]);
 
 /* The own record. */
-void zookeeper_record(const struct zookeeper_lock *z, char text[static DATA_SIZE]);
+void zookeeper_own_record(const struct zookeeper_lock *z, char text[static DATA_SIZE]);
 
 /* A fresh attempt from here on: a new token, unless the request has one. */
 void zookeeper_begin(struct lock *lock);

@@ -32,7 +32,7 @@ static const char *prefix_part(const char *prefix)
 	return strcmp(prefix, USUAL_PREFIX) == 0 ? "" : prefix;
 }
 
-void queue_path(const struct server *server, const char *prefix, const char *name,
+void zookeeper_queue_path(const struct server *server, const char *prefix, const char *name,
 	char path[static NODE_SIZE])
 {
 	char whole[NODE_SIZE / 3];
@@ -42,7 +42,7 @@ void queue_path(const struct server *server, const char *prefix, const char *nam
 	encode(path + strlen(path), whole);
 }
 
-bool queue_name(char *child, const char *prefix, const char **name)
+bool zookeeper_queue_name(char *child, const char *prefix, const char **name)
 {
 	const char *part = prefix_part(prefix);
 
@@ -52,7 +52,7 @@ bool queue_name(char *child, const char *prefix, const char **name)
 	return true;
 }
 
-void queue_id(const char *token, char id[static ID_SIZE])
+void zookeeper_queue_id(const char *token, char id[static ID_SIZE])
 {
 	size_t length = strlen(token);
 
@@ -76,8 +76,8 @@ static const struct style {
 	size_t exclusive, shared; /* in patterns */
 } styles[] = {{"curator", 2, 4}, {"curator-rw", 3, 4}};
 
-void queue_node(const struct server *server, const struct lock_request *request, const char *id,
-	char node[static NODE_SIZE])
+void zookeeper_queue_node(const struct server *server, const struct lock_request *request,
+	const char *id, char node[static NODE_SIZE])
 {
 	bool shared = request->mode == LOCK_SHARED;
 	size_t pattern = shared;
@@ -111,7 +111,7 @@ static const char *find_number(const char *node)
 	return number;
 }
 
-int64_t queue_place(const char *node)
+int64_t zookeeper_queue_place(const char *node)
 {
 	const char *number = find_number(node);
 
@@ -140,7 +140,7 @@ static bool read_contender(struct zookeeper_contender *c, const char *node)
 	if (!number)
 		return false;
 	rest = read_id(node, c->id);
-	c->is.place = queue_place(node);
+	c->is.place = zookeeper_queue_place(node);
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
 		size_t length = strlen(patterns[i].text);
 
@@ -165,42 +165,44 @@ static bool fail_contender(const char *node, struct failure *failure)
 		"the lock's node has a child that is no lock's: %.100s", node);
 }
 
-bool queue_read(struct queue *queue, struct reply *children, struct failure *failure)
+bool zookeeper_queue_read(
+	struct zookeeper_queue *queue, struct zookeeper_reply *children, struct failure *failure)
 {
-	*queue = (struct queue){.names = children->names, .name_count = children->name_count};
+	*queue = (struct zookeeper_queue){
+		.names = children->names, .name_count = children->name_count};
 	children->names = NULL;
 	children->name_count = 0;
 	if (!contenders_open(&queue->all, sizeof(struct zookeeper_contender), queue->name_count))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	for (size_t i = 0; i < queue->name_count; i++)
-		if (!read_contender(queue_at(queue, queue->all.count++), queue->names[i]))
+		if (!read_contender(zookeeper_queue_at(queue, queue->all.count++), queue->names[i]))
 			return fail_contender(queue->names[i], failure);
 	contenders_sort(&queue->all);
 	for (size_t i = 0; i < queue->all.count; i++)
-		queue_at(queue, i)->is.id = queue_at(queue, i)->id;
+		zookeeper_queue_at(queue, i)->is.id = zookeeper_queue_at(queue, i)->id;
 	return true;
 }
 
-void queue_free(struct queue *queue)
+void zookeeper_queue_free(struct zookeeper_queue *queue)
 {
 	for (size_t i = 0; i < queue->all.count; i++)
-		free(queue_at(queue, i)->record);
+		free(zookeeper_queue_at(queue, i)->record);
 	for (size_t i = 0; i < queue->name_count; i++)
 		free(queue->names[i]);
 	free(queue->names);
 	contenders_free(&queue->all);
-	*queue = (struct queue){0};
+	*queue = (struct zookeeper_queue){0};
 }
 
-struct zookeeper_contender *queue_at(const struct queue *queue, size_t i)
+struct zookeeper_contender *zookeeper_queue_at(const struct zookeeper_queue *queue, size_t i)
 {
 	return (struct zookeeper_contender *)contenders_at(&queue->all, i);
 }
 
 /* --- Records --------------------------------------------------------------------------------- */
 
-void record_write(
-	const struct record *record, const struct owner *owner, char text[static DATA_SIZE])
+void zookeeper_record_write(const struct zookeeper_record *record, const struct owner *owner,
+	char text[static DATA_SIZE])
 {
 	char own[OWNER_TEXT];
 	int length = snprintf(text, DATA_SIZE,
@@ -226,12 +228,12 @@ static const char *find_value(const char *text, const char *key)
 	return "";
 }
 
-void record_read(struct record *record, const struct reply *reply)
+void zookeeper_record_read(struct zookeeper_record *record, const struct zookeeper_reply *reply)
 {
 	const char *text, *password;
 	unsigned byte;
 
-	*record = (struct record){.stat = reply->stat};
+	*record = (struct zookeeper_record){.stat = reply->stat};
 	if (sscanf(reply->text, "dlock=%d\t", &record->format) != 1)
 		record->format = 0;
 	record->ours = record->format == LOCK_FORMAT;
@@ -250,7 +252,7 @@ void record_read(struct record *record, const struct reply *reply)
 			break;
 }
 
-bool record_note(struct zookeeper_contender *c, const struct record *record)
+bool zookeeper_record_note(struct zookeeper_contender *c, const struct zookeeper_record *record)
 {
 	struct contender *is = &c->is;
 

@@ -18,7 +18,7 @@
 #define ID_SIZE 33 /* 32 hex digits */
 
 /* The data of a node of ours. */
-struct record {
+struct zookeeper_record {
 	int format; /* 0: a foreign client's, and nothing is known */
 	bool ours;  /* the format is this dlock's: LOCK_FORMAT */
 	int64_t ttl_ms;
@@ -30,45 +30,46 @@ struct record {
 };
 
 struct zookeeper_contender {
-	struct contender is;   /* first; the place is its number */
-	const char *node;      /* the queue's; its name below the lock's */
-	char id[ID_SIZE];      /* "": a foreign one without */
-	struct record *record; /* owned; NULL: not read yet */
+	struct contender is;             /* first; the place is its number */
+	const char *node;                /* the queue's; its name below the lock's */
+	char id[ID_SIZE];                /* "": a foreign one without */
+	struct zookeeper_record *record; /* owned; NULL: not read yet */
 };
 
-struct queue {
+struct zookeeper_queue {
 	struct contenders all; /* first; of struct zookeeper_contender */
 	char **names;          /* owned */
 	size_t name_count;
 };
 
 /* CHROOT/NAME. A prefix that is not the usual one is a part of NAME. */
-void queue_path(const struct server *server, const char *prefix, const char *name,
+void zookeeper_queue_path(const struct server *server, const char *prefix, const char *name,
 	char path[static NODE_SIZE]);
 
 /* The NAME that a child of CHROOT stands for, in place; false: it has another prefix. */
-bool queue_name(char *child, const char *prefix, const char **name);
+bool zookeeper_queue_name(char *child, const char *prefix, const char **name);
 
 /* The random end of a token. */
-void queue_id(const char *token, char id[static ID_SIZE]);
+void zookeeper_queue_id(const char *token, char id[static ID_SIZE]);
 
 /* The name of a new contender's node, to which ZooKeeper adds the number. */
-void queue_node(const struct server *server, const struct lock_request *request, const char *id,
-	char node[static NODE_SIZE]);
+void zookeeper_queue_node(const struct server *server, const struct lock_request *request,
+	const char *id, char node[static NODE_SIZE]);
 
 /* The number that a node's name or path ends with. */
-int64_t queue_place(const char *node);
+int64_t zookeeper_queue_place(const char *node);
 
 /* The children of a lock, whose names become the queue's. False with failure: one of them is no
  * contender. */
-bool queue_read(struct queue *queue, struct reply *children, struct failure *failure);
-void queue_free(struct queue *queue);
+bool zookeeper_queue_read(
+	struct zookeeper_queue *queue, struct zookeeper_reply *children, struct failure *failure);
+void zookeeper_queue_free(struct zookeeper_queue *queue);
 
-struct zookeeper_contender *queue_at(const struct queue *queue, size_t i);
+struct zookeeper_contender *zookeeper_queue_at(const struct zookeeper_queue *queue, size_t i);
 
-void record_write(
-	const struct record *record, const struct owner *owner, char text[static DATA_SIZE]);
-void record_read(struct record *record, const struct reply *reply);
+void zookeeper_record_write(const struct zookeeper_record *record, const struct owner *owner,
+	char text[static DATA_SIZE]);
+void zookeeper_record_read(struct zookeeper_record *record, const struct zookeeper_reply *reply);
 
 /* Takes over what stands in the contender's node. False: out of memory. */
-bool record_note(struct zookeeper_contender *c, const struct record *record);
+bool zookeeper_record_note(struct zookeeper_contender *c, const struct zookeeper_record *record);

@@ -61,7 +61,7 @@ static struct lock *open_lock(
 	z->request = *request;
 	z->session.server = server;
 	z->session.fd = -1;
-	queue_path(server, request->prefix, request->name, z->path);
+	zookeeper_queue_path(server, request->prefix, request->name, z->path);
 	z->contest = (struct contest){&zookeeper_contest, &z->lock, &z->request, z->id};
 	zookeeper_begin(&z->lock);
 	return &z->lock;
@@ -71,8 +71,8 @@ static void close_lock(struct lock *lock)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 
-	session_end(&z->session);
-	session_close(&z->session);
+	zookeeper_session_end(&z->session);
+	zookeeper_session_close(&z->session);
 	free(z);
 }
 

@@ -38,7 +38,7 @@ static const struct {
 };
 
 /* Leaves: answers that are still under way are not awaited any more. */
-static enum lock_result fail(struct session *session, int rc, struct failure *failure)
+static enum lock_result fail(struct zookeeper_session *session, int rc, struct failure *failure)
 {
 	int state = session->handle ? zoo_state(session->handle) : 0;
 	const char *name = session->server->text;
@@ -48,7 +48,7 @@ static enum lock_result fail(struct session *session, int rc, struct failure *fa
 	bool closes = session->state == ZOO_ASSOCIATING_STATE && rc == ZCONNECTIONLOSS;
 
 	if (rc == ZSESSIONEXPIRED || state == ZOO_EXPIRED_SESSION_STATE) {
-		session_leave(session);
+		zookeeper_session_leave(session);
 		session->id = (clientid_t){0};
 		return LOCK_LOST;
 	}
@@ -69,7 +69,7 @@ static enum lock_result fail(struct session *session, int rc, struct failure *fa
 	else
 		failure_set(failure, code, "cannot reach %s: %s", name, zerror(rc));
 	failure->passes = closes && !text;
-	session_leave(session);
+	zookeeper_session_leave(session);
 	return LOCK_FAILED;
 }
 
@@ -81,12 +81,12 @@ static void on_event(zhandle_t *handle, int type, int state, const char *path, v
 	(void)state;
 	(void)path;
 	if (type != ZOO_SESSION_EVENT)
-		((struct session *)context)->told = true;
+		((struct zookeeper_session *)context)->told = true;
 }
 
 /* The handle's state. The library learns that a connection was made as it reads from it; the server
  * may have closed it by then. */
-static int find_state(const struct session *session)
+static int find_state(const struct zookeeper_session *session)
 {
 	int state = zoo_state(session->handle), error = ECONNREFUSED;
 	socklen_t size = sizeof(error);
@@ -99,8 +99,8 @@ static int find_state(const struct session *session)
 
 /* Waits until the library has something to do, and lets it. LOCK_BUSY: that was all. A waiter that
  * sleeps is woken less often than the library likes, for its sign of life and the answer to it. */
-static enum lock_result step(
-	struct session *session, bool sleeps, struct deadline *deadline, struct failure *failure)
+static enum lock_result step(struct zookeeper_session *session, bool sleeps,
+	struct deadline *deadline, struct failure *failure)
 {
 	struct timeval span = {0};
 	struct deadline own;
@@ -130,8 +130,8 @@ static enum lock_result step(
 }
 
 /* The endpoint as the library reads it: it would look names up without a limit in time. */
-static enum lock_result find_host(struct session *session, char text[static INET6_ADDRSTRLEN + 16],
-	struct deadline deadline, struct failure *failure)
+static enum lock_result find_host(struct zookeeper_session *session,
+	char text[static INET6_ADDRSTRLEN + 16], struct deadline deadline, struct failure *failure)
 {
 	const struct endpoint *endpoint = &session->server->endpoints[session->at];
 	char address[INET6_ADDRSTRLEN];
@@ -154,7 +154,7 @@ static enum lock_result find_host(struct session *session, char text[static INET
 }
 
 /* The library knows no secret but this; it is sent with each connection. */
-static void add_user(struct session *session)
+static void add_user(struct zookeeper_session *session)
 {
 	const struct server *server = session->server;
 	char *password, *both = NULL;
@@ -169,8 +169,8 @@ static void add_user(struct session *session)
 	password_forget(password);
 }
 
-static enum lock_result attach_here(
-	struct session *session, int64_t ttl_ms, struct deadline *deadline, struct failure *failure)
+static enum lock_result attach_here(struct zookeeper_session *session, int64_t ttl_ms,
+	struct deadline *deadline, struct failure *failure)
 {
 	char host[INET6_ADDRSTRLEN + 16];
 	enum lock_result result = find_host(session, host, *deadline, failure);
@@ -198,7 +198,7 @@ static enum lock_result attach_here(
 		result = step(session, false, deadline, failure);
 	while (result == LOCK_BUSY && zoo_state(session->handle) != ZOO_CONNECTED_STATE);
 	if (result != LOCK_BUSY) {
-		session_leave(session);
+		zookeeper_session_leave(session);
 		return result;
 	}
 	session->id = *zoo_client_id(session->handle);
@@ -206,15 +206,16 @@ static enum lock_result attach_here(
 	return LOCK_GRANTED;
 }
 
-nanos session_settles_at(const struct session *session)
+nanos zookeeper_session_settles_at(const struct zookeeper_session *session)
 {
 	return session->server->endpoint_count > 1 && session->begun_at != 0
-		       ? session->begun_at + SESSION_SETTLES_IN
+		       ? session->begun_at + ZOOKEEPER_SESSION_SETTLES_IN
 		       : 0;
 }
 
 /* For one of so many endpoints. */
-static struct deadline share(const struct session *session, struct deadline deadline, size_t left)
+static struct deadline share(
+	const struct zookeeper_session *session, struct deadline deadline, size_t left)
 {
 	if (session->id.client_id != 0)
 		deadline = deadline_within(deadline, AGAIN_LIMIT);
@@ -225,7 +226,7 @@ static struct deadline share(const struct session *session, struct deadline dead
 
 /* A server counts the connections of an address, and would count the next one beside this one. So
  * this one ends first, and the server has closed it. */
-static void part(const struct session *session, struct deadline deadline)
+static void part(const struct zookeeper_session *session, struct deadline deadline)
 {
 	struct deadline limit = deadline_within(deadline, PART_LIMIT);
 	char unread[512];
@@ -239,15 +240,15 @@ static void part(const struct session *session, struct deadline deadline)
 		continue;
 }
 
-enum lock_result session_attach(
-	struct session *session, int64_t ttl_ms, struct deadline deadline, struct failure *failure)
+enum lock_result zookeeper_session_attach(struct zookeeper_session *session, int64_t ttl_ms,
+	struct deadline deadline, struct failure *failure)
 {
 	size_t count = session->server->endpoint_count;
 	enum lock_result result = LOCK_FAILED;
 	struct failure passing = {0};
 
 	part(session, deadline);
-	session_leave(session);
+	zookeeper_session_leave(session);
 	for (size_t left = count; left > 0; left--) {
 		struct deadline own = share(session, deadline, left);
 
@@ -272,7 +273,7 @@ enum lock_result session_attach(
 	return result;
 }
 
-void session_leave(struct session *session)
+void zookeeper_session_leave(struct zookeeper_session *session)
 {
 	int nothing = -1;
 	bool speaks;
@@ -296,7 +297,7 @@ void session_leave(struct session *session)
 	session->asked = 0;
 }
 
-void session_end(struct session *session)
+void zookeeper_session_end(struct zookeeper_session *session)
 {
 	/* zookeeper_close() waits for an answer, which is nothing to us: so none is to come. */
 	if (session->handle && session->fd >= 0)
@@ -310,7 +311,7 @@ void session_end(struct session *session)
 
 /* --- Requests -------------------------------------------------------------------------------- */
 
-static void free_names(struct reply *reply)
+static void free_names(struct zookeeper_reply *reply)
 {
 	for (size_t i = 0; i < reply->name_count; i++)
 		free(reply->names[i]);
@@ -319,25 +320,25 @@ static void free_names(struct reply *reply)
 	reply->name_count = 0;
 }
 
-void session_close(struct session *session)
+void zookeeper_session_close(struct zookeeper_session *session)
 {
-	session_leave(session);
+	zookeeper_session_leave(session);
 	for (size_t i = 0; i < REPLY_MOST; i++)
 		free_names(&session->reply[i]);
 	resolve_abandon(session->lookup);
 	session->lookup = NULL;
 }
 
-static struct reply *next_reply(struct session *session)
+static struct zookeeper_reply *next_reply(struct zookeeper_session *session)
 {
-	struct reply *reply = &session->reply[session->asked++];
+	struct zookeeper_reply *reply = &session->reply[session->asked++];
 
 	free_names(reply);
-	*reply = (struct reply){0};
+	*reply = (struct zookeeper_reply){0};
 	return reply;
 }
 
-static void finish(struct reply *reply, int rc, const struct Stat *stat)
+static void finish(struct zookeeper_reply *reply, int rc, const struct Stat *stat)
 {
 	reply->done = true;
 	reply->rc = rc;
@@ -347,18 +348,18 @@ static void finish(struct reply *reply, int rc, const struct Stat *stat)
 
 static void on_void(int rc, const void *data)
 {
-	finish((struct reply *)data, rc, NULL);
+	finish((struct zookeeper_reply *)data, rc, NULL);
 }
 
 static void on_stat(int rc, const struct Stat *stat, const void *data)
 {
-	finish((struct reply *)data, rc, stat);
+	finish((struct zookeeper_reply *)data, rc, stat);
 }
 
 static void on_data(
 	int rc, const char *value, int length, const struct Stat *stat, const void *data)
 {
-	struct reply *reply = (struct reply *)data;
+	struct zookeeper_reply *reply = (struct zookeeper_reply *)data;
 
 	finish(reply, rc, stat);
 	if (rc == ZOK && value && length > 0)
@@ -367,7 +368,7 @@ static void on_data(
 
 static void on_path(int rc, const char *value, const struct Stat *stat, const void *data)
 {
-	struct reply *reply = (struct reply *)data;
+	struct zookeeper_reply *reply = (struct zookeeper_reply *)data;
 
 	finish(reply, rc, stat);
 	if (rc == ZOK && value)
@@ -378,12 +379,12 @@ static void on_path(int rc, const char *value, const struct Stat *stat, const vo
 static void on_synced(int rc, const char *value, const void *data)
 {
 	(void)value;
-	finish((struct reply *)data, rc, NULL);
+	finish((struct zookeeper_reply *)data, rc, NULL);
 }
 
 static void on_names(int rc, const struct String_vector *names, const void *data)
 {
-	struct reply *reply = (struct reply *)data;
+	struct zookeeper_reply *reply = (struct zookeeper_reply *)data;
 	int count = rc == ZOK && names ? names->count : 0;
 
 	finish(reply, rc, NULL);
@@ -401,62 +402,64 @@ static void on_names(int rc, const struct String_vector *names, const void *data
 }
 
 /* A request that could not even be begun is answered at once. */
-static void begun(struct reply *reply, int rc)
+static void begun(struct zookeeper_reply *reply, int rc)
 {
 	if (rc != ZOK)
 		finish(reply, rc, NULL);
 }
 
-void session_sync(struct session *session, const char *path)
+void zookeeper_session_sync(struct zookeeper_session *session, const char *path)
 {
-	struct reply *reply = next_reply(session);
+	struct zookeeper_reply *reply = next_reply(session);
 
 	begun(reply, zoo_async(session->handle, path, on_synced, reply));
 }
 
-void session_children(struct session *session, const char *path, bool watch)
+void zookeeper_session_children(struct zookeeper_session *session, const char *path, bool watch)
 {
-	struct reply *reply = next_reply(session);
+	struct zookeeper_reply *reply = next_reply(session);
 
 	begun(reply, zoo_awget_children(session->handle, path, watch ? on_event : NULL, session,
 			     on_names, reply));
 }
 
-void session_get(struct session *session, const char *path, bool watch)
+void zookeeper_session_get(struct zookeeper_session *session, const char *path, bool watch)
 {
-	struct reply *reply = next_reply(session);
+	struct zookeeper_reply *reply = next_reply(session);
 
 	begun(reply,
 		zoo_awget(session->handle, path, watch ? on_event : NULL, session, on_data, reply));
 }
 
-void session_set(struct session *session, const char *path, const char *data, int version)
+void zookeeper_session_set(
+	struct zookeeper_session *session, const char *path, const char *data, int version)
 {
-	struct reply *reply = next_reply(session);
+	struct zookeeper_reply *reply = next_reply(session);
 
 	begun(reply,
 		zoo_aset(session->handle, path, data, (int)strlen(data), version, on_stat, reply));
 }
 
-void session_create(struct session *session, const char *path, const char *data, int flags)
+void zookeeper_session_create(
+	struct zookeeper_session *session, const char *path, const char *data, int flags)
 {
-	struct reply *reply = next_reply(session);
+	struct zookeeper_reply *reply = next_reply(session);
 
 	begun(reply, zoo_acreate2(session->handle, path, data, (int)strlen(data),
 			     &ZOO_OPEN_ACL_UNSAFE, flags, on_path, reply));
 }
 
-void session_delete(struct session *session, const char *path, int version)
+void zookeeper_session_delete(struct zookeeper_session *session, const char *path, int version)
 {
-	struct reply *reply = next_reply(session);
+	struct zookeeper_reply *reply = next_reply(session);
 
 	begun(reply, zoo_adelete(session->handle, path, version, on_void, reply));
 }
 
-void session_multi(
-	struct session *session, int count, const zoo_op_t *operations, zoo_op_result_t *results)
+void zookeeper_session_multi(struct zookeeper_session *session, int count,
+	const zoo_op_t *operations, zoo_op_result_t *results)
 {
-	struct reply *reply = next_reply(session);
+	struct zookeeper_reply *reply = next_reply(session);
 
 	begun(reply, zoo_amulti(session->handle, count, operations, results, on_void, reply));
 }
@@ -468,8 +471,8 @@ static bool is_answer(int rc)
 	       rc == ZNOTEMPTY;
 }
 
-enum lock_result session_await(
-	struct session *session, struct deadline deadline, struct failure *failure)
+enum lock_result zookeeper_session_await(
+	struct zookeeper_session *session, struct deadline deadline, struct failure *failure)
 {
 	enum lock_result result = LOCK_BUSY;
 	size_t count = session->asked;
@@ -484,12 +487,12 @@ enum lock_result session_await(
 	session->asked = 0;
 	if (result == LOCK_BUSY)
 		return LOCK_GRANTED;
-	session_leave(session);
+	zookeeper_session_leave(session);
 	return result;
 }
 
-enum lock_result session_listen(
-	struct session *session, struct deadline deadline, struct failure *failure)
+enum lock_result zookeeper_session_listen(
+	struct zookeeper_session *session, struct deadline deadline, struct failure *failure)
 {
 	enum lock_result result = LOCK_BUSY;
 

@@ -53,16 +53,17 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 
 /* A contender that is in the way after all is waited for. proved: the session is known to live for
  * the TTL. */
-static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
-	const struct reply *own, bool proved, struct deadline deadline, struct lock_answer *answer)
+static void accept_or_wait(struct zookeeper_lock *z, struct zookeeper_reply *children,
+	const struct zookeeper_reply *own, bool proved, struct deadline deadline,
+	struct lock_answer *answer)
 {
 	const struct lock_request *request = &z->request;
 	const struct contender *obstacle;
 	const struct Stat stat = own->stat;
-	struct queue queue;
+	struct zookeeper_queue queue;
 
 	answer->result = LOCK_FAILED;
-	if (queue_read(&queue, children, &answer->failure)) {
+	if (zookeeper_queue_read(&queue, children, &answer->failure)) {
 		obstacle = contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id),
 			request->mode, request->permits, &answer->rank);
 		if (obstacle)
@@ -72,7 +73,7 @@ static void accept_or_wait(struct zookeeper_lock *z, struct reply *children,
 		else
 			claim(&z->lock, deadline, answer);
 	}
-	queue_free(&queue);
+	zookeeper_queue_free(&queue);
 }
 
 /* Attached by another server than before, a longer TTL counts only once the former server has told
@@ -82,12 +83,13 @@ static enum lock_result attach_to_hold(
 {
 	size_t before = z->session.at;
 	int had = z->session.ttl_ms;
-	enum lock_result result = session_attach(&z->session, z->request.ttl_ms, deadline, failure);
+	enum lock_result result =
+		zookeeper_session_attach(&z->session, z->request.ttl_ms, deadline, failure);
 
 	if (result != LOCK_GRANTED || z->session.at == before || z->session.ttl_ms <= had)
 		return result;
-	return deadline_pause(deadline, SESSION_SETTLES_IN)
-		       ? session_attach(&z->session, z->request.ttl_ms, deadline, failure)
+	return deadline_pause(deadline, ZOOKEEPER_SESSION_SETTLES_IN)
+		       ? zookeeper_session_attach(&z->session, z->request.ttl_ms, deadline, failure)
 		       : LOCK_CANCELLED;
 }
 
@@ -96,7 +98,7 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	char text[DATA_SIZE];
-	struct reply *reply = z->session.reply;
+	struct zookeeper_reply *reply = z->session.reply;
 
 	answer->result = attach_to_hold(z, deadline, &answer->failure);
 	if (answer->result == LOCK_LOST)
@@ -104,11 +106,11 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	if (answer->result != LOCK_GRANTED || !suits(z, answer))
 		return;
 	z->since_us = clock_wall_us();
-	zookeeper_record(z, text);
-	session_set(&z->session, z->own, text, -1);
-	session_children(&z->session, z->path, false);
-	session_get(&z->session, z->own, true);
-	answer->result = session_await(&z->session, deadline, &answer->failure);
+	zookeeper_own_record(z, text);
+	zookeeper_session_set(&z->session, z->own, text, -1);
+	zookeeper_session_children(&z->session, z->path, false);
+	zookeeper_session_get(&z->session, z->own, true);
+	answer->result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[2].rc != ZOK))
 		contest_begin_anew(&z->contest, answer);
 	else if (answer->result == LOCK_GRANTED)
@@ -129,8 +131,9 @@ static enum lock_result make_parents(
 		end = strchr(end + 1, '/');
 		if (end)
 			*end = '\0';
-		session_create(&z->session, path, "", end ? ZOO_PERSISTENT : ZOO_CONTAINER);
-		result = session_await(&z->session, deadline, failure);
+		zookeeper_session_create(
+			&z->session, path, "", end ? ZOO_PERSISTENT : ZOO_CONTAINER);
+		result = zookeeper_session_await(&z->session, deadline, failure);
 		if (end)
 			*end = '/';
 	}
@@ -144,13 +147,13 @@ static enum lock_result make_node(
 	char node[NODE_SIZE], path[NODE_SIZE], text[DATA_SIZE];
 	enum lock_result result;
 
-	queue_node(z->session.server, &z->request, z->id, node);
+	zookeeper_queue_node(z->session.server, &z->request, z->id, node);
 	zookeeper_path(z->path, node, path);
 	z->lock.asked = true;
 	z->since_us = clock_wall_us();
-	zookeeper_record(z, text);
-	session_create(&z->session, path, text, ZOO_EPHEMERAL | ZOO_SEQUENCE);
-	result = session_await(&z->session, deadline, failure);
+	zookeeper_own_record(z, text);
+	zookeeper_session_create(&z->session, path, text, ZOO_EPHEMERAL | ZOO_SEQUENCE);
+	result = zookeeper_session_await(&z->session, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	if (z->session.reply[0].rc != ZOK)
@@ -161,10 +164,10 @@ static enum lock_result make_node(
 }
 
 /* Whether one behind may want a permit, and wait until ours is written. */
-static bool is_awaited(const struct zookeeper_lock *z, const struct reply *children)
+static bool is_awaited(const struct zookeeper_lock *z, const struct zookeeper_reply *children)
 {
 	for (size_t i = 0; i < children->name_count && z->request.mode == LOCK_PERMITS; i++)
-		if (queue_place(children->names[i]) > queue_place(z->own))
+		if (zookeeper_queue_place(children->names[i]) > zookeeper_queue_place(z->own))
 			return true;
 	return false;
 }
@@ -172,7 +175,7 @@ static bool is_awaited(const struct zookeeper_lock *z, const struct reply *child
 static void take_place(
 	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
-	struct reply *reply = z->session.reply;
+	struct zookeeper_reply *reply = z->session.reply;
 	bool fresh;
 
 	answer->result = make_node(z, deadline, &answer->failure);
@@ -182,9 +185,9 @@ static void take_place(
 			answer->result = make_node(z, deadline, &answer->failure);
 	}
 	if (answer->result == LOCK_GRANTED) {
-		session_children(&z->session, z->path, false);
-		session_get(&z->session, z->own, true);
-		answer->result = session_await(&z->session, deadline, &answer->failure);
+		zookeeper_session_children(&z->session, z->path, false);
+		zookeeper_session_get(&z->session, z->own, true);
+		answer->result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	}
 	fresh = clock_now() - z->session.attached_at <
 		z->session.ttl_ms * NANOS_PER_MS / FRESH_PART;
@@ -201,8 +204,8 @@ static void enter_as(
 {
 	answer->result = LOCK_GRANTED;
 	if (!first)
-		answer->result =
-			session_attach(&z->session, ZOOKEEPER_WAIT_TTL, deadline, &answer->failure);
+		answer->result = zookeeper_session_attach(
+			&z->session, ZOOKEEPER_WAIT_TTL, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		take_place(z, deadline, answer);
 	else if (answer->result == LOCK_LOST)
@@ -212,12 +215,12 @@ static void enter_as(
 /* --- Busy ------------------------------------------------------------------------------------ */
 
 /* Of the contenders' nodes. */
-static uint64_t fingerprint(const struct queue *queue)
+static uint64_t fingerprint(const struct zookeeper_queue *queue)
 {
 	uint64_t sum = HASH_BASIS;
 
 	for (size_t i = 0; i < queue->all.count; i++)
-		sum = hash_text(sum, queue_at(queue, i)->node);
+		sum = hash_text(sum, zookeeper_queue_at(queue, i)->node);
 	return sum;
 }
 
@@ -233,7 +236,7 @@ static void wait_for(struct lock *lock, struct contenders *all, const struct con
 	if (obstacle)
 		zookeeper_path(
 			z->path, ((const struct zookeeper_contender *)obstacle)->node, z->obstacle);
-	z->seen = fingerprint((const struct queue *)all);
+	z->seen = fingerprint((const struct zookeeper_queue *)all);
 }
 
 /* --- One attempt ----------------------------------------------------------------------------- */
@@ -282,8 +285,8 @@ const struct contest_ops zookeeper_contest = {
 static void enter_quickly(
 	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
-	session_children(&z->session, z->path, false);
-	answer->result = session_await(&z->session, deadline, &answer->failure);
+	zookeeper_session_children(&z->session, z->path, false);
+	answer->result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		enter_as(z, z->session.reply[0].name_count == 0, deadline, answer);
 	else if (answer->result == LOCK_LOST)
@@ -292,7 +295,7 @@ static void enter_quickly(
 
 static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
 {
-	struct queue queue = {0};
+	struct zookeeper_queue queue = {0};
 
 	answer->asked_at = clock_now();
 	answer->rank = -1;
@@ -315,7 +318,7 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 		contest_decide(&z->contest, &queue.all, deadline, answer);
 	else if (answer->result == LOCK_LOST)
 		contest_begin_anew(&z->contest, answer);
-	queue_free(&queue);
+	zookeeper_queue_free(&queue);
 }
 
 /* If the connection broke in the middle, our node may be there: it is looked for. If that takes
@@ -338,12 +341,13 @@ void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_ans
 
 /* Whether the contenders are those that were there at the last attempt. */
 static bool is_as_seen(
-	const struct zookeeper_lock *z, struct reply *children, struct failure *failure)
+	const struct zookeeper_lock *z, struct zookeeper_reply *children, struct failure *failure)
 {
-	struct queue queue;
-	bool same = queue_read(&queue, children, failure) && fingerprint(&queue) == z->seen;
+	struct zookeeper_queue queue;
+	bool same =
+		zookeeper_queue_read(&queue, children, failure) && fingerprint(&queue) == z->seen;
 
-	queue_free(&queue);
+	zookeeper_queue_free(&queue);
 	return same;
 }
 
@@ -354,16 +358,16 @@ static enum lock_result watch(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
 	bool any = z->obstacle[0] == '\0', all = any || z->request.mode == LOCK_PERMITS;
-	struct reply *reply = z->session.reply;
+	struct zookeeper_reply *reply = z->session.reply;
 	enum lock_result result;
 
 	z->session.told = false;
-	session_get(&z->session, z->own, true);
+	zookeeper_session_get(&z->session, z->own, true);
 	if (!any)
-		session_get(&z->session, z->obstacle, true);
+		zookeeper_session_get(&z->session, z->obstacle, true);
 	if (all)
-		session_children(&z->session, z->path, any);
-	result = session_await(&z->session, deadline, failure);
+		zookeeper_session_children(&z->session, z->path, any);
+	result = zookeeper_session_await(&z->session, deadline, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	for (int i = 0; i < 1 + !any + all; i++)
@@ -379,8 +383,8 @@ static enum lock_result tell_again(
 	enum lock_result result;
 
 	z->tell_again_at = 0;
-	session_get(&z->session, z->own, false);
-	result = session_await(&z->session, deadline, failure);
+	zookeeper_session_get(&z->session, z->own, false);
+	result = zookeeper_session_await(&z->session, deadline, failure);
 	return result == LOCK_GRANTED && z->session.reply[0].rc == ZOK ? LOCK_BUSY : result;
 }
 
@@ -391,13 +395,13 @@ static enum lock_result hear(
 	enum lock_result result;
 
 	if (z->tell_again_at != 0 && z->tell_again_at < deadline.until) {
-		result = session_listen(&z->session, soon, failure);
+		result = zookeeper_session_listen(&z->session, soon, failure);
 		if (result == LOCK_TIMEOUT)
 			result = tell_again(z, deadline, failure);
 		if (result != LOCK_BUSY)
 			return result;
 	}
-	return session_listen(&z->session, deadline, failure);
+	return zookeeper_session_listen(&z->session, deadline, failure);
 }
 
 /* As watch. */
@@ -407,9 +411,10 @@ static enum lock_result begin_wait(
 	enum lock_result result = LOCK_GRANTED;
 
 	if (!z->session.handle || z->session.ttl_ms > ZOOKEEPER_WAIT_TTL)
-		result = session_attach(&z->session, ZOOKEEPER_WAIT_TTL, deadline, failure);
-	if (clock_now() < session_settles_at(&z->session))
-		z->tell_again_at = session_settles_at(&z->session);
+		result = zookeeper_session_attach(
+			&z->session, ZOOKEEPER_WAIT_TTL, deadline, failure);
+	if (clock_now() < zookeeper_session_settles_at(&z->session))
+		z->tell_again_at = zookeeper_session_settles_at(&z->session);
 	return result == LOCK_GRANTED ? watch(z, deadline, failure) : result;
 }
 

@@ -31,18 +31,18 @@ static void add(json_t *kvs, char *line)
 
 static void read_again(const struct etcd_contender *c)
 {
-	char *value = contender_rewrite(c);
+	char *value = etcd_contender_rewrite(c);
 	json_t *kvs = json_pack("[{sI ss ss}]", "create_revision", (json_int_t)c->is.place, "key",
 		c->key, "value", value ? value : "");
-	struct queue queue;
+	struct etcd_queue queue;
 	const struct contender *again;
 
-	MUST(value && queue_read(&queue, json_incref(kvs), kvs) && queue.all.count == 1);
-	again = &queue_at(&queue, 0)->is;
+	MUST(value && etcd_queue_read(&queue, json_incref(kvs), kvs) && queue.all.count == 1);
+	again = &etcd_queue_at(&queue, 0)->is;
 	MUST(!again->foreign && strcmp(again->id, c->is.id) == 0 && again->state == c->is.state &&
 		again->mode == c->is.mode && again->permits == c->is.permits &&
 		again->detached == c->is.detached);
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	json_decref(kvs);
 	free(value);
 }
@@ -51,21 +51,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size), *rest = text, *line;
 	json_t *kvs = json_array();
-	struct queue queue;
+	struct etcd_queue queue;
 
 	while ((line = strsep(&rest, "\n")) != NULL)
 		add(kvs, line);
-	MUST(queue_read(&queue, json_incref(kvs), kvs));
+	MUST(etcd_queue_read(&queue, json_incref(kvs), kvs));
 	line_try(&queue.all);
 	for (size_t i = 0; i < queue.all.count; i++) {
-		const struct etcd_contender *c = queue_at(&queue, i);
+		const struct etcd_contender *c = etcd_queue_at(&queue, i);
 
-		MUST(queue_find(&queue, c->key) != NULL);
-		free(key_name(c->key, "lock:"));
+		MUST(etcd_queue_find(&queue, c->key) != NULL);
+		free(etcd_key_name(c->key, "lock:"));
 		if (!c->is.foreign)
 			read_again(c);
 	}
-	queue_free(&queue);
+	etcd_queue_free(&queue);
 	json_decref(kvs);
 	free(text);
 	return 0;

@@ -14,28 +14,28 @@ static char *copy(const char *text)
 }
 
 /* Each says of itself what the line has behind its name. */
-static void note(struct queue *queue, char *const *records)
+static void note(struct zookeeper_queue *queue, char *const *records)
 {
 	for (size_t i = 0; i < queue->all.count; i++) {
-		struct zookeeper_contender *c = queue_at(queue, i);
-		struct reply reply = {.stat = {.czxid = 7, .ctime = 9}};
-		struct record record;
+		struct zookeeper_contender *c = zookeeper_queue_at(queue, i);
+		struct zookeeper_reply reply = {.stat = {.czxid = 7, .ctime = 9}};
+		struct zookeeper_record record;
 
 		for (size_t j = 0; j < queue->name_count; j++)
 			if (queue->names[j] == c->node && records[j])
 				snprintf(reply.text, sizeof(reply.text), "%s", records[j]);
-		record_read(&record, &reply);
-		MUST(record_note(c, &record));
+		zookeeper_record_read(&record, &reply);
+		MUST(zookeeper_record_note(c, &record));
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = fuzz_text(data, size), *rest = text, *line;
-	struct reply children = {.names = calloc(MOST, sizeof(*children.names))};
+	struct zookeeper_reply children = {.names = calloc(MOST, sizeof(*children.names))};
 	char *records[MOST] = {NULL};
 	struct failure failure = {0};
-	struct queue queue;
+	struct zookeeper_queue queue;
 
 	MUST(children.names != NULL);
 	while (children.name_count < MOST && (line = strsep(&rest, "\n")) != NULL) {
@@ -44,14 +44,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		records[children.name_count] = line;
 		children.names[children.name_count++] = copy(name);
 	}
-	if (queue_read(&queue, &children, &failure)) {
+	if (zookeeper_queue_read(&queue, &children, &failure)) {
 		line_try(&queue.all);
 		note(&queue, records);
 		line_try(&queue.all);
 	} else {
 		MUST(failure.code == EXIT_PROTOCOL);
 	}
-	queue_free(&queue);
+	zookeeper_queue_free(&queue);
 	free(text);
 	return 0;
 }

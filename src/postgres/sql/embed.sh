@@ -1,5 +1,5 @@
 #!/bin/sh
-# embed.sh FOLDER turns the SQL files into C (postgres/session.h). What makes schema and functions is one DO
+# embed.sh FOLDER turns the SQL files into C (postgres/postgres_session.h). What makes schema and functions is one DO
 # block, which is one statement: it is executed as a whole or not at all, one client after the other.
 set -eu
 cd "$1"
@@ -10,7 +10,7 @@ embed() { # NAME, and text on stdin
 	printf '\t;\n'
 }
 
-printf '/* Made by embed.sh. */\n#include "postgres/session.h"\n'
+printf '/* Made by embed.sh. */\n#include "postgres/postgres_session.h"\n'
 {
 	echo 'DO $dlock$ BEGIN PERFORM pg_catalog.pg_advisory_xact_lock(1684826994, 1);'
 	cat schema.sql functions.sql

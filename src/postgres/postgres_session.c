@@ -1,4 +1,4 @@
-#include "postgres/session.h"
+#include "postgres/postgres_session.h"
 
 #include <bsd/string.h>
 #include <poll.h>
@@ -74,7 +74,7 @@ static bool is_passing(const char *state)
 
 /* The first line of what the server says. */
 static bool fail_statement(
-	const struct session *session, const PGresult *result, struct failure *failure)
+	const struct postgres_session *session, const PGresult *result, struct failure *failure)
 {
 	const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 	const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -88,7 +88,7 @@ static bool fail_statement(
 }
 
 /* There is no connection, or none any more; the first line of what libpq says. */
-static bool break_off(struct session *session, struct failure *failure)
+static bool break_off(struct postgres_session *session, struct failure *failure)
 {
 	const char *text = PQerrorMessage(session->connection), *how = "";
 	enum exit_code code = EXIT_UNREACHABLE;
@@ -101,13 +101,13 @@ static bool break_off(struct session *session, struct failure *failure)
 	failure_set(failure, code, "%s%s: %.*s", how, session->server->text,
 		(int)strcspn(text, "\n"), text);
 	failure->passes = session->not_ready;
-	session_close(session);
+	postgres_session_close(session);
 	return false;
 }
 
 /* Waits for the socket. An answer after the deadline is not ours any more. */
-static bool await(
-	struct session *session, int events, struct deadline *deadline, struct lock_answer *answer)
+static bool await(struct postgres_session *session, int events, struct deadline *deadline,
+	struct lock_answer *answer)
 {
 	enum deadline_end end =
 		deadline_wait(deadline, PQsocket(session->connection), (short)events);
@@ -116,7 +116,7 @@ static bool await(
 		return true;
 	failure_set(&answer->failure, EXIT_UNREACHABLE, "no answer from %s", session->server->text);
 	answer->result = end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
-	session_close(session);
+	postgres_session_close(session);
 	return false;
 }
 
@@ -129,7 +129,7 @@ static void hear_nothing(void *context, const char *message)
 /* A name that worked is not forgotten because the name server is away: libpq would wait for that,
  * whatever the deadline is. If there is no such name any more, another one in the URL may do, every
  * second time. */
-static bool goes_by_address(struct session *session, struct deadline deadline)
+static bool goes_by_address(struct postgres_session *session, struct deadline deadline)
 {
 	struct addresses addresses;
 	struct failure unheard;
@@ -144,7 +144,7 @@ static bool goes_by_address(struct session *session, struct deadline deadline)
 	return !session->by_name;
 }
 
-static void remember_address(struct session *session)
+static void remember_address(struct postgres_session *session)
 {
 	strlcpy(session->host, PQhost(session->connection), sizeof(session->host));
 	strlcpy(session->address, PQhostaddr(session->connection), sizeof(session->address));
@@ -152,7 +152,7 @@ static void remember_address(struct session *session)
 }
 
 static bool connect_once(
-	struct session *session, struct deadline deadline, struct lock_answer *answer)
+	struct postgres_session *session, struct deadline deadline, struct lock_answer *answer)
 {
 	bool known = goes_by_address(session, deadline);
 	/* A later parameter overrides an earlier one; NULL ends the list. */
@@ -187,7 +187,7 @@ static bool connect_once(
 
 /* A server that starts, or has no session to spare, may have one in a moment. */
 static bool is_connected(
-	struct session *session, struct deadline deadline, struct lock_answer *answer)
+	struct postgres_session *session, struct deadline deadline, struct lock_answer *answer)
 {
 	struct failure before = {0};
 
@@ -208,8 +208,8 @@ static bool is_connected(
 	return true;
 }
 
-static bool send_statement(
-	struct session *session, const char *statement, int count, const char *const *arguments)
+static bool send_statement(struct postgres_session *session, const char *statement, int count,
+	const char *const *arguments)
 {
 	return PQsendQueryParams(
 		       session->connection, statement, count, NULL, arguments, NULL, NULL, 0) &&
@@ -218,7 +218,7 @@ static bool send_statement(
 
 /* Until libpq has a result. */
 static bool await_result(
-	struct session *session, struct deadline *deadline, struct lock_answer *answer)
+	struct postgres_session *session, struct deadline *deadline, struct lock_answer *answer)
 {
 	PGconn *connection = session->connection;
 	int unsent;
@@ -234,7 +234,7 @@ static bool await_result(
 
 /* Reads to the end of one statement. Returns its rows, or its error. */
 static PGresult *read_result(
-	struct session *session, struct deadline *deadline, struct lock_answer *answer)
+	struct postgres_session *session, struct deadline *deadline, struct lock_answer *answer)
 {
 	PGresult *result = NULL;
 
@@ -261,7 +261,7 @@ static PGresult *read_result(
 
 /* A session of a pooler is now one of the server's and then another. */
 static bool read_settings(
-	struct session *session, struct deadline *deadline, struct lock_answer *answer)
+	struct postgres_session *session, struct deadline *deadline, struct lock_answer *answer)
 {
 	PGresult *result = read_result(session, deadline, answer);
 
@@ -278,13 +278,13 @@ static bool read_settings(
 		session->is_set = true;
 	PQclear(result);
 	if (!session->is_set)
-		session_close(session);
+		postgres_session_close(session);
 	return session->is_set;
 }
 
 /* In the transaction of what follows: while the row is locked, or the table, a server goes on
  * waiting though the client is gone, and would take the lock for nobody. */
-static bool send_patience(struct session *session, const struct deadline *deadline)
+static bool send_patience(struct postgres_session *session, const struct deadline *deadline)
 {
 	int64_t ms = (deadline->until - clock_now()) / NANOS_PER_MS + 1;
 	const char *argument = NUMBER(number_within(ms, 1, PATIENCE_MOST));
@@ -295,7 +295,8 @@ static bool send_patience(struct session *session, const struct deadline *deadli
 }
 
 /* Two things are to be known before the session changes anything: its process, and the format. */
-static bool settle(struct session *session, struct deadline *deadline, struct lock_answer *answer)
+static bool settle(
+	struct postgres_session *session, struct deadline *deadline, struct lock_answer *answer)
 {
 	return send_statement(session, sql_settings, 0, NULL)
 		       ? read_settings(session, deadline, answer)
@@ -303,7 +304,7 @@ static bool settle(struct session *session, struct deadline *deadline, struct lo
 }
 
 /* One try. Returns its rows, or its error. */
-static PGresult *execute(struct session *session, const char *statement, int count,
+static PGresult *execute(struct postgres_session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
 	/* sql_take looks at both itself. */
@@ -323,7 +324,7 @@ static PGresult *execute(struct session *session, const char *statement, int cou
 		       : NULL;
 }
 
-PGresult *session_call(struct session *session, const char *statement, int count,
+PGresult *postgres_session_call(struct postgres_session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline deadline, struct lock_answer *answer)
 {
 	PGresult *result = NULL;
@@ -354,7 +355,8 @@ PGresult *session_call(struct session *session, const char *statement, int count
 	return NULL;
 }
 
-enum lock_result session_listen(struct session *session, struct deadline deadline, int64_t *number)
+enum lock_result postgres_session_listen(
+	struct postgres_session *session, struct deadline deadline, int64_t *number)
 {
 	PGconn *connection = session->connection;
 	PGnotify *heard = NULL;
@@ -371,12 +373,12 @@ enum lock_result session_listen(struct session *session, struct deadline deadlin
 	if (heard)
 		*number = number_within(strtoll(heard->extra, NULL, 10), 0, INT32_MAX);
 	else
-		session_close(session);
+		postgres_session_close(session);
 	PQfreemem(heard);
 	return LOCK_GRANTED;
 }
 
-void session_close(struct session *session)
+void postgres_session_close(struct postgres_session *session)
 {
 	PQfinish(session->connection);
 	session->connection = NULL;

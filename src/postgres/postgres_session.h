@@ -21,7 +21,7 @@ struct server;
 extern const char sql_settings[], sql_install[], sql_take[], sql_release[];
 
 /* Begins as zeros but for server. */
-struct session {
+struct postgres_session {
 	const struct server *server; /* borrowed */
 	PGconn *connection;          /* owned; NULL: none */
 	/* Which server served last. No address: none did, or by a unix socket. */
@@ -48,7 +48,7 @@ struct session {
  * server) or LOCK_CANCELLED: the connection is closed, and the statement may yet be executed; or
  * LOCK_FAILED with failure: nothing was changed, unless the connection broke: there is none then.
  */
-PGresult *session_call(struct session *session, const char *statement, int count,
+PGresult *postgres_session_call(struct postgres_session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline deadline, struct lock_answer *answer);
 
 /* A field of a row by its column's name, borrowed from the result; "" or 0 where there is none. */
@@ -59,7 +59,8 @@ enum lock_mode mode_at(const PGresult *result, int row, const char *column);
 
 /* Waits for a notification on any channel that the session listens to. LOCK_GRANTED: *number is
  * what it says; -1: the connection broke. LOCK_TIMEOUT, LOCK_CANCELLED. */
-enum lock_result session_listen(struct session *session, struct deadline deadline, int64_t *number);
+enum lock_result postgres_session_listen(
+	struct postgres_session *session, struct deadline deadline, int64_t *number);
 
 /* Ends the session; what it has by sessions (advisory locks) is free. */
-void session_close(struct session *session);
+void postgres_session_close(struct postgres_session *session);
