@@ -107,9 +107,9 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 
 /* ---- the keeper ---- */
 
-static struct hold *hold_of(const struct keeper_loop *s)
+static struct hold *hold_of(const struct keeper_loop *loop)
 {
-	return s->task->run->ward.own;
+	return loop->task->run->ward.own;
 }
 
 static bool report_caller(const char *line, size_t length, void *context)
@@ -127,55 +127,55 @@ static void open_release_socket(struct hold *hold)
 			strerror(errno));
 }
 
-static bool start(struct keeper_loop *s)
+static bool start(struct keeper_loop *loop)
 {
-	struct hold *hold = hold_of(s);
+	struct hold *hold = hold_of(loop);
 
 	process_keep_proc();
 	tree_close();
 	hold->tree = (struct foreign_tree){
 		.root = hold->caller.pid, .start = hold->caller.start, .fd = hold->caller.fd};
-	foreign_tree_attach(&hold->tree, &s->tree);
-	s->tree.status = -1; /* the caller's exit status never comes to us */
+	foreign_tree_attach(&hold->tree, &loop->tree);
+	loop->tree.status = -1; /* the caller's exit status never comes to us */
 	open_release_socket(hold);
-	s->lingering = true;
+	loop->lingering = true;
 	prctl(PR_SET_NAME, HOLDER_PROGRAM);
-	caller_state_close(s->task->run->caller_state);
+	caller_state_close(loop->task->run->caller_state);
 	message_divert(report_caller, &hold->caller);
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
-	atomic_store(&s->lease->phase, LEASE_LINGERING);
-	wakeup_send(s->task->wakeup_fd);
+	atomic_store(&loop->lease->phase, LEASE_LINGERING);
+	wakeup_send(loop->task->wakeup_fd);
 	return true;
 }
 
-static void watch(const struct keeper_loop *s, struct pollfd fds[WARD_FDS])
+static void watch(const struct keeper_loop *loop, struct pollfd fds[WARD_FDS])
 {
-	const struct hold *hold = hold_of(s);
+	const struct hold *hold = hold_of(loop);
 
-	if (!s->tree.over)
+	if (!loop->tree.over)
 		fds[0] = (struct pollfd){.fd = hold->caller.fd, .events = POLLIN};
-	if (s->stop == STOP_NONE)
+	if (loop->stop == STOP_NONE)
 		fds[1] = (struct pollfd){.fd = hold->release_socket.fd, .events = POLLIN};
 }
 
-static bool release_asked(struct keeper_loop *s)
+static bool release_asked(struct keeper_loop *loop)
 {
-	return release_socket_accept(&hold_of(s)->release_socket);
+	return release_socket_accept(&hold_of(loop)->release_socket);
 }
 
 /* A service manager that stops a service, or a host that shuts down, sends its signal to the keeper
  * as well. The caller may take its time to end, and needs the lock until then: so the keeper passes
  * the signal on, and stays. A signal that came to the front is the front's, which ends by it. */
-static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
+static void forward(struct keeper_loop *loop, const struct signalfd_siginfo *info)
 {
-	if ((pid_t)info->ssi_pid == s->front)
+	if ((pid_t)info->ssi_pid == loop->front)
 		return;
 	switch (info->ssi_signo) {
 	case SIGTERM:
 	case SIGINT:
 	case SIGHUP:
 	case SIGQUIT:
-		pidfd_send_signal(hold_of(s)->caller.fd, (int)info->ssi_signo, NULL, 0);
+		pidfd_send_signal(hold_of(loop)->caller.fd, (int)info->ssi_signo, NULL, 0);
 		break;
 	default:
 		break;
@@ -184,43 +184,43 @@ static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
 
 /* The front ends when the caller is told. If it was not, the caller does not know that it has the
  * lock. */
-static void front_gone(struct keeper_loop *s)
+static void front_gone(struct keeper_loop *loop)
 {
-	if (!atomic_load(&s->lease->told))
-		s->given_back = true;
+	if (!atomic_load(&loop->lease->told))
+		loop->given_back = true;
 }
 
 /* The caller may have ended by the time of the message, and is told all the same. */
-static void before_stop(struct keeper_loop *s)
+static void before_stop(struct keeper_loop *loop)
 {
-	caller_keep_stderr(&hold_of(s)->caller);
+	caller_keep_stderr(&hold_of(loop)->caller);
 }
 
-static void after_stop(struct keeper_loop *s)
+static void after_stop(struct keeper_loop *loop)
 {
-	caller_drop_stderr(&hold_of(s)->caller);
+	caller_drop_stderr(&hold_of(loop)->caller);
 }
 
-static void releasing(struct keeper_loop *s)
+static void releasing(struct keeper_loop *loop)
 {
-	release_socket_close(&hold_of(s)->release_socket);
+	release_socket_close(&hold_of(loop)->release_socket);
 }
 
-static int exit_code(const struct keeper_loop *s, enum lock_result released)
+static int exit_code(const struct keeper_loop *loop, enum lock_result released)
 {
-	if (s->stop != STOP_NONE || released == LOCK_LOST)
+	if (loop->stop != STOP_NONE || released == LOCK_LOST)
 		return EXIT_LOST;
 	return released == LOCK_RELEASED || released == LOCK_GONE ? EXIT_DONE : EXIT_UNREACHABLE;
 }
 
-static void released(struct keeper_loop *s, const struct lock_answer *answer)
+static void released(struct keeper_loop *loop, const struct lock_answer *answer)
 {
-	struct release_socket *release_socket = &hold_of(s)->release_socket;
+	struct release_socket *release_socket = &hold_of(loop)->release_socket;
 
 	/* Whatever asked for it may think that the lock is free now. */
-	if (release_socket->count > 0 && !s->lock)
+	if (release_socket->count > 0 && !loop->lock)
 		message_say(MESSAGE_WARNING, "the lock stays with the dlock around this one");
-	release_socket_answer(release_socket, exit_code(s, answer->result));
+	release_socket_answer(release_socket, exit_code(loop, answer->result));
 }
 
 const struct ward_ops hold_ward = {

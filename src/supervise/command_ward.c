@@ -79,7 +79,7 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 static struct foreign_tree below;
 
 /* A process that cannot be read is not known, and no more than that. */
-static void record_all(const struct keeper_watch *watch, const struct keeper_task *order)
+static void record_all(const struct keeper_watch *watch, const struct keeper_task *task)
 {
 	struct process process = {0};
 
@@ -87,36 +87,36 @@ static void record_all(const struct keeper_watch *watch, const struct keeper_tas
 	below = (struct foreign_tree){.root = watch->keeper,
 		.start = process.start,
 		.fd = fcntl(watch->keeper_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-		.token = order->run->lock ? lock_token(order->run->lock) : NULL};
+		.token = task->run->lock ? lock_token(task->run->lock) : NULL};
 	foreign_tree_record(&below);
 }
 
 /* To the keeper's end. The lock's end is seen to from here only if the keeper cannot do it. */
-static _Noreturn void stay(struct keeper_watch *watch, const struct keeper_task *order)
+static _Noreturn void stay(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	setsid();
-	caller_state_close(order->run->caller_state);
+	caller_state_close(task->run->caller_state);
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	watch->notify = NULL;
 	foreign_tree_attach(&below, &watch->tree);
 	watch->tree.empty = false;
-	if (keeper_watch_run(watch, order) == KEEPER_WATCH_DIED)
-		takeover(watch, order);
+	if (keeper_watch_run(watch, task) == KEEPER_WATCH_DIED)
+		takeover(watch, task);
 	_exit(0);
 }
 
-static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *order)
+static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	pid_t pid;
 
 	process_keep_proc();
-	record_all(watch, order);
+	record_all(watch, task);
 	if (process_has_ended(below.fd))
 		return false;
 	atomic_store(&watch->lease->told, true);
 	pid = fork();
 	if (pid == 0)
-		stay(watch, order);
+		stay(watch, task);
 	if (pid < 0)
 		message_say(MESSAGE_WARNING,
 			"no second process for what COMMAND left running (%s): if its keeper is "
@@ -144,9 +144,9 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Of several locks: NAME=FENCE of each, in their order. */
-static void export_fences(const struct keeper_loop *s)
+static void export_fences(const struct keeper_loop *loop)
 {
-	const struct front_task *run = s->task->run;
+	const struct front_task *run = loop->task->run;
 	size_t count = run->also_count + 1, size = 1, used = 0;
 	const char **names = calloc(count, sizeof(*names));
 	char *text;
@@ -161,27 +161,27 @@ static void export_fences(const struct keeper_loop *s)
 	for (size_t i = 0; text && i < count; i++)
 		if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
 			used += (size_t)snprintf(text + used, size - used, "%s%s=%" PRIu64,
-				i ? " " : "", names[i], keeper_loop_fence(s, names[i]));
+				i ? " " : "", names[i], keeper_loop_fence(loop, names[i]));
 	setenv("DLOCK_FENCES", text ? text : "", 1);
 	free(text);
 	free(names);
 }
 
 /* A slot, and the fences of several locks, are those of the dlock around us if it has all. */
-static void export_answer(const struct keeper_loop *s)
+static void export_answer(const struct keeper_loop *loop)
 {
-	const struct front_task *run = s->task->run;
+	const struct front_task *run = loop->task->run;
 	char fence[NUMBER_SIZE];
 
-	number_write_unsigned(fence, keeper_loop_fence(s, run->name));
+	number_write_unsigned(fence, keeper_loop_fence(loop, run->name));
 	setenv("DLOCK_NAME", run->name, 1);
-	setenv("DLOCK_TOKEN", keeper_loop_token(s), 1);
+	setenv("DLOCK_TOKEN", keeper_loop_token(loop), 1);
 	setenv("DLOCK_FENCE", fence, 1);
-	if (s->lock)
-		export_slot(&s->lease->answer);
+	if (loop->lock)
+		export_slot(&loop->lease->answer);
 	if (run->also_count > 0)
-		export_fences(s);
-	else if (s->lock)
+		export_fences(loop);
+	else if (loop->lock)
 		unsetenv("DLOCK_FENCES");
 }
 
@@ -197,23 +197,23 @@ static void leave_session(pid_t group)
 		setpgid(0, 0); /* COMMAND is in our group, if vfork is a fork (valgrind) */
 }
 
-static bool start(struct keeper_loop *s)
+static bool start(struct keeper_loop *loop)
 {
-	const struct caller_state *caller_state = s->task->run->caller_state;
+	const struct caller_state *caller_state = loop->task->run->caller_state;
 	bool exec_failed;
-	pid_t group = caller_state->terminal ? getpgid(s->front) : 0;
+	pid_t group = caller_state->terminal ? getpgid(loop->front) : 0;
 
-	export_answer(s);
+	export_answer(loop);
 	caller_state_hide(caller_state);
-	s->tree.command = program_start(s->task->run->ward.own, caller_state, s->front,
+	loop->tree.command = program_start(loop->task->run->ward.own, caller_state, loop->front,
 		group < 0 ? 0 : group, &exec_failed);
-	if (s->tree.command < 0) {
-		s->lease->command_errno = errno;
-		s->lease->exec_failed = exec_failed;
+	if (loop->tree.command < 0) {
+		loop->lease->command_errno = errno;
+		loop->lease->exec_failed = exec_failed;
 		return false;
 	}
-	atomic_store(&s->lease->command, s->tree.command);
-	s->command_fd = pidfd_open(s->tree.command, 0);
+	atomic_store(&loop->lease->command, loop->tree.command);
+	loop->command_fd = pidfd_open(loop->tree.command, 0);
 	if (group > 0)
 		leave_session(group);
 	return true;
@@ -224,35 +224,35 @@ static bool start(struct keeper_loop *s)
 /* COMMAND has as well what the terminal sends. It reaches the keeper only while that leaves the
  * session, in COMMAND's group. fg sends SIGCONT to the whole job, so COMMAND has it already if it
  * was stopped and is no longer. */
-static void forward(struct keeper_loop *s, const struct signalfd_siginfo *info)
+static void forward(struct keeper_loop *loop, const struct signalfd_siginfo *info)
 {
 	int sig = (int)info->ssi_signo;
 
-	if (caller_state_is_shared(s->task->run->caller_state, sig, info->ssi_code))
+	if (caller_state_is_shared(loop->task->run->caller_state, sig, info->ssi_code))
 		return;
-	if (sig == SIGCONT && s->tree.stopped) {
-		keeper_loop_look(s);
-		if (!s->tree.stopped)
+	if (sig == SIGCONT && loop->tree.stopped) {
+		keeper_loop_look(loop);
+		if (!loop->tree.stopped)
 			return;
 	}
-	if (s->lingering)
-		tree_signal(&s->tree, sig);
-	else if (!s->tree.over)
-		kill(s->tree.command, sig);
+	if (loop->lingering)
+		tree_signal(&loop->tree, sig);
+	else if (!loop->tree.over)
+		kill(loop->tree.command, sig);
 }
 
-static void front_gone(struct keeper_loop *s)
+static void front_gone(struct keeper_loop *loop)
 {
-	keeper_loop_stop(
-		s, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND", (int)s->front);
+	keeper_loop_stop(loop, STOP_FRONT_GONE, "dlock (pid %d) was killed; stopping COMMAND",
+		(int)loop->front);
 }
 
 /* SIGCHLD tells all there is to know of COMMAND; but if a debugger traces it, only once that has
  * reaped it. Its pidfd tells of its end in any case. */
-static void watch(const struct keeper_loop *s, struct pollfd fds[WARD_FDS])
+static void watch(const struct keeper_loop *loop, struct pollfd fds[WARD_FDS])
 {
-	if (!s->tree.over)
-		fds[0] = (struct pollfd){.fd = s->command_fd, .events = POLLIN};
+	if (!loop->tree.over)
+		fds[0] = (struct pollfd){.fd = loop->command_fd, .events = POLLIN};
 }
 
 const struct ward_ops command_ward = {

@@ -23,7 +23,7 @@
 #define LATE_LIMIT   (80 * NANOS_PER_MS)  /* and if it is: -w is kept to 100 ms */
 
 struct detached {
-	const struct front_task *task;
+	const struct front_task *run;
 	struct outcome *outcome;
 	struct wait_line line;
 	struct notify notify;
@@ -39,7 +39,7 @@ static bool open_all(struct detached *d)
 {
 	struct epoll_event readable = {.events = EPOLLIN};
 
-	d->signal_fd = signalfd(-1, &d->task->caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
+	d->signal_fd = signalfd(-1, &d->run->caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
 	d->timer = clock_timer_open();
 	d->both_fd = epoll_create1(EPOLL_CLOEXEC);
 	return d->signal_fd >= 0 && d->timer >= 0 && d->both_fd >= 0 &&
@@ -51,16 +51,15 @@ static void set_timer(const struct detached *d)
 {
 	nanos due = number_least(d->line.draw_at, d->look_at);
 
-	clock_timer_set(
-		d->timer, number_least(due, notify_due(&d->notify, &d->task->lease->waits)));
+	clock_timer_set(d->timer, number_least(due, notify_due(&d->notify, &d->run->lease->waits)));
 }
 
 static void denied(void *context, const struct lock_answer *answer)
 {
 	struct detached *d = context;
 
-	wait_page_tell(&d->task->lease->waits, answer);
-	notify_wait(&d->notify, &d->task->lease->waits);
+	wait_page_tell(&d->run->lease->waits, answer);
+	notify_wait(&d->notify, &d->run->lease->waits);
 	set_timer(d);
 }
 
@@ -68,22 +67,22 @@ static void unreached(void *context, const struct failure *why)
 {
 	struct detached *d = context;
 
-	wait_page_tell_unreached(&d->task->lease->waits, why);
-	notify_wait(&d->notify, &d->task->lease->waits);
+	wait_page_tell_unreached(&d->run->lease->waits, why);
+	notify_wait(&d->notify, &d->run->lease->waits);
 }
 
 static bool is_around(void *context, const struct lock_answer *answer, bool may_look)
 {
-	const struct front_task *task = ((const struct detached *)context)->task;
+	const struct front_task *run = ((const struct detached *)context)->run;
 
-	return nesting_has(task->nesting, task->request->self, answer, may_look);
+	return nesting_has(run->nesting, run->request->self, answer, may_look);
 }
 
 static bool look_around(struct detached *d, bool *learnt)
 {
 	return clock_now() >= d->look_at &&
-	       wait_page_look(&d->task->lease->waits, &d->look_at, d->task->nesting,
-		       d->task->request->self, learnt) != NULL;
+	       wait_page_look(&d->run->lease->waits, &d->look_at, d->run->nesting,
+		       d->run->request->self, learnt) != NULL;
 }
 
 static enum asking_news read_news(void *context)
@@ -96,7 +95,7 @@ static enum asking_news read_news(void *context)
 		d->signal = (int)info.ssi_signo;
 	clock_timer_clear(d->timer);
 	wait_line_draw(&d->line);
-	notify_wait(&d->notify, &d->task->lease->waits);
+	notify_wait(&d->notify, &d->run->lease->waits);
 	if (d->signal != 0)
 		return ASKING_ENDS;
 	d->is_around = look_around(d, &learnt);
@@ -110,17 +109,17 @@ static enum asking_news read_news(void *context)
 static enum lock_result use(void *context, struct lock_answer *granted)
 {
 	struct detached *d = context;
-	const struct front_task *task = d->task;
+	const struct front_task *run = d->run;
 	struct deadline limit = {
-		.until = lease_valid_until(&task->terms, granted->asked_at),
+		.until = lease_valid_until(&run->terms, granted->asked_at),
 		.cancel_fd = d->signal_fd,
 	};
 
-	wait_page_end(&task->lease->waits);
+	wait_page_end(&run->lease->waits);
 	holder_say_grant(granted);
 	d->delivered = true;
 	if (clock_now() < limit.until)
-		return task->deliver(task->lock, granted, limit);
+		return run->deliver(run->lock, granted, limit);
 	failure_set(&granted->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
 	return LOCK_TIMEOUT;
 }
@@ -140,16 +139,16 @@ static void leave_behind(struct detached *d, struct asking *asking)
 
 	if (process_fork(HANDOFF_PROGRAM) == 0) {
 		setsid();
-		caller_state_close(d->task->caller_state);
+		caller_state_close(d->run->caller_state);
 		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
 		_exit(0);
 	}
 	if (d->delivered)
 		message_say(MESSAGE_WARNING,
 			"the lock could not be released; it frees itself within %s",
-			duration_format(d->task->terms.ttl, span));
+			duration_format(d->run->terms.ttl, span));
 	else if (asking->may_hold)
-		outcome_say_left(d->outcome, d->task->lease->terms.ttl);
+		outcome_say_left(d->outcome, d->run->lease->terms.ttl);
 }
 
 static void conclude(struct detached *d, enum lock_result result, struct asking *asking,
@@ -160,8 +159,8 @@ static void conclude(struct detached *d, enum lock_result result, struct asking 
 	if (result == LOCK_GRANTED) {
 		outcome->kind = OUTCOME_ACQUIRED;
 		outcome->answer = *answer;
-		outcome->waited = answer->granted_at - d->task->started;
-		handoff_verify(d->task->lock, HANDOFF_GLANCE);
+		outcome->waited = answer->granted_at - d->run->started;
+		handoff_verify(d->run->lock, HANDOFF_GLANCE);
 		return;
 	}
 	asking_withdraw(asking,
@@ -170,10 +169,10 @@ static void conclude(struct detached *d, enum lock_result result, struct asking 
 	if (result == LOCK_CANCELLED) {
 		outcome->kind = OUTCOME_CANCELLED;
 		outcome->end_signal = d->signal;
-		outcome->waited = clock_now() - d->task->started;
+		outcome->waited = clock_now() - d->run->started;
 	} else {
-		outcome_deny(outcome, result, d->task->wait != 0, &asking->denial, failure);
-		outcome->waited = clock_now() - d->task->started;
+		outcome_deny(outcome, result, d->run->wait != 0, &asking->denial, failure);
+		outcome->waited = clock_now() - d->run->started;
 		outcome->answered_at = asking->denied_at;
 	}
 	if (asking->outstanding)
@@ -182,7 +181,7 @@ static void conclude(struct detached *d, enum lock_result result, struct asking 
 
 static void acquire(struct detached *d)
 {
-	const struct front_task *task = d->task;
+	const struct front_task *run = d->run;
 	static struct asking asking;      /* large, */
 	static struct lock_answer answer; /* as this is */
 	enum lock_result result;
@@ -193,16 +192,16 @@ static void acquire(struct detached *d)
 		outcome_fail(d->outcome, &failure);
 		return;
 	}
-	d->look_at = wait_page_look_at(task->wait);
-	wait_line_open(&d->line, task->name, &task->lease->waits);
-	asking = (struct asking){.lock = task->lock,
+	d->look_at = wait_page_look_at(run->wait);
+	wait_line_open(&d->line, run->name, &run->lease->waits);
+	asking = (struct asking){.lock = run->lock,
 		.ops = &detached_asking,
 		.context = d,
-		.started = task->started,
-		.wait = task->wait,
+		.started = run->started,
+		.wait = run->wait,
 		.cancel_fd = d->both_fd};
 	result = asking_run(&asking, &answer, &failure);
-	wait_page_end(&task->lease->waits);
+	wait_page_end(&run->lease->waits);
 	if (result == LOCK_AROUND || (result == LOCK_CANCELLED && d->is_around)) {
 		result = LOCK_FAILED;
 		failure_set(&failure, EXIT_DEADLOCK,
@@ -212,12 +211,12 @@ static void acquire(struct detached *d)
 	conclude(d, result, &asking, &answer, &failure);
 }
 
-void detached_acquire(const struct front_task *task, struct outcome *outcome)
+void detached_acquire(const struct front_task *run, struct outcome *outcome)
 {
-	struct detached d = {.task = task, .outcome = outcome};
+	struct detached d = {.run = run, .outcome = outcome};
 
-	task->lease->terms = task->terms;
-	notify_open(&d.notify, task->name, task->notify_ready);
+	run->lease->terms = run->terms;
+	notify_open(&d.notify, run->name, run->notify_ready);
 	acquire(&d);
 	notify_end(&d.notify, outcome);
 }

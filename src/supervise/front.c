@@ -25,7 +25,7 @@
 
 /* A signal came before the grant, or the end of what the lock was for. */
 static bool was_cancelled(
-	const struct front_task *task, const struct keeper_watch *watch, struct outcome *outcome)
+	const struct front_task *run, const struct keeper_watch *watch, struct outcome *outcome)
 {
 	struct failure failure;
 
@@ -33,7 +33,7 @@ static bool was_cancelled(
 		outcome->kind = OUTCOME_CANCELLED;
 		outcome->end_signal = watch->cancel_signal;
 	} else if (watch->ward_gone) {
-		task->ward.ops->explain_end(task->ward.own, &failure);
+		run->ward.ops->explain_end(run->ward.own, &failure);
 		outcome_fail(outcome, &failure);
 	} else {
 		return false;
@@ -41,70 +41,69 @@ static bool was_cancelled(
 	return true;
 }
 
-static const char *told_token(const struct front_task *task)
+static const char *told_token(const struct front_task *run)
 {
-	return task->lock ? lock_token(task->lock) : task->guest->locks[0].token;
+	return run->lock ? lock_token(run->lock) : run->guest->locks[0].token;
 }
 
 /* The keeper has done its work, or does without us: settles the outcome. */
 static void conclude(
-	const struct front_task *task, struct keeper_watch *watch, struct outcome *outcome)
+	const struct front_task *run, struct keeper_watch *watch, struct outcome *outcome)
 {
-	const struct lease *lease = task->lease;
+	const struct lease *lease = run->lease;
 
 	if (lease->granted_at == 0) {
-		if (!was_cancelled(task, watch, outcome))
-			outcome_deny(outcome, lease->answer.result, task->wait != 0, &lease->answer,
+		if (!was_cancelled(run, watch, outcome))
+			outcome_deny(outcome, lease->answer.result, run->wait != 0, &lease->answer,
 				&lease->answer.failure);
-		outcome->waited = clock_now() - task->started;
+		outcome->waited = clock_now() - run->started;
 		outcome->answered_at = lease->answered_at;
 		if (lease->unheard)
 			outcome_say_left(outcome, lease->terms.ttl);
 		return;
 	}
-	outcome_read_lease(outcome, lease, task->started);
+	outcome_read_lease(outcome, lease, run->started);
 	keeper_watch_record_signals(watch);
-	task->ward.ops->conclude(task->ward.own, watch, told_token(task), outcome);
+	run->ward.ops->conclude(run->ward.own, watch, told_token(run), outcome);
 }
 
 /* The keeper died before its work was done, or was killed as it stood still. */
-static void take_over(const struct front_task *task, struct keeper_watch *watch,
-	const struct keeper_task *order, bool late, struct outcome *outcome)
+static void take_over(const struct front_task *run, struct keeper_watch *watch,
+	const struct keeper_task *task, bool late, struct outcome *outcome)
 {
 	static struct lock_answer answer; /* large */
 	enum outcome_kind kind;
 	bool taken_back;
 
 	if (!late) {
-		kind = takeover(watch, order);
-		outcome_read_lease(outcome, task->lease, task->started);
+		kind = takeover(watch, task);
+		outcome_read_lease(outcome, run->lease, run->started);
 		outcome->kind = kind;
-		if (task->lease->granted_at == 0)
-			was_cancelled(task, watch, outcome);
+		if (run->lease->granted_at == 0)
+			was_cancelled(run, watch, outcome);
 		return;
 	}
-	taken_back = takeover_withdraw(order);
-	if (!was_cancelled(task, watch, outcome)) {
-		if (!wait_page_read(&task->lease->waits, &answer, &outcome->answered_at)) {
+	taken_back = takeover_withdraw(task);
+	if (!was_cancelled(run, watch, outcome)) {
+		if (!wait_page_read(&run->lease->waits, &answer, &outcome->answered_at)) {
 			answer.result = LOCK_FAILED;
 			failure_set(&answer.failure, EXIT_UNREACHABLE, "no answer from the server");
 		}
-		outcome_deny(outcome, answer.result, task->wait != 0, &answer, &answer.failure);
-		outcome->waited = clock_now() - task->started;
+		outcome_deny(outcome, answer.result, run->wait != 0, &answer, &answer.failure);
+		outcome->waited = clock_now() - run->started;
 	}
 	if (!taken_back)
-		outcome_say_left(outcome, task->lease->terms.ttl);
+		outcome_say_left(outcome, run->lease->terms.ttl);
 }
 
 /* In phase LINGERING the last of the tree may end meanwhile, and the keeper with it, as it should.
  */
-static bool left_alone(struct keeper_watch *watch, const struct keeper_task *order)
+static bool left_alone(struct keeper_watch *watch, const struct keeper_task *task)
 {
-	const struct ward_ops *ward = order->run->ward.ops;
+	const struct ward_ops *ward = task->run->ward.ops;
 
 	return atomic_load(&watch->lease->phase) == LEASE_LINGERING && ward->leave_behind &&
-	       !ward->leave_behind(watch, order) &&
-	       atomic_load(&watch->lease->phase) != LEASE_ENDED;
+	       !ward->leave_behind(watch, task) && atomic_load(&watch->lease->phase) != LEASE_ENDED;
 }
 
 static void fail(struct outcome *outcome, const char *what)
@@ -117,65 +116,65 @@ static void fail(struct outcome *outcome, const char *what)
 
 /* ---- what is held around us ---- */
 
-static const char *name_of(const struct front_task *task, size_t i)
+static const char *name_of(const struct front_task *run, size_t i)
 {
-	return i == 0 ? task->name : task->also[i - 1];
+	return i == 0 ? run->name : run->also[i - 1];
 }
 
 /* Opens what is left to be asked for. */
-static bool open_rest(struct front_task *task, struct failure *failure)
+static bool open_rest(struct front_task *run, struct failure *failure)
 {
-	struct lock_request request = *task->request;
-	const char **rest = calloc(task->also_count + 1, sizeof(*rest));
+	struct lock_request request = *run->request;
+	const char **rest = calloc(run->also_count + 1, sizeof(*rest));
 	size_t count = 0;
 
 	if (!rest)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
-	lock_close(task->lock);
-	task->lock = NULL;
-	for (size_t i = 0; i <= task->also_count; i++)
-		if (!guest_find(task->guest, name_of(task, i)))
-			rest[count++] = name_of(task, i);
+	lock_close(run->lock);
+	run->lock = NULL;
+	for (size_t i = 0; i <= run->also_count; i++)
+		if (!guest_find(run->guest, name_of(run, i)))
+			rest[count++] = name_of(run, i);
 	request.name = count > 0 ? rest[0] : NULL;
 	if (count > 0)
-		task->lock = task->also_count == 0 ? lock_open(task->server, &request, failure)
-						   : lock_set_open(task->server, &request, rest + 1,
-							     count - 1, failure);
+		run->lock = run->also_count == 0 ? lock_open(run->server, &request, failure)
+						 : lock_set_open(run->server, &request, rest + 1,
+							   count - 1, failure);
 	free(rest);
-	return count == 0 || task->lock;
+	return count == 0 || run->lock;
 }
 
 /* A success on record can be found inside; but none can be put there. */
-static bool wants_record(const struct front_task *task, const char *name)
+static bool wants_record(const struct front_task *run, const char *name)
 {
-	const struct lock_request *request = task->request;
+	const struct lock_request *request = run->request;
 
-	return (request->once || request->cooldown_ms > 0) && strcmp(name, task->name) == 0;
+	return (request->once || request->cooldown_ms > 0) && strcmp(name, run->name) == 0;
 }
 
 static enum guest_end join(
-	const struct front_task *task, struct guest_wish *wish, struct failure *failure)
+	const struct front_task *run, struct guest_wish *wish, struct failure *failure)
 {
-	wish->request = task->request;
-	wish->place = task->place;
-	return guest_join(task->guest, task->lease, wish, failure);
+	wish->request = run->request;
+	wish->place = run->place;
+	return guest_join(run->guest, run->lease, wish, failure);
 }
 
 /* Locks that are known to be held around us: nothing is asked for them. False with failure. */
-static bool join_known(const struct front_task *task, struct failure *failure)
+static bool join_known(const struct front_task *run, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
 
-	for (size_t i = 0; task->nesting->held[0] != '\0' && i <= task->also_count; i++) {
-		const char *name = name_of(task, i), *line = NULL;
+	for (size_t i = 0; run->nesting->held[0] != '\0' && i <= run->also_count; i++) {
+		const char *name = name_of(run, i), *line = NULL;
 		enum guest_end end = GUEST_SILENT;
 
-		if (guest_find(task->guest, name) || wants_record(task, name))
+		if (guest_find(run->guest, name) || wants_record(run, name))
 			continue;
 		while ((end == GUEST_SILENT || end == GUEST_OTHER) &&
-			(line = nesting_next(task->nesting, name, line, token)))
+			(line = nesting_next(run->nesting, name, line, token)))
 			end = join(
-				task, &(struct guest_wish){.name = name, .token = token}, failure);
+				run, &(struct guest_wish){.name = name, .token = token}, failure);
 		if (end == GUEST_REFUSED)
 			return false;
 	}
@@ -183,27 +182,27 @@ static bool join_known(const struct front_task *task, struct failure *failure)
 }
 
 /* A holder that was told of by the server. False with failure: it is not to be had. */
-static bool join_found(const struct front_task *task, const struct lock_answer *found, int *silent,
+static bool join_found(const struct front_task *run, const struct lock_answer *found, int *silent,
 	struct failure *failure)
 {
-	const char *name = found->name ? found->name : task->name;
+	const char *name = found->name ? found->name : run->name;
 	char token[LOCK_TOKEN_SIZE];
 	struct guest_wish wish = {.name = name, .token = token, .told = true};
 	nanos began;
 
-	if (wants_record(task, name))
+	if (wants_record(run, name))
 		return failure_set(failure, EXIT_USAGE,
 			"%s cannot be had inside its holder: the success could not be put on "
 			"record",
-			task->request->once ? "--once" : "--cooldown");
+			run->request->once ? "--once" : "--cooldown");
 	strlcpy(token, found->holder_token, sizeof(token));
 	began = clock_now();
-	wish.by_ancestry = !token_is_among(task->nesting->tokens, token);
-	switch (join(task, &wish, failure)) {
+	wish.by_ancestry = !token_is_among(run->nesting->tokens, token);
+	switch (join(run, &wish, failure)) {
 	case GUEST_REFUSED:
 		return false;
 	case GUEST_OTHER: /* its caller has released it: it is as any other's */
-		strlcpy(task->nesting->over, token, sizeof(task->nesting->over));
+		strlcpy(run->nesting->over, token, sizeof(run->nesting->over));
 		return true;
 	case GUEST_SILENT: /* perhaps it ends just now */
 		if (++*silent < SILENT_MOST && clock_now() - began < NANOS_PER_SEC)
@@ -218,9 +217,9 @@ static bool join_found(const struct front_task *task, const struct lock_answer *
 }
 
 /* The words for the keeper in the lease if nothing is to be asked for. */
-static void grant(const struct front_task *task)
+static void grant(const struct front_task *run)
 {
-	struct lease *lease = task->lease;
+	struct lease *lease = run->lease;
 	nanos now = clock_now();
 
 	lease->answer = (struct lock_answer){
@@ -228,14 +227,14 @@ static void grant(const struct front_task *task)
 	lease->terms.at_least = 0;
 	if (lease->covered) {
 		lease->granted_at = now;
-		lease->answer.fence = task->guest->locks[0].fence;
+		lease->answer.fence = run->guest->locks[0].fence;
 	}
 }
 
 static const struct lock_answer *found_around(
-	const struct front_task *task, const struct keeper_watch *watch, enum keeper_watch_end end)
+	const struct front_task *run, const struct keeper_watch *watch, enum keeper_watch_end end)
 {
-	const struct lease *lease = task->lease;
+	const struct lease *lease = run->lease;
 
 	if (end != KEEPER_WATCH_OVER || lease->granted_at != 0 || watch->cancel_signal != 0 ||
 		watch->ward_gone)
@@ -247,74 +246,74 @@ static const struct lock_answer *found_around(
 
 /* One keeper, from its fork to its end. True: a dlock around this one was found, and *found says
  * which; else the outcome is settled. */
-static bool run_keeper(struct front_task *task, struct notify *notify, struct lock_answer *found,
+static bool run_keeper(struct front_task *run, struct notify *notify, struct lock_answer *found,
 	struct outcome *outcome)
 {
-	struct keeper_task order = {
-		.run = task,
+	struct keeper_task task = {
+		.run = run,
 		.notifies = notify->wanted,
-		.nested = task->nesting->tokens[0] != '\0',
+		.nested = run->nesting->tokens[0] != '\0',
 	};
 	struct keeper_watch watch;
 	const struct lock_answer *around;
 	enum keeper_watch_end end;
 
-	if (!keeper_watch_open(&watch, task) || !tree_open(&watch.tree)) {
+	if (!keeper_watch_open(&watch, run) || !tree_open(&watch.tree)) {
 		fail(outcome, "");
 		return false;
 	}
 	watch.notify = notify;
-	if (task->lease->covered) {
-		conclude(task, &watch, outcome);
+	if (run->lease->covered) {
+		conclude(run, &watch, outcome);
 		return false;
 	}
-	if (!keeper_watch_start(&watch, &order, keeper_start)) {
+	if (!keeper_watch_start(&watch, &task, keeper_start)) {
 		fail(outcome, errno == ENOSYS
 				      ? "dlock needs Linux 5.3 or later, for pidfd_open(2): "
 				      : "cannot fork: ");
 		return false;
 	}
-	end = keeper_watch_run(&watch, &order);
-	around = found_around(task, &watch, end);
+	end = keeper_watch_run(&watch, &task);
+	around = found_around(run, &watch, end);
 	if (around) {
 		*found = *around;
 		keeper_watch_close(&watch);
-		lease_begin_anew(task->lease);
-	} else if (end == KEEPER_WATCH_OVER && !left_alone(&watch, &order)) {
-		conclude(task, &watch, outcome);
+		lease_begin_anew(run->lease);
+	} else if (end == KEEPER_WATCH_OVER && !left_alone(&watch, &task)) {
+		conclude(run, &watch, outcome);
 	} else {
-		take_over(task, &watch, &order, end == KEEPER_WATCH_LATE, outcome);
+		take_over(run, &watch, &task, end == KEEPER_WATCH_LATE, outcome);
 	}
 	return around != NULL;
 }
 
-static void run(struct front_task *task, struct notify *notify, struct outcome *outcome)
+static void run_keepers(struct front_task *run, struct notify *notify, struct outcome *outcome)
 {
 	static struct lock_answer found; /* large */
 	struct failure failure;
 	int silent = 0;
-	bool good = join_known(task, &failure) &&
-		    (task->guest->count == 0 || open_rest(task, &failure));
+	bool good =
+		join_known(run, &failure) && (run->guest->count == 0 || open_rest(run, &failure));
 
 	while (good) {
-		if (!task->lock)
-			grant(task);
-		if (!run_keeper(task, notify, &found, outcome))
+		if (!run->lock)
+			grant(run);
+		if (!run_keeper(run, notify, &found, outcome))
 			break;
-		good = join_found(task, &found, &silent, &failure) && open_rest(task, &failure);
+		good = join_found(run, &found, &silent, &failure) && open_rest(run, &failure);
 	}
 	if (!good)
 		outcome_fail(outcome, &failure);
 }
 
-void front_run(struct front_task *task, struct outcome *outcome)
+void front_run(struct front_task *run, struct outcome *outcome)
 {
 	static struct guest guest; /* large */
 	struct notify notify;
 
-	task->guest = &guest;
-	task->lease->terms = task->terms;
-	notify_open(&notify, task->name, task->notify_ready);
-	run(task, &notify, outcome);
+	run->guest = &guest;
+	run->lease->terms = run->terms;
+	notify_open(&notify, run->name, run->notify_ready);
+	run_keepers(run, &notify, outcome);
 	notify_end(&notify, outcome);
 }

@@ -13,4 +13,4 @@ struct outcome;
 
 /* Has a keeper take the lock for its ward, to the end of COMMAND (or until the caller has it), and
  * says how it went. If one is held around us task->lock is another afterwards, or NULL. */
-void front_run(struct front_task *task, struct outcome *outcome);
+void front_run(struct front_task *run, struct outcome *outcome);

@@ -29,32 +29,32 @@
 
 static void expect(void *context, nanos until)
 {
-	const struct keeper_loop *s = context;
+	const struct keeper_loop *loop = context;
 
-	atomic_store(&s->lease->answer_due, until);
+	atomic_store(&loop->lease->answer_due, until);
 }
 
 /* A service manager hears of the wait by the front. */
-static void tell_of_wait(const struct keeper_loop *s)
+static void tell_of_wait(const struct keeper_loop *loop)
 {
-	if (s->task->notifies)
-		wakeup_send(s->task->wakeup_fd);
+	if (loop->task->notifies)
+		wakeup_send(loop->task->wakeup_fd);
 }
 
 static void unreached(void *context, const struct failure *why)
 {
-	const struct keeper_loop *s = context;
+	const struct keeper_loop *loop = context;
 
-	wait_page_tell_unreached(&s->lease->waits, why);
-	tell_of_wait(s);
+	wait_page_tell_unreached(&loop->lease->waits, why);
+	tell_of_wait(loop);
 }
 
 static void denied(void *context, const struct lock_answer *answer)
 {
-	const struct keeper_loop *s = context;
+	const struct keeper_loop *loop = context;
 
-	wait_page_tell(&s->lease->waits, answer);
-	tell_of_wait(s);
+	wait_page_tell(&loop->lease->waits, answer);
+	tell_of_wait(loop);
 }
 
 /* The front has looked once when it was time; since then we do. */
@@ -67,72 +67,73 @@ static bool is_around(void *context, const struct lock_answer *answer, bool may_
 }
 
 /* The front has found locks that are held around us. */
-static bool has_learnt(const struct keeper_loop *s)
+static bool has_learnt(const struct keeper_loop *loop)
 {
-	struct nesting *nesting = s->task->run->nesting;
+	struct nesting *nesting = loop->task->run->nesting;
 
-	if (!atomic_exchange(&s->lease->has_learnt, false))
+	if (!atomic_exchange(&loop->lease->has_learnt, false))
 		return false;
-	strlcpy(nesting->held, s->lease->learnt, sizeof(nesting->held));
+	strlcpy(nesting->held, loop->lease->learnt, sizeof(nesting->held));
 	return true;
 }
 
 static enum asking_news read_news(void *context)
 {
-	const struct keeper_loop *s = context;
+	const struct keeper_loop *loop = context;
 	char bytes[16];
 
-	while (read(s->task->news_fd, bytes, sizeof(bytes)) > 0)
+	while (read(loop->task->news_fd, bytes, sizeof(bytes)) > 0)
 		continue;
-	if (atomic_load(&s->lease->phase) == LEASE_CANCELLED || keeper_loop_front_is_gone(s))
+	if (atomic_load(&loop->lease->phase) == LEASE_CANCELLED || keeper_loop_front_is_gone(loop))
 		return ASKING_ENDS;
-	return has_learnt(s) ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
+	return has_learnt(loop) ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
 }
 
 /* A front that was stopped by itself (kill -STOP) is to get no COMMAND started. It tells when it
  * goes on. */
 static bool front_runs(void *context)
 {
-	const struct keeper_loop *s = context;
+	const struct keeper_loop *loop = context;
 	struct process front;
 
-	return !process_read(s->front, &front) || front.state != 'T';
+	return !process_read(loop->front, &front) || front.state != 'T';
 }
 
 /* From here on no Ctrl-C, no Ctrl-Z and no `kill %1` reaches the keeper. The front has had as well
  * what the group was sent meanwhile; it passes on what comes after the grant. */
-static void leave_group(const struct keeper_loop *s)
+static void leave_group(const struct keeper_loop *loop)
 {
 	struct signalfd_siginfo info;
 
 	keeper_loop_shield();
-	if (!s->task->run->ward.ops->own_session || setsid() < 0)
+	if (!loop->task->run->ward.ops->own_session || setsid() < 0)
 		setpgid(0, 0);
-	while (read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+	while (read(loop->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		continue;
 }
 
 /* A front that is to act on it hears of it. In a short run none is. */
-static void tell_of_grant(const struct keeper_loop *s)
+static void tell_of_grant(const struct keeper_loop *loop)
 {
-	if (s->task->notifies)
-		notify_await(s->lease, s->task->wakeup_fd);
-	else if (s->task->run->caller_state->terminal && atomic_load(&s->lease->waits.told) > 0)
-		wakeup_send(s->task->wakeup_fd);
+	if (loop->task->notifies)
+		notify_await(loop->lease, loop->task->wakeup_fd);
+	else if (loop->task->run->caller_state->terminal &&
+		 atomic_load(&loop->lease->waits.told) > 0)
+		wakeup_send(loop->task->wakeup_fd);
 }
 
 static enum lock_result use(void *context, struct lock_answer *granted)
 {
-	struct keeper_loop *s = context;
-	struct lease *lease = s->lease;
+	struct keeper_loop *loop = context;
+	struct lease *lease = loop->lease;
 	nanos valid_until;
 
 	lease->granted_at = clock_now();
 	lease_adopt_ttl(lease, granted->ttl_ms);
 	valid_until = lease_valid_until(&lease->terms, granted->asked_at);
-	s->renewal_due = lease_first_renewal(&lease->terms, granted->asked_at);
-	if (!s->lock) /* the hosts have it, and renew */
-		valid_until = s->renewal_due = NANOS_NEVER;
+	loop->renewal_due = lease_first_renewal(&lease->terms, granted->asked_at);
+	if (!loop->lock) /* the hosts have it, and renew */
+		valid_until = loop->renewal_due = NANOS_NEVER;
 	atomic_store(&lease->valid_until, valid_until);
 	if (lease->granted_at >= lease_stop_at(&lease->terms, lease_validity(lease))) {
 		lease->granted_at = 0;
@@ -141,17 +142,17 @@ static enum lock_result use(void *context, struct lock_answer *granted)
 		return LOCK_TIMEOUT;
 	}
 	wait_page_end(&lease->waits);
-	leave_group(s);
-	if (s->lock)
-		guests_open(&s->guests, lock_token(s->lock));
-	if (keeper_loop_front_is_gone(s) || !lease_decide(lease, LEASE_HELD)) {
+	leave_group(loop);
+	if (loop->lock)
+		guests_open(&loop->guests, lock_token(loop->lock));
+	if (keeper_loop_front_is_gone(loop) || !lease_decide(lease, LEASE_HELD)) {
 		lease->granted_at = 0;
 		atomic_store(&lease->valid_until, 0);
 		return LOCK_CANCELLED;
 	}
-	granted->fence = keeper_loop_fence(s, s->task->run->name);
+	granted->fence = keeper_loop_fence(loop, loop->task->run->name);
 	holder_say_grant(granted);
-	tell_of_grant(s);
+	tell_of_grant(loop);
 	return LOCK_GRANTED;
 }
 
@@ -166,13 +167,13 @@ static const struct asking_ops keeper_asking = {
 };
 
 /* The front has been told, and may have ended. */
-static void go_on_alone(const struct keeper_loop *s)
+static void go_on_alone(const struct keeper_loop *loop)
 {
 	prctl(PR_SET_NAME, HANDOFF_PROGRAM);
-	caller_state_close(s->task->run->caller_state);
+	caller_state_close(loop->task->run->caller_state);
 	/* Not below another dlock: that would take us for a descendant which keeps the lock. */
-	if (!s->task->nested)
-		wakeup_send(s->task->wakeup_fd);
+	if (!loop->task->nested)
+		wakeup_send(loop->task->wakeup_fd);
 }
 
 /* The time may be up. */
@@ -182,10 +183,10 @@ static bool is_late(enum lock_result result)
 }
 
 /* The lock was not had: tells the front why, and gives back what was asked for. */
-static _Noreturn void end_denied(struct keeper_loop *s, struct asking *asking,
+static _Noreturn void end_denied(struct keeper_loop *loop, struct asking *asking,
 	enum lock_result result, const struct failure *failure)
 {
-	struct lease *lease = s->lease;
+	struct lease *lease = loop->lease;
 
 	if (result == LOCK_BUSY || result == LOCK_ALREADY)
 		lease->answer = asking->denial;
@@ -196,95 +197,96 @@ static _Noreturn void end_denied(struct keeper_loop *s, struct asking *asking,
 	asking_withdraw(asking, is_late(result) ? LATE_LIMIT : CANCEL_LIMIT, HANDOFF_GLANCE);
 	lease->unheard = asking->outstanding && asking->may_hold;
 	atomic_store(&lease->phase, LEASE_ENDED);
-	if (s->lock && (asking->outstanding || lock_handed(s->lock))) {
-		go_on_alone(s);
+	if (loop->lock && (asking->outstanding || lock_handed(loop->lock))) {
+		go_on_alone(loop);
 		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
-		handoff_verify(s->lock, HANDOFF_LIMIT);
+		handoff_verify(loop->lock, HANDOFF_LIMIT);
 	}
 	_exit(0);
 }
 
 /* Ends here unless the lock is ours and there is still time to use it. */
-static void take(struct keeper_loop *s)
+static void take(struct keeper_loop *loop)
 {
-	const struct front_task *run = s->task->run;
+	const struct front_task *run = loop->task->run;
 	static struct asking asking; /* large */
 	struct failure failure;
 	enum lock_result result;
 
-	asking = (struct asking){.lock = s->lock,
+	asking = (struct asking){.lock = loop->lock,
 		.ops = &keeper_asking,
-		.context = s,
+		.context = loop,
 		.started = run->started,
 		.wait = run->wait,
-		.cancel_fd = s->task->news_fd};
-	if (s->lock)
-		result = asking_run(&asking, &s->lease->answer, &failure);
-	else if ((result = use(s, &s->lease->answer)) == LOCK_FAILED || result == LOCK_TIMEOUT)
-		failure = s->lease->answer.failure, result = LOCK_FAILED;
+		.cancel_fd = loop->task->news_fd};
+	if (loop->lock)
+		result = asking_run(&asking, &loop->lease->answer, &failure);
+	else if ((result = use(loop, &loop->lease->answer)) == LOCK_FAILED ||
+		 result == LOCK_TIMEOUT)
+		failure = loop->lease->answer.failure, result = LOCK_FAILED;
 	if (result != LOCK_GRANTED)
-		end_denied(s, &asking, result, &failure);
-	close(s->task->news_fd); /* hold's caller is to find nothing of it */
+		end_denied(loop, &asking, result, &failure);
+	close(loop->task->news_fd); /* hold's caller is to find nothing of it */
 }
 
 /* ---- the end ---- */
 
 /* COMMAND's status, if it ended by itself; else -1. If that was told, it stands, whatever became of
  * the rest of the tree after it. */
-static int own_status(const struct keeper_loop *s)
+static int own_status(const struct keeper_loop *loop)
 {
-	bool stands = s->stop == STOP_NONE || atomic_load(&s->lease->told);
+	bool stands = loop->stop == STOP_NONE || atomic_load(&loop->lease->told);
 
-	return s->tree.over && stands ? s->tree.status : -1;
+	return loop->tree.over && stands ? loop->tree.status : -1;
 }
 
 /* Whether the lock is the main thread's afterwards. */
-static bool give_back(struct keeper_loop *s, const struct release_terms *release_terms, nanos limit,
-	struct lock_answer *answer)
+static bool give_back(struct keeper_loop *loop, const struct release_terms *release_terms,
+	nanos limit, struct lock_answer *answer)
 {
-	if (!s->lock) {
+	if (!loop->lock) {
 		*answer = (struct lock_answer){.result = LOCK_RELEASED};
 		return false;
 	}
-	if (s->given_up && s->stop != STOP_LOST) {
+	if (loop->given_up && loop->stop != STOP_LOST) {
 		/* Processes that live on are to have the lock as long as the server keeps it. */
 		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
 		return false;
 	}
-	if (s->renewal)
-		return renewal_finish(s->renewal, release_terms, limit, answer);
-	lock_release(s->lock, release_terms, release_terms_limit(limit), answer);
+	if (loop->renewal)
+		return renewal_finish(loop->renewal, release_terms, limit, answer);
+	lock_release(loop->lock, release_terms, release_terms_limit(limit), answer);
 	return true;
 }
 
 /* Releases the lock and ends. The answer is static: it is large, and there is one. */
-static _Noreturn void release(struct keeper_loop *s, bool started)
+static _Noreturn void release(struct keeper_loop *loop, bool started)
 {
 	static struct lock_answer answer;
-	const struct ward_ops *ward = s->task->run->ward.ops;
+	const struct ward_ops *ward = loop->task->run->ward.ops;
 	struct release_terms release_terms = {0}; /* if COMMAND could not be started */
 	nanos limit = clock_now() + LEASE_RELEASE_LIMIT;
 	bool ours;
 
-	s->lease->stop = s->stop;
+	loop->lease->stop = loop->stop;
 	if (started)
-		release_terms = release_terms_make(s->lease, own_status(s));
-	if (!s->lingering)
-		s->lease->held = clock_now() - s->lease->granted_at;
-	s->lease->release_until = limit;
-	atomic_store(&s->lease->phase, LEASE_RELEASING);
-	guests_dismiss(&s->guests);
+		release_terms = release_terms_make(loop->lease, own_status(loop));
+	if (!loop->lingering)
+		loop->lease->held = clock_now() - loop->lease->granted_at;
+	loop->lease->release_until = limit;
+	atomic_store(&loop->lease->phase, LEASE_RELEASING);
+	guests_dismiss(&loop->guests);
 	if (ward->releasing)
-		ward->releasing(s);
-	ours = give_back(s, &release_terms, limit, &answer);
-	release_terms_report(s->lease, &answer);
+		ward->releasing(loop);
+	ours = give_back(loop, &release_terms, limit, &answer);
+	release_terms_report(loop->lease, &answer);
 
-	atomic_store(&s->lease->phase, LEASE_ENDED);
+	atomic_store(&loop->lease->phase, LEASE_ENDED);
 	if (ward->released)
-		ward->released(s, &answer);
-	if (ours && lock_handed(s->lock)) {
-		go_on_alone(s);
-		handoff_verify(s->lock, HANDOFF_LIMIT);
+		ward->released(loop, &answer);
+	if (ours && lock_handed(loop->lock)) {
+		go_on_alone(loop);
+		handoff_verify(loop->lock, HANDOFF_LIMIT);
 	}
 	_exit(0);
 }
@@ -303,7 +305,7 @@ static _Noreturn void refuse(const struct keeper_task *task)
 
 pid_t keeper_start(const struct keeper_task *task)
 {
-	static struct keeper_loop s;
+	static struct keeper_loop loop;
 	pid_t front = getpid();
 	pid_t pid = fork();
 	bool started;
@@ -311,11 +313,11 @@ pid_t keeper_start(const struct keeper_task *task)
 	if (pid != 0)
 		return pid;
 	close(task->tell_fd); /* or the front's end could not be seen there */
-	if (!keeper_loop_open(&s, task, front))
+	if (!keeper_loop_open(&loop, task, front))
 		refuse(task);
-	take(&s);
-	started = task->run->ward.ops->start(&s);
+	take(&loop);
+	started = task->run->ward.ops->start(&loop);
 	if (started)
-		keeper_loop_run(&s);
-	release(&s, started);
+		keeper_loop_run(&loop);
+	release(&loop, started);
 }

@@ -82,16 +82,16 @@ static const struct lock_answer *granted(const struct lease *lease)
 	return lease->granted_at != 0 ? &lease->answer : NULL;
 }
 
-bool takeover_withdraw(const struct keeper_task *order)
+bool takeover_withdraw(const struct keeper_task *task)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
 	struct deadline limit = {.until = clock_now() + WITHDRAW_LIMIT, .cancel_fd = -1};
 
-	if (!order->run->lock)
+	if (!task->run->lock)
 		return true;
-	lock_take_over(order->run->lock, NULL);
-	lock_release(order->run->lock, NULL, limit, &answer);
-	handoff_verify(order->run->lock, HANDOFF_GLANCE);
+	lock_take_over(task->run->lock, NULL);
+	lock_release(task->run->lock, NULL, limit, &answer);
+	handoff_verify(task->run->lock, HANDOFF_GLANCE);
 	return answer.result != LOCK_TIMEOUT && answer.result != LOCK_FAILED;
 }
 
@@ -107,29 +107,29 @@ static bool have_left(const struct lease *lease)
 /* The guardian's: the keeper that has ended is on record as the owner. So the guardian renews as
  * long as it stops what is left, and with that puts itself on record. Of several locks it knows too
  * little for that. NULL: nothing is renewed. */
-static struct renewal *renew_beside(struct keeper_watch *watch, const struct keeper_task *order)
+static struct renewal *renew_beside(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	struct lease *lease = watch->lease;
 	struct renewal *renewal;
 
-	if (tree_is_ours(&watch->tree) || lease->granted_at == 0 || order->run->also_count > 0)
+	if (tree_is_ours(&watch->tree) || lease->granted_at == 0 || task->run->also_count > 0)
 		return NULL;
 	owner_pass_on(&lease->owner);
-	renewal = renewal_open(order->run->lock, lease, watch->wakeup_fd);
+	renewal = renewal_open(task->run->lock, lease, watch->wakeup_fd);
 	(void)renewal_start(renewal); /* else it only releases */
 	return renewal;
 }
 
 /* Over a connection of its own: the keeper has used the others. Processes that live on are to have
  * the lock as long as the server keeps it. True: the lock is the main thread's afterwards. */
-static bool give_back(struct keeper_watch *watch, const struct keeper_task *order,
+static bool give_back(struct keeper_watch *watch, const struct keeper_task *task,
 	struct renewal *renewal, struct lock_answer *answer)
 {
 	struct release_terms release_terms = {0}; /* if COMMAND was not started */
 	nanos limit;
 
-	*answer = (struct lock_answer){.result = order->run->lock ? LOCK_TIMEOUT : LOCK_RELEASED};
-	if (!order->run->lock) /* a guest's */
+	*answer = (struct lock_answer){.result = task->run->lock ? LOCK_TIMEOUT : LOCK_RELEASED};
+	if (!task->run->lock) /* a guest's */
 		return false;
 	if (atomic_load(&watch->lease->command) != 0)
 		release_terms = release_terms_make(watch->lease, own_status(watch));
@@ -138,11 +138,11 @@ static bool give_back(struct keeper_watch *watch, const struct keeper_task *orde
 	limit = clock_now() + LEASE_RELEASE_LIMIT;
 	if (renewal)
 		return renewal_finish(renewal, &release_terms, limit, answer);
-	lock_release(order->run->lock, &release_terms, release_terms_limit(limit), answer);
+	lock_release(task->run->lock, &release_terms, release_terms_limit(limit), answer);
 	return true;
 }
 
-enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *order)
+enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
 	struct lease *lease = watch->lease;
@@ -150,18 +150,18 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 	struct renewal *renewal = NULL;
 	char span[DURATION_TEXT];
 
-	if (order->run->lock) {
-		lock_take_over(order->run->lock, granted(lease));
-		renewal = renew_beside(watch, order);
+	if (task->run->lock) {
+		lock_take_over(task->run->lock, granted(lease));
+		renewal = renew_beside(watch, task);
 	}
-	keeper_watch_stop_orphans(watch, order); /* takes its time: the grace */
+	keeper_watch_stop_orphans(watch, task); /* takes its time: the grace */
 	if (watch->tree.over) {
 		atomic_store(&lease->command_over, true);
 		lease->command_status = watch->tree.status;
 	}
 	if (lease->granted_at != 0)
 		lease->held = clock_now() - lease->granted_at;
-	is_ours = give_back(watch, order, renewal, &answer);
+	is_ours = give_back(watch, task, renewal, &answer);
 	if (!watch->tree.empty)
 		survivors_say(lease, &watch->tree, MESSAGE_ERROR, "could not stop");
 	message_say(MESSAGE_ERROR, "%s%s", explain_takeover(watch), explain_end(watch, ended));
@@ -171,6 +171,6 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 			lease->terms.ttl == NANOS_NEVER ? ""
 							: duration_format(lease->terms.ttl, span));
 	if (is_ours)
-		handoff_verify(order->run->lock, HANDOFF_GLANCE);
+		handoff_verify(task->run->lock, HANDOFF_GLANCE);
 	return end_of_takeover(watch, &answer);
 }

@@ -11,8 +11,8 @@ struct keeper_watch;
  * what is left of the tree, releases the lock over a connection of its own, and says what
  * happened. The lease has the rest of the run then; returned is the kind of outcome. Blocks for the
  * grace, and two seconds. */
-enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *order);
+enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *task);
 
 /* After KEEPER_WATCH_LATE: takes back whatever the keeper has asked for. Half a second at most.
  * False: the server has not said that nothing of it is left. */
-bool takeover_withdraw(const struct keeper_task *order);
+bool takeover_withdraw(const struct keeper_task *task);

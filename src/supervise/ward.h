@@ -40,7 +40,7 @@ struct ward_ops {
 	 * that is called for. NULL: it is not. False: the keeper has died meanwhile, and the front
 	 * must take over.
 	 */
-	bool (*leave_behind)(struct keeper_watch *watch, const struct keeper_task *order);
+	bool (*leave_behind)(struct keeper_watch *watch, const struct keeper_task *task);
 
 	/* The keeper has done its work or does without the front: sets the outcome's kind and what
 	 * belongs to that. The word of the lease is in the outcome already, and the signals that
