@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "net/password.h"
+#include "net/place.h"
 #include "net/resolve.h"
 #include "net/server.h"
 
@@ -33,8 +34,7 @@ const char *gateway_endpoint(const struct gateway *gateway, char text[static LOC
 {
 	const struct endpoint *endpoint = &gateway->server->endpoints[gateway->at];
 
-	snprintf(text, LOCK_SERVER_SIZE, strchr(endpoint->host, ':') ? "[%s]:%d" : "%s:%d",
-		endpoint->host, endpoint->port);
+	place_write(text, LOCK_SERVER_SIZE, endpoint->host, endpoint->port);
 	return text;
 }
 

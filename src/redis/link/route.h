@@ -10,7 +10,7 @@
 
 #include "base/deadline.h"
 #include "net/io_result.h"
-#include "redis/link/place.h"
+#include "net/place.h"
 
 struct connection;
 struct failure;

@@ -1,4 +1,4 @@
-#include "redis/link/place.h"
+#include "net/place.h"
 
 #include <bsd/stdlib.h>
 #include <stdio.h>
