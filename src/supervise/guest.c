@@ -45,13 +45,22 @@ struct reply {
 
 /* ---- what both must agree on ---- */
 
-/* Another version of dlock may have another page: its sockets have other names. */
+/* Host and guest may be of different releases: so this goes up with a change of lease_lent,
+ * question, reply, their enums, or what is hashed. Then the two do not find each other: the sockets
+ * have other names. */
+#define GUEST_FORMAT 1
+
+_Static_assert(sizeof(struct lease_lent) == 16 &&
+		       (sizeof(void *) != 8 ||
+			       (sizeof(struct question) == 808 && sizeof(struct reply) == 88)),
+	"a change of these is one of GUEST_FORMAT");
+
 static void digest(
 	const char *what, const char *text, const char *more, char digest[static DIGEST_SIZE])
 {
 	char all[2048];
-	int length = snprintf(
-		all, sizeof(all), "dlock %s %zu %s %s", what, sizeof(struct lease), text, more);
+	int length =
+		snprintf(all, sizeof(all), "dlock %s %d %s %s", what, GUEST_FORMAT, text, more);
 
 	if (length >= (int)sizeof(all))
 		length = (int)sizeof(all) - 1;
@@ -161,7 +170,7 @@ static void record(struct guest *guest, const struct guest_wish *wish, const str
 static bool settle(struct guest *guest, struct lease *lease, int fd, int page)
 {
 	struct stat status;
-	const struct lease *host;
+	const struct lease_lent *host;
 
 	if (fstat(page, &status) != 0 || (size_t)status.st_size < sizeof(*host))
 		return false;
@@ -169,8 +178,8 @@ static bool settle(struct guest *guest, struct lease *lease, int fd, int page)
 	if (host == MAP_FAILED || !watch_end(guest, fd))
 		return false;
 	lease->hosts[guest->count] = host;
-	if (host->terms.ttl != NANOS_NEVER)
-		lease->terms.grace = number_least(lease->terms.grace, host->terms.ttl / 3);
+	if (host->ttl != NANOS_NEVER)
+		lease->terms.grace = number_least(lease->terms.grace, host->ttl / 3);
 	return true;
 }
 

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "base/clock.h"
@@ -75,20 +76,30 @@ enum lease_stop {
 	STOP_FIRST_ENDS, /* COMMAND has ended, and with the front all of its PID namespace does */
 };
 
+/* The beginning of a lease: all that a guest reads of its host's (guest.h). The guest may be of
+ * another release, so this changes with GUEST_FORMAT alone. */
+struct lease_lent {
+	_Atomic nanos valid_until; /* by the host's own requests */
+	nanos ttl;                 /* the first of its terms */
+};
+
 /*
  * Shared by the front and both threads of the keeper: atomics, and plain data that is written
  * before the phase that publishes it (release) and read after it (acquire), or after the keeper's
  * death. From fork to the end there is one writer of each: the phase is moved from ASKING by the
- * first of the two, then by the keeper; valid_until and lost are the renewal's. A guest of this
- * dlock (guest.h) reads terms and valid_until.
+ * first of the two, then by the keeper; valid_until and lost are the renewal's.
  */
 struct lease {
-	_Atomic(enum lease_phase) phase;
-	_Atomic nanos answer_due;  /* ASKING: when the keeper must have heard from the server */
+	/* struct lease_lent */
 	_Atomic nanos valid_until; /* by our own requests: see lease_validity */
-	atomic_bool lost;          /* proven: another has, or had, the lock */
-	atomic_int reclaimed;      /* how often it was set again */
-	atomic_bool command_over;  /* COMMAND has ended, command_status is there */
+	struct lease_terms terms;  /* the front's before the keeper is forked; with the TTL that was
+				      really granted once HELD */
+
+	_Atomic(enum lease_phase) phase;
+	_Atomic nanos answer_due; /* ASKING: when the keeper must have heard from the server */
+	atomic_bool lost;         /* proven: another has, or had, the lock */
+	atomic_int reclaimed;     /* how often it was set again */
+	atomic_bool command_over; /* COMMAND has ended, command_status is there */
 	atomic_bool told; /* the caller is about to learn how COMMAND ended, though what that left
 			     keeps the lock; of hold: that it has the lock. The front's; or the
 			     keeper's, if it stops what is left for a first process */
@@ -99,15 +110,13 @@ struct lease {
 	_Atomic(pid_t) command; /* its pid; 0: not started yet */
 	atomic_uint rounds;     /* moves on while the keeper is at work on stopping */
 
-	struct lease_terms terms; /* the front's before the keeper is forked; with the TTL that was
-				     really granted once HELD */
-	nanos granted_at;         /* once HELD */
-	int command_status;       /* as from waitpid(2), once command_over */
-	int command_errno;        /* once ENDED: COMMAND could not be started, why; */
-	bool exec_failed;         /* by exec, not by fork */
-	nanos release_until;      /* once RELEASING: when the keeper gives up trying */
-	enum lease_stop stop;     /* once STOPPING, LINGERING or RELEASING */
-	nanos held;               /* once ENDED or LINGERING */
+	nanos granted_at;                 /* once HELD */
+	int command_status;               /* as from waitpid(2), once command_over */
+	int command_errno;                /* once ENDED: COMMAND could not be started, why; */
+	bool exec_failed;                 /* by exec, not by fork */
+	nanos release_until;              /* once RELEASING: when the keeper gives up trying */
+	enum lease_stop stop;             /* once STOPPING, LINGERING or RELEASING */
+	nanos held;                       /* once ENDED or LINGERING */
 	pid_t survivors[LEASE_SURVIVORS]; /* the processes that could not be stopped, or linger;
 					     0-terminated unless full */
 	char token[LOCK_TOKEN_SIZE];      /* the lock's, before it is asked with: the keeper's */
@@ -122,9 +131,13 @@ struct lease {
 
 	/* The front's before the keeper is forked; they are for these two alone. */
 	int fd; /* the page as a file, to lend it to guests; -1: it cannot be lent */
-	const struct lease *hosts[LEASE_HOSTS]; /* of a guest; NULL behind the last */
+	const struct lease_lent *hosts[LEASE_HOSTS]; /* of a guest; NULL behind the last */
 	struct owner owner; /* on record as the holder: the front's until HELD, then the keeper's */
 };
+
+_Static_assert(offsetof(struct lease, valid_until) == offsetof(struct lease_lent, valid_until) &&
+		       offsetof(struct lease, terms.ttl) == offsetof(struct lease_lent, ttl),
+	"what guests read is at the beginning");
 
 /* A shared mapping, zeroed: ASKING, no time for an answer. NULL with errno. */
 struct lease *lease_open(void);
