@@ -90,12 +90,12 @@ static bool ends_hold(struct etcd_lock *e, const json_t *event)
 	return lost;
 }
 
-typedef bool heed(struct etcd_lock *e, const json_t *event);
+typedef bool event_ends(struct etcd_lock *e, const json_t *event);
 
 /* Reads one line: LOCK_GRANTED: an event of it counts; LOCK_BUSY: none; LOCK_FAILED: the stream has
  * ended, or was cancelled (what it was to begin with is compacted). */
 static enum lock_result read_line(
-	struct etcd_lock *e, struct gateway *gateway, heed *ends, struct deadline deadline)
+	struct etcd_lock *e, struct gateway *gateway, event_ends *ends, struct deadline deadline)
 {
 	json_t *line = NULL;
 	enum lock_result result = gateway_next(gateway, deadline, &line);

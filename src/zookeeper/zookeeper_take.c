@@ -388,7 +388,7 @@ static enum lock_result tell_again(
 	return result == LOCK_GRANTED && z->session.reply[0].rc == ZOK ? LOCK_BUSY : result;
 }
 
-static enum lock_result hear(
+static enum lock_result await_watch(
 	struct zookeeper_lock *z, struct deadline deadline, struct failure *failure)
 {
 	const struct deadline soon = {.until = z->tell_again_at, .cancel_fd = deadline.cancel_fd};
@@ -430,7 +430,7 @@ enum lock_result zookeeper_wait(
 		result = begin_wait(z, deadline, failure);
 	z->watches = result == LOCK_BUSY;
 	if (z->watches)
-		result = hear(z, deadline, failure);
+		result = await_watch(z, deadline, failure);
 	if (result != LOCK_CANCELLED && result != LOCK_TIMEOUT)
 		z->watches = false;
 	if (result == LOCK_FAILED && failure->code == EXIT_UNREACHABLE)
