@@ -97,8 +97,8 @@ configured() {
 	[ -e configure ] || quietly autoreconf -fi
 	if [ ! -e "$build/Makefile" ]; then
 		say "Configuring in $build"
-		top=$PWD
-		(cd "$build" && quietly "$top/configure" -q "$@")
+		# By a path without the blanks that ours may have, which configure refuses.
+		(cd "$build" && quietly ../configure -q "$@")
 	fi
 }
 

@@ -148,6 +148,16 @@ readonly ALLOWED='^(ld-linux.*|ld[0-9]*|libc|libhiredis|libbsd|libmd|libjansson|
 	done <sources
 }
 
+@test "a tree is configured though its folder has blanks in its name" {
+	local top=$BATS_TEST_DIRNAME/../..
+	mkdir -p "a  b/src/lock"
+	cp -a "$top"/{aclocal.m4,build-aux,config*,m4,Makefile.*} "a  b/"
+	cp "$top/src/lock/lock.h" "a  b/src/lock/"
+	try sh -c 'cd "a  b" && . build-aux/prepare.sh && configured build --without-tls --without-postgres --without-etcd --without-zookeeper'
+	assert_equal "$status" 0 "$err"
+	assert test -e "a  b/build/Makefile"
+}
+
 @test "every file of the packaging for Debian is in what make dist makes" {
 	local file packed
 	cd "$BATS_TEST_DIRNAME/../.."
