@@ -103,7 +103,7 @@ static struct contender *find_permit(
 	return count < permits ? NULL : last;
 }
 
-/* One that wants a permit cannot pass another that waits for one: that may want more. */
+/* A waiter for a permit cannot pass another waiter for a permit, which may want more. */
 static bool stops(const struct contender *c, enum lock_mode mode)
 {
 	return mode == LOCK_EXCLUSIVE || c->mode != mode ||

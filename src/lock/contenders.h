@@ -8,10 +8,10 @@
 #include "lock/lock_list.h"
 
 enum contender_state {
-	CONTENDER_BY_PLACE, /* it does not say: contenders_sort makes one of the next two of it */
+	CONTENDER_BY_PLACE, /* not said: contenders_sort makes WAITING or HOLDING of it */
 	CONTENDER_WAITING,
 	CONTENDER_HOLDING,
-	CONTENDER_OVER,     /* it has released the lock, but that stays for --at-least */
+	CONTENDER_OVER,     /* released, but the lock stays for --at-least */
 	CONTENDER_RELEASED, /* about to be removed: it does not count */
 };
 
@@ -42,8 +42,8 @@ void contenders_free(struct contenders *all);
 
 struct contender *contenders_at(const struct contenders *all, size_t i);
 
-/* By place. One that does not say whether it holds the
- * lock does so if nothing before it is in its way. */
+/* By place. A contender that does not say whether it holds the lock does so if nothing before it is
+ * in its way. */
 void contenders_sort(struct contenders *all);
 
 /* By its id; NULL: there is none. */
@@ -68,7 +68,7 @@ bool contender_has_fence(const struct contender *c, int64_t fence);
  * dlock's; static. */
 void contender_describe(const struct contender *c, const char *foreign, struct lock_answer *answer);
 
-/* What `dlock status` shows of the lock. owners: room for twice as many as there are. ttl_ms of the
+/* The lock as `dlock status` shows it. owners: room for twice as many as there are. ttl_ms of the
  * holders is what their lease has left; one without a place has the state CONTENDER_RELEASED. There
  * is no record of the past: the counters count those that are there. */
 void contenders_view(

@@ -4,7 +4,7 @@
 
 #include "lock/token.h"
 
-/* One that is not there any more does not count. */
+/* A contender that is not there any more does not count. */
 static enum lock_result look(const struct contest *contest, struct contender *c,
 	struct deadline deadline, struct failure *failure)
 {

@@ -1,6 +1,6 @@
 /*
  * Taking a lock from a service whose clients decide by the list of contenders (contenders.h): what
- * such services have in common. What they do with it is theirs: struct contest_ops.
+ * such services have in common. The steps that are a service's own: struct contest_ops.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct contest_ops {
 	/* The attempt is lost: the next one is a fresh one. */
 	void (*begin)(struct lock *lock);
 
-	/* One of these follows, and gives the answer. */
+	/* Either of these follows, and gives the answer. */
 	/* We have no place. first: nothing was in the way. Else we want one all the same. */
 	void (*enter)(struct lock *lock, struct contenders *all, bool first,
 		struct deadline deadline, struct lock_answer *answer);

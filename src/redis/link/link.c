@@ -77,7 +77,7 @@ void link_close(struct link *link)
 	link->lookup = NULL;
 }
 
-/* What is left unread would be taken for the answer to the next request. */
+/* Bytes that are left unread would be taken for the answer to the next request. */
 static enum io_result end(struct link *link, enum io_result result)
 {
 	if (result != IO_OK)

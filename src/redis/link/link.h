@@ -19,7 +19,7 @@ struct reply;
  * from it. */
 struct link {
 	const struct server *server;
-	const char *key; /* what to name in messages when another type is in its place; borrowed */
+	const char *key;               /* for messages, if another type is in its place; borrowed */
 	struct connection *connection; /* owned; NULL: none */
 	struct lookup *lookup;         /* owned */
 	struct route route;
@@ -30,7 +30,7 @@ struct link {
 	bool waiting;               /* a reply to a request is still to come */
 	bool owes;                  /* the reply to the WAIT behind it is */
 	bool heard;                 /* something came over this connection */
-	bool borrowed;              /* it is for one request only, after ASKING */
+	bool borrowed;              /* for one request only, after ASKING */
 	bool moving;                /* the last request came while its slot moves */
 	bool landed; /* the greeting was refused, but the request behind it was not */
 };
@@ -69,7 +69,7 @@ enum io_result link_receive(struct link *link, struct call *call, struct reply *
 enum io_result link_confirm(
 	struct link *link, int64_t *replicas, struct deadline deadline, struct failure *failure);
 
-/* What an error reply to something that was sent by other means asks for: IO_CLOSED: a new
+/* The end that an error reply asks for, of a request that was sent by other means: IO_CLOSED: a new
  * connection, which leads to where the reply says, if it does; else IO_FAILED. */
 enum io_result link_handle_error(struct link *link, const char *text, struct failure *failure);
 

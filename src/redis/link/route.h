@@ -1,6 +1,7 @@
 /*
  * Which server a session talks to: the one that its URL names; in a Cluster the node that a
- * redirect names (MOVED, ASK); behind Sentinels the master that they name. One of a session's own.
+ * redirect names (MOVED, ASK); behind Sentinels the master that they name. Each session has a route
+ * of its own.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* What the scripts answer, read into what lock.h has for it. */
+/* The answers of the scripts, read into what lock.h has for them. */
 #pragma once
 
 #include "lock/lock.h"
@@ -7,8 +7,8 @@
 struct link;
 struct reply;
 
-/* What a server says of time, within limits that leave room to reckon with it: spans in ms, moments
- * in us, places in a queue. */
+/* The limits of a server's numbers, which leave room to reckon with them: spans in ms, moments in
+ * us, places in a queue. */
 #define REPLIES_MS_MOST   (INT64_C(100) * 366 * 86400000)
 #define REPLIES_US_MOST   OWNER_RECORD_US_MOST
 #define REPLIES_RANK_MOST 1000000
@@ -19,7 +19,7 @@ struct reply;
 /* So long after a moment that a server named one looks again: it is surely past then. */
 #define REPLIES_LOOK_AFTER (5 * NANOS_PER_MS)
 
-/* What a keeper learns from a reply and the front needs (lock_answer.own). */
+/* The part of a reply that a keeper's front needs as well (lock_answer.own). */
 struct replies_own {
 	uint64_t generation; /* of a batch of sharers; the fencing token of an exclusive lock */
 	int64_t since_us;    /* the grant, by the server's clock */

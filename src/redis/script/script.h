@@ -11,12 +11,12 @@ struct connection;
 struct keys;
 
 struct script {
-	const char *sha;  /* SHA-1 in hex: what EVALSHA asks for */
-	const char *text; /* what EVAL sends */
+	const char *sha;  /* SHA-1 in hex, for EVALSHA */
+	const char *text; /* for EVAL */
 	size_t length;
 };
 
-/* What a line of a script, counted from 1, calls first: a command of Redis, cut to fit. False:
+/* The first command of Redis that a line of a script calls, cut to fit; lines count from 1. False:
  * none. */
 bool script_command_at(const struct script *script, int line, char command[static 24]);
 
@@ -55,8 +55,8 @@ void call_begin_large(
 void call_add(struct call *call, const char *text);
 void call_add_number(struct call *call, int64_t number);
 
-/* What release.lua takes of a run, last: it began then by the server's clock, or, if that is 0,
- * then by ours; the owner's TEXT. */
+/* The last arguments of release.lua, about a run: when it began by the server's clock, or, if that
+ * is 0, by ours; the owner's TEXT. */
 void call_add_run(
 	struct call *call, int exit, int64_t began_us, nanos granted_at, const char *text);
 

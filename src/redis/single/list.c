@@ -358,7 +358,7 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 	return good || listing_fail_memory(listing);
 }
 
-/* What is no lock is passed over, unless it was asked for by its name. */
+/* A key that is no lock is passed over, unless it was asked for by its name. */
 static bool handle_failure(const struct listing *listing, const char *name)
 {
 	if (listing->failure->code != EXIT_PROTOCOL)
@@ -533,7 +533,7 @@ static bool single_list_look(void *state, void (*show)(const struct lock_view *v
 	listing->failure = failure;
 	if (look(listing))
 		return true;
-	/* What is still to come would be taken for the answer to the next question. */
+	/* An answer that is still to come would be taken for the one to the next question. */
 	link_drop(&listing->own);
 	return false;
 }

@@ -105,7 +105,7 @@ static enum io_result release_behind(struct single *single, struct call *call,
 		if (io != IO_OK)
 			break;
 		found = single_read_release(single, reply, answer);
-		/* What is under way there will not be granted there. */
+		/* A request that is under way to that node will not be granted there. */
 		if (!found && is_redirect(reply_error(reply)))
 			io = link_handle_error(link, reply_error(reply), &answer->failure);
 		reply_free(reply);
@@ -203,7 +203,7 @@ enum lock_result single_verify(struct lock *lock, struct deadline deadline)
 		call_add(&call, single->handed.tokens[i]);
 	io = link_call(&single->link, &call, &reply, deadline, &unheard);
 	if (io != IO_OK) {
-		/* What comes late would be taken for the answer to what is asked next. */
+		/* An answer that comes late would be taken for the one to the next request. */
 		link_drop(&single->link);
 		return single_result(io, deadline);
 	}

@@ -26,10 +26,10 @@ struct reply;
 enum wait_stage {
 	WAIT_REST,    /* nothing is under way */
 	WAIT_LEASE,   /* PEXPIRE and BLPOP were sent; the reply to the first is to come */
-	WAIT_MESSAGE, /* that to BLPOP */
+	WAIT_MESSAGE, /* the reply to BLPOP is to come */
 	WAIT_HOLDER,  /* GET was sent, with PTTL and ZRANK unless it is brief */
 	WAIT_EXPIRY,  /* the reply to PTTL is to come */
-	WAIT_PLACE,   /* that to ZRANK */
+	WAIT_PLACE,   /* the reply to ZRANK is to come */
 };
 
 struct deadlock {
@@ -38,21 +38,21 @@ struct deadlock {
 	int confirmed;
 	unsigned round;
 	char asked[DEADLOCK_PROOF]; /* the proof that was asked for in the last round; "": none */
-	char proof[DEADLOCK_PROOF]; /* what another waiter asks for; "": none does */
+	char proof[DEADLOCK_PROOF]; /* another waiter asks for it; "": no waiter does */
 };
 
-/* What a waiter knows. All moments on CLOCK_BOOTTIME. */
+/* The knowledge of a waiter. All moments on CLOCK_BOOTTIME. */
 struct wait_state {
 	enum wait_stage stage;
 	nanos listen_until; /* when BLPOP ends by itself */
 	bool in_seconds;    /* the server takes whole seconds only for that: Redis 5 */
-	bool cut;           /* it ends later, and we ask again at that moment */
+	bool cut;           /* BLPOP ends later, and we ask again at that moment */
 	nanos lease_until;  /* how long the server takes us for alive */
 	int64_t told_ms;    /* look then, says a message; -1: there was none */
 	unsigned looks;     /* how many there were */
 	bool brief;         /* this one asks for nothing but the holder */
 	bool for_room;      /* this one is also for room beside sharers */
-	bool moved;         /* what the look has found so far asks for a new request */
+	bool moved;         /* by what the look has found so far, a new request is needed */
 	nanos look_at;      /* when the lock may come free by expiry; NANOS_NEVER: not by itself */
 	int rank;
 	bool foreign;
@@ -92,7 +92,7 @@ enum lock_result single_result(enum io_result io, struct deadline deadline);
 /* Lets a moment pass before the next try; false when patience ended in it. */
 bool single_pause(struct deadline deadline, enum lock_result *result);
 
-/* What acquire.lua takes for it. */
+/* request.settle_ms, as acquire.lua takes it. */
 int64_t single_settle(const struct lock_request *request);
 
 /* Whether a token is all that is known: what was acquired detached, by another process. */
@@ -107,7 +107,7 @@ bool single_new_token(struct single *single, struct failure *failure);
 /* Until a server has answered, the caller's patience is the only limit of a request. */
 struct deadline single_try(const struct single *single, struct deadline deadline);
 
-/* What acquire.lua has as ARGV 4 to 14. asking: whose success it asks for; it may be the same. */
+/* Adds ARGV 4 to 14 of acquire.lua. asking: whose success it asks for; it may be the same. */
 void single_add_wish(struct single *single, struct call *call, const struct single *asking);
 
 /* Takes over the reply to acquire.lua, which came over `link`. */
@@ -134,7 +134,7 @@ size_t single_take_several(
 void single_renew_several(struct lock_part *parts, size_t count, struct deadline deadline);
 void single_release_several(struct lock_part *parts, size_t count, struct deadline deadline);
 
-/* What redis_service.c names. */
+/* For the row in redis_service.c. */
 void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void single_take_over(struct lock *lock, const struct lock_answer *granted);
 enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct failure *failure);

@@ -65,7 +65,7 @@ struct deadline single_try(const struct single *single, struct deadline deadline
 	return single->answered ? deadline_within(deadline, most) : deadline;
 }
 
-/* What the server granted though it refused the greeting must not stay. */
+/* A lock that the server granted though it refused the greeting must not stay. */
 static void take_back(struct single *single, struct deadline deadline)
 {
 	static struct lock_answer unheard; /* large, and seldom needed */
@@ -113,7 +113,7 @@ void single_read_take(struct single *single, const struct link *link, const stru
 	learn(single, answer);
 }
 
-/* What too few replicas have is released at once, with time of its own. */
+/* A lock that too few replicas have is released at once, with time of its own. */
 static void give_back(
 	struct single *single, struct lock_answer *answer, enum io_result io, const char *had)
 {
@@ -156,7 +156,7 @@ static void wait_for_replicas(
 		if (io == IO_OK)
 			number_write(had, count);
 		give_back(single, answer, io, had);
-		if (io == IO_FAILED) /* it has no replicas to ask, or does not let us */
+		if (io == IO_FAILED) /* the server has no replicas to ask, or does not let us */
 			answer->failure = failure;
 	}
 }

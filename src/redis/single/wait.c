@@ -19,7 +19,7 @@
 #include "redis/script/replies.h"
 
 #define ROOM_EVERY   16   /* one look in so many is for room beside sharers, far behind; even */
-#define RANK_MS      50   /* that each place gives those before it, once all is late */
+#define RANK_MS      50   /* each place gives so long to those before it, once all is late */
 #define CLAIM_MS     1005 /* CLAIM in prelude.lua, and a bit */
 #define LEASE_LEAST  5000 /* of a series of short BLPOPs, behind a foreign client */
 #define FOLLOW_EVERY (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
@@ -45,7 +45,7 @@ static void record_expiry(struct wait_state *waiting, int64_t left_ms)
 	waiting->known_until = after_ms(left_ms);
 	if (left_ms * NANOS_PER_MS > waiting->span)
 		waiting->span = left_ms * NANOS_PER_MS;
-	/* A holder renews its lock when a third of the TTL is over. What is left of a claim says
+	/* A holder renews its lock when a third of the TTL is over. The rest of a claim says
 	 * nothing. */
 	else if (left_ms > CLAIM_MS && left_ms * NANOS_PER_MS * 3 / 2 < waiting->span)
 		waiting->span = left_ms * NANOS_PER_MS * 3 / 2;
@@ -213,7 +213,7 @@ static enum io_result listen(
 	return flush(single, done, WAIT_LEASE, deadline, failure);
 }
 
-/* What comes next after a reply; IO_CLOSED: drop the connection and ask again. */
+/* The next step after a reply; IO_CLOSED: drop the connection and ask again. */
 static enum io_result handle_lease(struct single *single, const struct reply *reply)
 {
 	/* The record is gone: we were passed over. */
@@ -277,7 +277,7 @@ static enum io_result handle_place(struct single *single, const struct reply *re
 	return IO_OK;
 }
 
-static enum io_result (*const heed[])(struct single *single, const struct reply *reply) = {
+static enum io_result (*const handlers[])(struct single *single, const struct reply *reply) = {
 	[WAIT_LEASE] = handle_lease,
 	[WAIT_HOLDER] = handle_holder,
 	[WAIT_EXPIRY] = handle_expiry,
@@ -365,7 +365,7 @@ static enum io_result read_reply(
 	else if (waiting->stage == WAIT_MESSAGE)
 		io = handle_message(single, reply, deadline, failure);
 	else
-		io = heed[waiting->stage](single, reply);
+		io = handlers[waiting->stage](single, reply);
 	reply_free(reply);
 	return io;
 }
