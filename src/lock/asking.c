@@ -154,6 +154,12 @@ static bool may_go_on(struct asking *a, enum lock_result *result, const struct l
 	case LOCK_ALREADY:
 	case LOCK_UNREPLICATED:
 		return false;
+	case LOCK_PART: /* a server that answers has as long for the next */
+		record_answer(a);
+		a->began = clock_now();
+		if (a->wait == 0 || a->began < end_of_wait(a))
+			return true;
+		break;
 	case LOCK_FAILED:
 		if (!may_mend(a, failure))
 			return false;

@@ -216,8 +216,3 @@ const char *lock_token(const struct lock *lock)
 {
 	return lock->token;
 }
-
-uint64_t lock_fence(const struct lock *lock, const char *name)
-{
-	return lock->service->fence ? lock->service->fence(lock, name) : 0;
-}

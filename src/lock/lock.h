@@ -71,6 +71,8 @@ int64_t lock_ttl_ms(const struct lock_request *request, nanos granted_at);
 enum lock_result {
 	LOCK_GRANTED,   /* acquire: it is ours. renew: extended */
 	LOCK_SET_AGAIN, /* renew: the server had lost it, no other took it, it is ours again */
+	LOCK_PART,      /* acquire: one of several locks is ours; the next is to be asked for at
+			 * once */
 	LOCK_BUSY,      /* acquire: another holds it, or is ahead */
 	LOCK_AROUND,    /* asking_run's: a dlock around this one holds it */
 	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
@@ -155,8 +157,9 @@ void lock_close(struct lock *lock);
 
 /* One attempt to acquire: connects if that is needed, sends the request, and awaits the answer.
  * Meanwhile repeats it: in full if the server does not know the script, after a pause if it cannot
- * answer just now (LOADING, a failover). Any result that enum lock_result has for acquire; of
- * several locks LOCK_LOST as well: one that was held was lost, all were released, ask again. */
+ * answer just now (LOADING, a failover). Any result that enum lock_result has for acquire. Of
+ * several locks (lock_set.h) it is an attempt to acquire the next, and LOCK_LOST may mean: one that
+ * was held was lost, all were released, ask again. */
 void lock_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 
 /* Whether a server may have taken up a request of ours: lock_release takes it back. Pure. */
@@ -211,6 +214,3 @@ enum lock_result lock_verify(struct lock *lock, struct deadline deadline);
 int lock_watch_fd(const struct lock *lock);
 
 const char *lock_token(const struct lock *lock);
-
-/* The fencing token of one of a set's locks (lock_set.h) that are held; 0: it is a single lock. */
-uint64_t lock_fence(const struct lock *lock, const char *name);

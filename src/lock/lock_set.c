@@ -9,19 +9,17 @@
 
 #include "lock/service.h"
 #include "lock/token.h"
-#include "net/server.h"
 
 #define SET_HELD    16384                /* a lock that does not fit is left out */
 #define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for releasing all when one was lost meanwhile */
 #define RETRY_PAUSE (300 * NANOS_PER_MS)
+#define REST_LIMIT  (100 * NANOS_PER_MS) /* for a release if one before it was not answered */
 
 struct member {
 	struct lock *lock; /* owned */
 	const char *name;
-	bool asked; /* something may be left in the server */
-	nanos asked_at;
-	struct lock_answer answer; /* the last; while it is held, that of the grant */
-	uint64_t fence;
+	nanos asked_at; /* while it is held: from when it counts, */
+	uint64_t fence; /* and its fencing token */
 };
 
 struct lock_set {
@@ -31,32 +29,16 @@ struct lock_set {
 	size_t count;
 	size_t next;  /* the first that is not held: asked, or waited for */
 	size_t named; /* request.name's */
+	size_t turn;  /* the next to be renewed */
 	bool lost; /* a lock was, or an attempt was ended: all are to be released, and taken anew */
-	bool sent; /* a request for several has left, since open_members */
-	bool one_by_one;             /* the service's batch is of no use here */
-	struct lock_part *parts;     /* owned; for a batch */
-	struct lock_answer *renewed; /* owned; for one of renewals */
-	int watch;                   /* owned; -1: none, see set_watch_fd */
+	int watch; /* owned; -1: none, see set_watch_fd */
 	const struct server *server; /* borrowed */
 	struct lock_request request; /* for them all; its strings are borrowed */
 	const char *outer_held;      /* borrowed: the caller's request.held */
-	char *page;                  /* borrowed; the members' token; NULL: nobody reads it */
 	char held[SET_HELD];         /* the same, and our own: the members' request.held */
+	struct lock_answer grant;    /* by which request.name's is held */
 	struct member members[];
 };
-
-/* The token of NAME, which lock_token gives. */
-static void record_token(struct lock_set *set)
-{
-	strlcpy(set->lock.token, lock_token(set->members[set->named].lock), LOCK_TOKEN_SIZE);
-}
-
-/* Takes over a grant from member->answer. */
-static void member_record_grant(struct member *member)
-{
-	member->fence = member->answer.fence;
-	member->asked_at = member->answer.asked_at;
-}
 
 /* From when those that are held count; NANOS_NEVER: none is held. */
 static nanos set_oldest(const struct lock_set *set)
@@ -81,7 +63,7 @@ static nanos set_refresh_due(const struct lock_set *set)
 static enum lock_result worse(enum lock_result a, enum lock_result b)
 {
 	static const enum lock_result order[] = {
-		LOCK_LOST, LOCK_CANCELLED, LOCK_FAILED, LOCK_TIMEOUT, LOCK_GONE, LOCK_SET_AGAIN};
+		LOCK_LOST, LOCK_CANCELLED, LOCK_FAILED, LOCK_TIMEOUT, LOCK_GONE};
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 		if (a == order[i] || b == order[i])
@@ -89,181 +71,53 @@ static enum lock_result worse(enum lock_result a, enum lock_result b)
 	return a;
 }
 
-static const struct lock_batch *batch_of(const struct lock_set *set)
-{
-	return set->one_by_one ? NULL : set->server->service->batch;
-}
-
-/* The parts to be released, the last lock first. The success is that of NAME. */
-static size_t list_releases(struct lock_set *set, const struct release_terms *release_terms,
-	const struct release_terms *others)
-{
-	size_t count = 0;
-
-	for (size_t i = set->count; i-- > 0;) {
-		struct member *member = &set->members[i];
-
-		if (member->asked)
-			set->parts[count++] = (struct lock_part){.lock = member->lock,
-				.answer = &member->answer,
-				.release_terms = i == set->named ? release_terms : others};
-	}
-	return count;
-}
+/* ---- Giving back ------------------------------------------------------------------------------
+ */
 
 static bool is_released(enum lock_result result)
 {
 	return result == LOCK_RELEASED || result == LOCK_GONE || result == LOCK_LOST;
 }
 
-static void forget_released(struct lock_set *set)
+/* The time for one of so many. A server that was silent for one has little for each of the rest. */
+static struct deadline share(struct deadline deadline, size_t among, bool silent)
 {
-	set->lock.asked = false;
-	for (size_t i = 0; i < set->count; i++) {
-		struct member *member = &set->members[i];
+	nanos span;
 
-		member->asked = member->asked && !is_released(member->answer.result);
-		set->lock.asked = set->lock.asked || member->asked;
-	}
+	if (deadline.until == NANOS_NEVER)
+		return deadline;
+	span = (deadline.until - clock_now()) / (nanos)among;
+	return deadline_within(deadline, silent && span > REST_LIMIT ? REST_LIMIT : span);
 }
 
-/* The lock taken last is released first, so that no waiter for several is woken for nothing. */
+/* The lock taken last is released first, so that no waiter for several is woken for nothing. The
+ * success is that of NAME. */
 static enum lock_result give_back(struct lock_set *set, const struct release_terms *release_terms,
 	struct deadline deadline, struct failure *failure)
 {
+	static struct lock_answer answer; /* large */
 	struct release_terms others = release_terms ? *release_terms : (struct release_terms){0};
 	enum lock_result result = LOCK_RELEASED;
-	size_t count;
+	bool silent = false;
 
 	others.success = others.ran = false;
-	count = list_releases(set, release_terms, release_terms ? &others : NULL);
-	if (batch_of(set))
-		batch_of(set)->release(set->parts, count, deadline);
-	for (size_t i = 0; i < count; i++) {
-		struct lock_part *part = &set->parts[i];
+	set->lock.asked = false;
+	for (size_t i = set->count; i-- > 0;) {
+		struct lock *lock = set->members[i].lock;
 
-		if (!part->done)
-			lock_release(part->lock, part->release_terms, deadline, part->answer);
-		if (part->answer->result == LOCK_FAILED)
-			*failure = part->answer->failure;
-		result = worse(result, part->answer->result);
+		if (!lock->asked)
+			continue;
+		lock_release(lock, i == set->named ? release_terms : &others,
+			share(deadline, i + 1, silent), &answer);
+		if (answer.result == LOCK_FAILED)
+			*failure = answer.failure;
+		lock->asked = !is_released(answer.result);
+		set->lock.asked = set->lock.asked || lock->asked;
+		silent = silent || lock->asked;
+		result = worse(result, answer.result);
 	}
 	set->next = 0;
-	forget_released(set);
 	return result;
-}
-
-/* Renews those of the first `count` that can be renewed in less time than one after the other; the
- * rest is for renew_member. */
-static void renew_batch(struct lock_set *set, size_t count, struct deadline deadline)
-{
-	for (size_t i = 0; i < count; i++)
-		set->parts[i] = (struct lock_part){
-			.lock = set->members[i].lock, .answer = &set->renewed[i]};
-	if (batch_of(set))
-		batch_of(set)->renew(set->parts, count, deadline);
-}
-
-static enum lock_result renew_member(
-	struct lock_set *set, size_t which, struct deadline deadline, struct lock_answer *answer)
-{
-	struct member *member = &set->members[which];
-
-	if (set->parts[which].done)
-		*answer = set->renewed[which];
-	else
-		lock_renew(member->lock, deadline, answer);
-	if (answer->result == LOCK_GRANTED || answer->result == LOCK_SET_AGAIN)
-		member->asked_at = answer->asked_at;
-	return answer->result;
-}
-
-/* Renews what is held, if that is due; sets set->lost if one of them was lost. */
-static void set_refresh(struct lock_set *set, struct deadline deadline)
-{
-	static struct lock_answer answer; /* large */
-
-	if (clock_now() < set_refresh_due(set))
-		return;
-	set->retry_at = clock_now() + RETRY_PAUSE;
-	renew_batch(set, set->next, deadline);
-	for (size_t i = 0; i < set->next && !set->lost; i++)
-		set->lost = renew_member(set, i, deadline, &answer) == LOCK_LOST;
-}
-
-static void close_members(struct lock_set *set)
-{
-	for (size_t i = 0; i < set->count; i++) {
-		if (set->members[i].lock)
-			lock_close(set->members[i].lock);
-		set->members[i].lock = NULL;
-	}
-}
-
-/* One token for all: DLOCK_TOKEN is one, and what runs under it has them all. */
-static bool open_members(struct lock_set *set, struct failure *failure)
-{
-	char token[LOCK_TOKEN_SIZE];
-
-	token_make(set->request.self, token);
-	for (size_t i = 0; i < set->count; i++) {
-		struct lock_request own = set->request;
-		struct member *member = &set->members[i];
-
-		own.name = member->name;
-		own.held = set->held;
-		own.token = token;
-		own.token_page = NULL;
-		if (i != set->named) {
-			own.cooldown_ms = 0;
-			own.once = NULL;
-		}
-		member->lock = lock_open(set->server, &own, failure);
-		if (!member->lock)
-			return false;
-		member->asked = false;
-	}
-	if (set->page)
-		strlcpy(set->page, token, LOCK_TOKEN_SIZE);
-	record_token(set);
-	set->sent = false;
-	return true;
-}
-
-/* Releases all and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
- * Else why that is to be tried again first, with failure. */
-static enum lock_result set_begin_anew(
-	struct lock_set *set, struct deadline deadline, struct failure *failure)
-{
-	enum lock_result result;
-
-	set->lost = true;
-	result = give_back(set, NULL, deadline_within(deadline, UNDO_LIMIT), failure);
-	if (set->lock.asked)
-		return result == LOCK_LOST ? LOCK_TIMEOUT : result;
-	close_members(set); /* nothing is left in the server by the old token */
-	if (!open_members(set, failure))
-		return LOCK_FAILED;
-	set->lost = false;
-	return LOCK_LOST;
-}
-
-static void set_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-	enum lock_result result = LOCK_GRANTED;
-	struct failure failure = {0};
-
-	renew_batch(set, set->count, deadline);
-	for (size_t i = 0; i < set->count && result != LOCK_LOST && result != LOCK_CANCELLED; i++) {
-		result = worse(result, renew_member(set, i, deadline, answer));
-		if (answer->result == LOCK_FAILED)
-			failure = answer->failure;
-	}
-	answer->result = result;
-	answer->failure = failure;
-	answer->asked_at = set_oldest(set);
-	answer->fence = set->members[set->named].fence;
 }
 
 static void set_release(struct lock *lock, const struct release_terms *release_terms,
@@ -273,6 +127,19 @@ static void set_release(struct lock *lock, const struct release_terms *release_t
 
 	answer->result = give_back(set, release_terms, deadline, &answer->failure);
 	set->lost = true; /* the next attempt has another token */
+}
+
+/* The members have one token, which the page says. */
+static void set_take_over(struct lock *lock, const struct lock_answer *granted)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	for (size_t i = 0; i < set->count; i++) {
+		struct member *member = &set->members[i];
+
+		strlcpy(member->lock->token, set->lock.token, LOCK_TOKEN_SIZE);
+		lock_take_over(member->lock, i == set->named ? granted : NULL);
+	}
 }
 
 static const char *set_handed(const struct lock *lock)
@@ -296,6 +163,116 @@ static enum lock_result set_verify(struct lock *lock, struct deadline deadline)
 	return result;
 }
 
+/* ---- Renewing ---------------------------------------------------------------------------------
+ */
+
+/* Renews the first `count`, one after the other, from where the last time has ended. If there was
+ * time for some of them only, they count from the oldest all the same. */
+static void renew(
+	struct lock_set *set, size_t count, struct deadline deadline, struct lock_answer *answer)
+{
+	bool again = false;
+	size_t done;
+
+	for (done = 0; done < count; done++) {
+		struct member *member = &set->members[set->turn % count];
+
+		lock_renew(member->lock, deadline, answer);
+		if (answer->result != LOCK_GRANTED && answer->result != LOCK_SET_AGAIN)
+			break;
+		again = again || answer->result == LOCK_SET_AGAIN;
+		member->asked_at = answer->asked_at;
+		set->turn = (set->turn + 1) % count;
+	}
+	if (done == count || (done > 0 && answer->result == LOCK_TIMEOUT))
+		answer->result = again ? LOCK_SET_AGAIN : LOCK_GRANTED;
+	answer->asked_at = set_oldest(set);
+	answer->fence = set->members[set->named].fence;
+}
+
+static void set_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+{
+	struct lock_set *set = (struct lock_set *)lock;
+
+	renew(set, set->count, deadline, answer);
+}
+
+/* Renews what is held, if that is due; sets set->lost if one of them was lost. */
+static void set_refresh(struct lock_set *set, struct deadline deadline)
+{
+	static struct lock_answer answer; /* large */
+
+	if (clock_now() < set_refresh_due(set))
+		return;
+	set->retry_at = clock_now() + RETRY_PAUSE;
+	renew(set, set->next, deadline, &answer);
+	set->lost = answer.result == LOCK_LOST;
+}
+
+/* ---- Taking -----------------------------------------------------------------------------------
+ */
+
+static void close_members(struct lock_set *set)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		if (set->members[i].lock)
+			lock_close(set->members[i].lock);
+		set->members[i].lock = NULL;
+	}
+}
+
+static bool open_member(struct lock_set *set, size_t which, struct failure *failure)
+{
+	struct member *member = &set->members[which];
+	struct lock_request own = set->request;
+
+	own.name = member->name;
+	own.held = set->held;
+	own.token = set->lock.token;
+	own.token_page = NULL;
+	if (which != set->named) {
+		own.cooldown_ms = 0;
+		own.once = NULL;
+	}
+	member->lock = lock_open(set->server, &own, failure);
+	if (member->lock)
+		member->lock->asked = false; /* the token is a fresh one */
+	return member->lock;
+}
+
+/* One token for all: DLOCK_TOKEN is one, and what runs under it has them all. */
+static bool open_members(struct lock_set *set, struct failure *failure)
+{
+	char token[LOCK_TOKEN_SIZE];
+
+	token_make(set->request.self, token);
+	strlcpy(set->lock.token, token, LOCK_TOKEN_SIZE);
+	for (size_t i = 0; i < set->count; i++)
+		if (!open_member(set, i, failure))
+			return false;
+	for (size_t i = 0; i < set->count; i++)
+		set->members[i].lock->beside = set->members[(i + set->count - 1) % set->count].lock;
+	return true;
+}
+
+/* Releases all and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
+ * Else why that is to be tried again first, with failure. */
+static enum lock_result set_begin_anew(
+	struct lock_set *set, struct deadline deadline, struct failure *failure)
+{
+	enum lock_result result;
+
+	set->lost = true;
+	result = give_back(set, NULL, deadline_within(deadline, UNDO_LIMIT), failure);
+	if (set->lock.asked)
+		return result == LOCK_LOST ? LOCK_TIMEOUT : result;
+	close_members(set); /* nothing is left in the server by the old token */
+	if (!open_members(set, failure))
+		return LOCK_FAILED;
+	set->lost = false;
+	return LOCK_LOST;
+}
+
 /* A wait for the next lock is a wait under those that are held already. */
 static void record_held(struct lock_set *set)
 {
@@ -303,104 +280,48 @@ static void record_held(struct lock_set *set)
 
 	for (size_t i = 0; i < set->next && used < SET_HELD; i++)
 		used += (size_t)snprintf(set->held + used, SET_HELD - used, "%s %s\n",
-			lock_token(set->members[i].lock), set->members[i].name);
+			set->lock.token, set->members[i].name);
 }
 
-/* The next ones, as many as one request is for. How many were answered. */
-static size_t take_batch(struct lock_set *set, struct deadline deadline)
-{
-	size_t count = set->count - set->next, answered;
-
-	if (!batch_of(set) || count < 2)
-		return 0;
-	for (size_t i = 0; i < count; i++) {
-		struct member *member = &set->members[set->next + i];
-
-		set->parts[i] = (struct lock_part){
-			.lock = member->lock, .answer = &member->answer, .asked = member->asked};
-	}
-	answered = batch_of(set)->take(set->parts, count, &set->sent, deadline);
-	for (size_t i = 0; i < count; i++) {
-		set->members[set->next + i].asked = set->parts[i].asked;
-		set->lock.asked = set->lock.asked || set->parts[i].asked;
-	}
-	set->one_by_one = answered == 0;
-	return answered;
-}
-
-/* Whether all were answered that were asked for together, and had; then `next` has moved on. Else
- * members[next] has the answer that is to be told. */
-static bool record_batch(struct lock_set *set, size_t answered)
-{
-	for (; answered > 0; answered--) {
-		struct member *member = &set->members[set->next];
-
-		if (member->answer.result != LOCK_GRANTED)
-			return false;
-		member_record_grant(member);
-		set->next++;
-	}
-	return true;
-}
-
-/* False: the next one is not to be had; members[next] has the answer. */
-static bool take_next(struct lock_set *set, struct deadline deadline)
+/* The next one is had. The answer for them all is that of NAME, and comes with the last. */
+static void record_grant(struct lock_set *set, struct lock_answer *answer)
 {
 	struct member *member = &set->members[set->next];
-	size_t answered = take_batch(set, deadline);
+	nanos granted_at = answer->granted_at;
 
-	if (answered > 0)
-		return record_batch(set, answered);
-	record_held(set);
-	lock_take(member->lock, deadline, &member->answer);
-	member->asked = member->asked || lock_may_be_asked(member->lock);
-	set->lock.asked = set->lock.asked || member->asked;
-	return record_batch(set, 1);
-}
-
-/* The answer for them all, from those of each. */
-static void complete(struct lock_set *set, struct lock_answer *answer)
-{
-	const struct member *named = &set->members[set->named];
-
-	record_token(set);
-	*answer = named->answer;
-	answer->name = named->name;
+	member->asked_at = answer->asked_at;
+	member->fence = answer->fence;
+	if (set->next == set->named)
+		set->grant = *answer;
+	if (++set->next < set->count) {
+		answer->result = LOCK_PART;
+		return;
+	}
+	*answer = set->grant;
 	answer->asked_at = set_oldest(set);
-	answer->granted_at = set->members[set->count - 1].answer.granted_at;
+	answer->granted_at = granted_at;
 }
 
 static void set_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct lock_set *set = (struct lock_set *)lock;
-	bool goes_on = true;
+	struct member *member;
 
+	if (set->next == set->count)
+		set->next = 0; /* each finds what it has */
+	member = &set->members[set->next];
 	set_refresh(set, deadline);
-	while (!set->lost && goes_on && set->next < set->count)
-		goes_on = take_next(set, deadline);
-	if (set->lost || (!goes_on && set->members[set->next].answer.result == LOCK_LOST)) {
+	if (!set->lost) {
+		record_held(set);
+		lock_take(member->lock, deadline, answer);
+		answer->name = member->name;
+		set->lock.asked = set->lock.asked || member->lock->asked;
+		set->lost = answer->result == LOCK_LOST;
+	}
+	if (set->lost)
 		answer->result = set_begin_anew(set, deadline, &answer->failure);
-	} else if (goes_on) {
-		complete(set, answer);
-	} else {
-		record_held(set); /* the wait is under what was had just now */
-		*answer = set->members[set->next].answer;
-		answer->name = set->members[set->next].name;
-	}
-}
-
-/* The members have one token, which the page says. */
-static void set_take_over(struct lock *lock, const struct lock_answer *granted)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-
-	for (size_t i = 0; i < set->count; i++) {
-		struct member *member = &set->members[i];
-
-		strlcpy(member->lock->token, set->page, LOCK_TOKEN_SIZE);
-		member->asked = true;
-		lock_take_over(member->lock, i == set->named ? granted : NULL);
-	}
+	else if (answer->result == LOCK_GRANTED)
+		record_grant(set, answer);
 }
 
 static enum lock_result set_wait(
@@ -453,21 +374,11 @@ static int set_watch_fd(const struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
 
-	if (set->members[0].answer.ttl_ms != LOCK_NO_TTL)
+	if (set->grant.ttl_ms != LOCK_NO_TTL)
 		return first_watch_fd(set);
 	if (set->watch < 0)
 		open_watch(set);
 	return set->watch;
-}
-
-static uint64_t set_fence(const struct lock *lock, const char *name)
-{
-	const struct lock_set *set = (const struct lock_set *)lock;
-
-	for (size_t i = 0; i < set->count; i++)
-		if (strcmp(set->members[i].name, name) == 0)
-			return set->members[i].fence;
-	return 0;
 }
 
 static void set_close(struct lock *lock)
@@ -477,8 +388,6 @@ static void set_close(struct lock *lock)
 	close_members(set);
 	if (set->watch >= 0)
 		close(set->watch);
-	free(set->parts);
-	free(set->renewed);
 	free(set);
 }
 
@@ -493,7 +402,6 @@ static const struct lock_service set_service = {
 	.watch_fd = set_watch_fd,
 	.handed = set_handed,
 	.verify = set_verify,
-	.fence = set_fence,
 };
 
 static int compare_names(const void *a, const void *b)
@@ -529,8 +437,7 @@ struct lock *lock_set_open(const struct server *server, const struct lock_reques
 		return NULL;
 	}
 	set->lock.service = &set_service;
-	set->lock.token = set->lock.token_own;
-	set->page = request->token_page;
+	set->lock.token = request->token_page ? request->token_page : set->lock.token_own;
 	set->watch = -1;
 	set->server = server;
 	set->request = *request;
@@ -541,13 +448,18 @@ struct lock *lock_set_open(const struct server *server, const struct lock_reques
 	for (size_t i = 0; i < also_count; i++)
 		set->members[i + 1].name = also[i];
 	sort_names(set);
-	set->parts = calloc(set->count, sizeof(*set->parts));
-	set->renewed = calloc(set->count, sizeof(*set->renewed));
-	if (!set->parts || !set->renewed)
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	else if (lock_service_can(server, request, LOCK_CAN_JOIN, failure) &&
-		 open_members(set, failure))
+	if (lock_service_can(server, request, LOCK_CAN_JOIN, failure) && open_members(set, failure))
 		return &set->lock;
 	set_close(&set->lock);
 	return NULL;
+}
+
+uint64_t lock_fence(const struct lock *lock, const char *name)
+{
+	const struct lock_set *set = (const struct lock_set *)lock;
+
+	for (size_t i = 0; lock->service == &set_service && i < set->count; i++)
+		if (strcmp(set->members[i].name, name) == 0)
+			return set->members[i].fence;
+	return 0;
 }

@@ -61,27 +61,6 @@ struct lock_list_ops {
 	void (*close)(void *state);
 };
 
-/* A lock out of several that have one token, and its answer. */
-struct lock_part {
-	struct lock *lock;
-	struct lock_answer *answer;
-	const struct release_terms *release_terms; /* as lock_release gets it */
-	bool asked;                                /* take: something may be left in the server */
-	bool done; /* renew, release: the answer is there; else it is left to the caller to do it
-		    * by itself, even if it was tried */
-};
-
-/* Several locks that have one token, in less time than one after the other. */
-struct lock_batch {
-	/* In this order, up to the first that is not to be had. How many have an answer; the last
-	 * of these may be a failure. The locks behind are not asked, unless `asked` says so. 0:
-	 * they are to be asked one by one, even if they are asked already. *sent: a request has
-	 * left. */
-	size_t (*take)(struct lock_part *parts, size_t count, bool *sent, struct deadline deadline);
-	void (*renew)(struct lock_part *parts, size_t count, struct deadline deadline);
-	void (*release)(struct lock_part *parts, size_t count, struct deadline deadline);
-};
-
 struct lock_service {
 	const char *name;                  /* in messages: "etcd" */
 	const struct lock_scheme *schemes; /* which URLs are its own */
@@ -128,9 +107,6 @@ struct lock_service {
 	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
 	const char *(*handed)(const struct lock *lock);
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
-	uint64_t (*fence)(const struct lock *lock, const char *name); /* of several locks as one
-								       * alone (lock_set.h) */
-	const struct lock_batch *batch; /* NULL: several are taken one by one */
 };
 
 /* Looking for circles of waits. */
@@ -148,6 +124,9 @@ struct lock {
 	char token_own[LOCK_TOKEN_SIZE];
 	bool asked; /* the service keeps it right: something may be left in the server that only a
 		     * release takes away */
+	struct lock *beside; /* lock_set.c's: another of several that are asked for one after the
+			      * other, and so on in a ring: a connection on which nothing is under
+			      * way may be used for each. NULL: there are none */
 	struct lock_circles circles; /* lock.c's */
 	bool is_by_token;            /* lock.c's: of a detached lock, by its token */
 	nanos asked_first;           /* lock.c's: when it was first asked for; 0: not yet */

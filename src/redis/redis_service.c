@@ -46,12 +46,6 @@ static int single_watch_fd(const struct lock *lock)
 	return link->connection && !link->waiting ? connection_fd(link->connection) : -1;
 }
 
-static const struct lock_batch redis_batch = {
-	.take = single_take_several,
-	.renew = single_renew_several,
-	.release = single_release_several,
-};
-
 const struct lock_service redis_service = {
 	.name = "Redis",
 	.schemes = redis_schemes,
@@ -74,5 +68,4 @@ const struct lock_service redis_service = {
 	.list = &single_list_ops,
 	.handed = single_handed,
 	.verify = single_verify,
-	.batch = &redis_batch,
 };

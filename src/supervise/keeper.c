@@ -199,7 +199,7 @@ static _Noreturn void end_denied(struct keeper_loop *loop, struct asking *asking
 	atomic_store(&lease->phase, LEASE_ENDED);
 	if (loop->lock && (asking->outstanding || lock_handed(loop->lock))) {
 		go_on_alone(loop);
-		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
+		asking_withdraw(asking, release_terms_span(loop->task->run), HANDOFF_LIMIT);
 		handoff_verify(loop->lock, HANDOFF_LIMIT);
 	}
 	_exit(0);
@@ -265,7 +265,7 @@ static _Noreturn void release(struct keeper_loop *loop, bool started)
 	static struct lock_answer answer;
 	const struct ward_ops *ward = loop->task->run->ward.ops;
 	struct release_terms release_terms = {0}; /* if COMMAND could not be started */
-	nanos limit = clock_now() + LEASE_RELEASE_LIMIT;
+	nanos limit = clock_now() + release_terms_span(loop->task->run);
 	bool ours;
 
 	loop->lease->stop = loop->stop;

@@ -14,6 +14,7 @@
 #include "base/newer_libc.h"
 #include "base/number.h"
 #include "base/wakeup.h"
+#include "lock/lock_set.h"
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/task.h"

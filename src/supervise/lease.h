@@ -23,7 +23,7 @@
 	(250 * NANOS_PER_MS) /* measured: fifty setsid chains are gone in 94 ms */
 #define LEASE_SURVIVORS 16
 #define LEASE_HOSTS     16
-/* How long a release is tried; and what it gets if it is noticed late that this is over
+/* How long the release of a lock is tried; and what it gets if it is noticed late that this is over
  * (deadline.h). The limit is less than the front waits for a keeper that releases (RELEASE_SLACK in
  * keeper_watch.c). */
 #define LEASE_RELEASE_LIMIT (2 * NANOS_PER_SEC)

@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "process/exit_status.h"
+#include "supervise/task.h"
 
 /* The status as an exit code of dlock's; -1: there is none. */
 static int exit_of_run(const struct lease *lease, int status)
@@ -36,6 +37,11 @@ struct release_terms release_terms_make(const struct lease *lease, int status)
 		.exit = exit,
 		.valid_until = atomic_load(&lease->lost) ? 0 : lease_validity(lease),
 	};
+}
+
+nanos release_terms_span(const struct front_task *task)
+{
+	return LEASE_RELEASE_LIMIT * (nanos)(1 + task->also_count);
 }
 
 struct deadline release_terms_limit(nanos until)

@@ -13,7 +13,7 @@
 #include "supervise/survivors.h"
 
 #define LOOK_EVERY     20                   /* ms: whether a guest has left */
-#define WITHDRAW_LIMIT (500 * NANOS_PER_MS) /* the caller waits */
+#define WITHDRAW_LIMIT (500 * NANOS_PER_MS) /* for each lock: the caller waits */
 
 /* Whether the keeper was stopping COMMAND for that when it died. */
 static bool is_lost(const struct keeper_watch *watch)
@@ -85,7 +85,8 @@ static const struct lock_answer *granted(const struct lease *lease)
 bool takeover_withdraw(const struct keeper_task *task)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
-	struct deadline limit = {.until = clock_now() + WITHDRAW_LIMIT, .cancel_fd = -1};
+	nanos span = WITHDRAW_LIMIT * (nanos)(1 + task->run->also_count);
+	struct deadline limit = {.until = clock_now() + span, .cancel_fd = -1};
 
 	if (!task->run->lock)
 		return true;
@@ -135,7 +136,7 @@ static bool give_back(struct keeper_watch *watch, const struct keeper_task *task
 		release_terms = release_terms_make(watch->lease, own_status(watch));
 	if (!watch->tree.empty || !have_left(watch->lease))
 		return !renewal;
-	limit = clock_now() + LEASE_RELEASE_LIMIT;
+	limit = clock_now() + release_terms_span(task->run);
 	if (renewal)
 		return renewal_finish(renewal, &release_terms, limit, answer);
 	lock_release(task->run->lock, &release_terms, release_terms_limit(limit), answer);

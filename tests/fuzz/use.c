@@ -3,6 +3,7 @@
 #include "fuzz.h"
 #include "lock/lock_check.h"
 #include "lock/lock_list.h"
+#include "lock/lock_set.h"
 #include "show.h"
 #include "show/check_report.h"
 #include "world.h"

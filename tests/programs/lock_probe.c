@@ -26,6 +26,7 @@
 static const char *const results[] = {
 	[LOCK_GRANTED] = "granted",
 	[LOCK_SET_AGAIN] = "again",
+	[LOCK_PART] = "part",
 	[LOCK_BUSY] = "busy",
 	[LOCK_AROUND] = "around",
 	[LOCK_ALREADY] = "already",

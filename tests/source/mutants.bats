@@ -37,9 +37,10 @@ load ../lib/mutants
 	all_caught also-unguarded also-guards-old-tokens
 }
 
-@test "several locks at once: past a busy one, under nothing, any success, connections, unheard" {
+@test "several locks: past a busy one, under nothing, any success, connections, unheard, in time" {
 	all_caught also-past-a-busy-one also-waits-under-nothing also-any-success
-	all_caught also-a-connection-each also-unheard-forgotten
+	all_caught also-a-connection-each also-unheard-forgotten also-one-time-for-all
+	all_caught also-renewed-at-once-or-never also-silent-for-each
 }
 
 @test "status: one lock at a time, a slow line is given up, an error ends it" {

@@ -2,6 +2,7 @@
 
 #include "net/resolve.h"
 #include "net/server.h"
+#include "redis/keys.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
@@ -448,17 +449,17 @@ enum io_result link_call_several(struct link *link, const struct link_calls *cal
 	}
 }
 
-bool link_lend(struct link *to, struct link *from)
+void link_lend(struct link *to, struct link *from)
 {
 	const char *key = to->key;
+	bool elsewhere = from->route.home.host[0] != '\0';
 
 	if (to->connection || !from->connection || from->waiting || from->owes || from->borrowed ||
-		from->handshake.due > 0)
-		return false;
+		from->handshake.due > 0 || (elsewhere && keys_slot(key) != keys_slot(from->key)))
+		return;
 	resolve_abandon(to->lookup);
 	*to = *from;
 	to->key = key;
 	from->connection = NULL;
 	from->lookup = NULL;
-	return true;
 }

@@ -91,6 +91,6 @@ struct link_calls {
 enum io_result link_call_several(struct link *link, const struct link_calls *calls,
 	struct deadline deadline, struct failure *failure);
 
-/* `to` gets the connection of `from`, which must live as long. False: it has one already, or there
- * is none, or something is under way on it. */
-bool link_lend(struct link *to, struct link *from);
+/* `to` gets the connection of `from`, which must live as long: unless `to` has one already, or
+ * something is under way on it, or it leads to the node of another slot. */
+void link_lend(struct link *to, struct link *from);

@@ -40,22 +40,14 @@ void call_add_number(struct call *call, int64_t number)
 	call_add(call, text);
 }
 
-void call_begin_large(
-	struct call *call, const struct script *script, const char **words, size_t *lengths)
+static void begin(struct call *call, const struct script *script)
 {
 	call->script = script;
-	call->words = words;
-	call->lengths = lengths;
 	call->count = 0;
 	call->number_count = 0;
 	call->replicas = 0;
 	call_add(call, "EVALSHA");
 	call_add(call, script->sha);
-}
-
-static void begin(struct call *call, const struct script *script)
-{
-	call_begin_large(call, script, call->own_words, call->own_lengths);
 }
 
 static void add_companions(struct call *call, const struct keys *keys, const char *token)

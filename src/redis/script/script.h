@@ -24,7 +24,7 @@ bool script_command_at(const struct script *script, int line, char command[stati
  * answers. */
 extern const struct script script_acquire, script_release, script_renew, script_verify,
 	script_inspect, script_circle, script_confirm, script_force, script_detached_renew,
-	script_detached_release, script_extend, script_several;
+	script_detached_release, script_extend;
 
 #define CALL_WORDS   80
 #define CALL_NUMBERS 12
@@ -33,10 +33,8 @@ extern const struct script script_acquire, script_release, script_renew, script_
 struct call {
 	const struct script *script;
 	size_t count;
-	const char **words; /* its own, unless call_begin_large lent it more */
-	size_t *lengths;
-	const char *own_words[CALL_WORDS];
-	size_t own_lengths[CALL_WORDS];
+	const char *words[CALL_WORDS];
+	size_t lengths[CALL_WORDS];
 	size_t number_count;
 	int replicas; /* WAIT for so many behind it; 0: do not */
 	int64_t replicas_ms;
@@ -49,9 +47,6 @@ void call_begin(
 /* A call that touches no other key than the lock. */
 void call_begin_alone(
 	struct call *call, const struct script *script, const struct keys *keys, const char *token);
-/* A call with nothing yet, and with room for more than CALL_WORDS: the caller's. */
-void call_begin_large(
-	struct call *call, const struct script *script, const char **words, size_t *lengths);
 void call_add(struct call *call, const char *text);
 void call_add_number(struct call *call, int64_t number);
 

@@ -20,7 +20,7 @@ static int64_t proof_ends(const struct single *single, const struct release_term
 	return single->since_us + (release_terms->valid_until - single->granted_at) / NANOS_PER_US;
 }
 
-void single_begin_release(
+static void begin_release(
 	struct single *single, struct call *call, const struct release_terms *release_terms)
 {
 	const struct lock_request *request = &single->request;
@@ -47,7 +47,7 @@ void single_begin_release(
 			single->text);
 }
 
-bool single_read_release(
+static bool read_release(
 	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
 	static const struct {
@@ -104,7 +104,7 @@ static enum io_result release_behind(struct single *single, struct call *call,
 		io = connection_read(link->connection, &reply, limit, &answer->failure);
 		if (io != IO_OK)
 			break;
-		found = single_read_release(single, reply, answer);
+		found = read_release(single, reply, answer);
 		/* A request that is under way to that node will not be granted there. */
 		if (!found && is_redirect(reply_error(reply)))
 			io = link_handle_error(link, reply_error(reply), &answer->failure);
@@ -126,8 +126,9 @@ static enum io_result release_once(struct single *single, const struct release_t
 	struct call call;
 	enum io_result io;
 
-	single_begin_release(single, &call, release_terms);
+	begin_release(single, &call, release_terms);
 	wait_stop(single);
+	single_borrow(single);
 	/* Behind a WAIT it would wait as well; on a connection of its own it may overtake the
 	 * request, which then finds that its token has ended. */
 	if (link->connection && link->waiting && !link->owes)
@@ -135,7 +136,7 @@ static enum io_result release_once(struct single *single, const struct release_t
 	io = link_call(link, &call, &reply, deadline, &answer->failure);
 	if (io != IO_OK)
 		return io;
-	if (!single_read_release(single, reply, answer)) {
+	if (!read_release(single, reply, answer)) {
 		error_reply_nonsense(&answer->failure, link_server_name(link));
 		io = IO_FAILED;
 	}
@@ -143,7 +144,8 @@ static enum io_result release_once(struct single *single, const struct release_t
 	return io;
 }
 
-void single_forget(struct single *single)
+/* After the answer: nothing of this attempt is left in the server. */
+static void forget(struct single *single)
 {
 	single->lock.asked = false;
 	single->loss_told = false;
@@ -168,7 +170,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	for (;;) {
 		io = release_once(single, release_terms ? release_terms : &plain, deadline, answer);
 		if (io == IO_OK) {
-			single_forget(single);
+			forget(single);
 			return;
 		}
 		answer->result = io == IO_TIMEOUT ? LOCK_TIMEOUT : single_result(io, deadline);
@@ -198,6 +200,7 @@ enum lock_result single_verify(struct lock *lock, struct deadline deadline)
 	enum io_result io;
 
 	wait_stop(single);
+	single_borrow(single);
 	call_begin(&call, &script_verify, &single->keys, single->lock.token);
 	for (int i = 0; i < single->handed.count; i++)
 		call_add(&call, single->handed.tokens[i]);

@@ -27,7 +27,7 @@ static enum lock_result read_renewal(
 	return LOCK_FAILED;
 }
 
-void single_begin_renewal(
+static void begin_renewal(
 	struct single *single, struct call *call, char who[static OWNER_RECORD_SIZE])
 {
 	if (single_by_token(&single->request)) {
@@ -76,19 +76,19 @@ static bool is_exclusive(const struct single *single)
 	return single->request.mode == LOCK_EXCLUSIVE;
 }
 
-static void conclude(struct single *single, const struct link *link, struct lock_answer *answer)
+static void conclude(struct single *single, struct lock_answer *answer)
 {
-	answer->asked_at = link->sent_at;
+	answer->asked_at = single->link.sent_at;
 	answer->fence = single->fence;
 	if (answer->result == LOCK_LOST)
 		single->loss_told = true;
 }
 
-void single_read_renewal(struct single *single, const struct link *link, const struct reply *reply,
-	struct lock_answer *answer)
+static void conclude_renewal(
+	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
 	answer->result = read_renewal(single, reply, answer);
-	conclude(single, link, answer);
+	conclude(single, answer);
 }
 
 void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
@@ -99,10 +99,11 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	struct call call;
 	enum io_result io;
 
-	single_begin_renewal(single, &call, who);
+	single_borrow(single);
+	begin_renewal(single, &call, who);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io == IO_OK) {
-		single_read_renewal(single, &single->link, reply, answer);
+		conclude_renewal(single, reply, answer);
 		reply_free(reply);
 	} else {
 		if (io == IO_AGAIN && single->link.moving && is_exclusive(single) &&
@@ -111,6 +112,6 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 		answer->result = single_result(io, deadline);
 		if (io != IO_OK)
 			return;
-		conclude(single, &single->link, answer);
+		conclude(single, answer);
 	}
 }

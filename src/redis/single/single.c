@@ -23,6 +23,14 @@ bool single_pause(struct deadline deadline, enum lock_result *result)
 	return goes_on;
 }
 
+void single_borrow(struct single *single)
+{
+	struct lock *other = single->lock.beside;
+
+	for (; other && other != &single->lock && !single->link.connection; other = other->beside)
+		link_lend(&single->link, &((struct single *)other)->link);
+}
+
 bool single_set_token(struct single *single, const char *token, struct failure *failure)
 {
 	strlcpy(single->lock.token, token, LOCK_TOKEN_SIZE);

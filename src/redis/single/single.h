@@ -104,35 +104,8 @@ bool single_set_token(struct single *single, const char *token, struct failure *
 /* The same with a fresh one. */
 bool single_new_token(struct single *single, struct failure *failure);
 
-/* Until a server has answered, the caller's patience is the only limit of a request. */
-struct deadline single_try(const struct single *single, struct deadline deadline);
-
-/* Adds ARGV 4 to 14 of acquire.lua. asking: whose success it asks for; it may be the same. */
-void single_add_wish(struct single *single, struct call *call, const struct single *asking);
-
-/* Takes over the reply to acquire.lua, which came over `link`. */
-void single_read_take(struct single *single, const struct link *link, const struct reply *reply,
-	struct lock_answer *answer);
-
-/* The same of renew.lua. The call borrows `who`, the record that goes with it. */
-void single_begin_renewal(
-	struct single *single, struct call *call, char who[static OWNER_RECORD_SIZE]);
-void single_read_renewal(struct single *single, const struct link *link, const struct reply *reply,
-	struct lock_answer *answer);
-
-/* The same of release.lua. False: it is no answer to a release. single_forget: after the answer, as
- * nothing of this attempt is left in the server. */
-void single_begin_release(
-	struct single *single, struct call *call, const struct release_terms *release_terms);
-bool single_read_release(
-	struct single *single, const struct reply *reply, struct lock_answer *answer);
-void single_forget(struct single *single);
-
-/* several.c: what lock_batch has. */
-size_t single_take_several(
-	struct lock_part *parts, size_t count, bool *sent, struct deadline deadline);
-void single_renew_several(struct lock_part *parts, size_t count, struct deadline deadline);
-void single_release_several(struct lock_part *parts, size_t count, struct deadline deadline);
+/* Before a request: if there is no connection, that of another of several locks is used. */
+void single_borrow(struct single *single);
 
 /* For the row in redis_service.c. */
 void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

@@ -30,10 +30,11 @@ static void ask_for_replicas(
 		call_wait(call, single->request.replicas, share_ms(single, deadline));
 }
 
-void single_add_wish(struct single *single, struct call *call, const struct single *asking)
+static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
 {
 	const struct lock_request *request = &single->request;
 
+	call_begin(call, &script_acquire, &single->keys, single->lock.token);
 	call_add(call, single->mode);
 	call_add_number(call, lock_ttl_ms(&single->request, single->granted_at));
 	call_add_number(call, request->queues ? WAIT_LEASE_MS : 0);
@@ -42,23 +43,16 @@ void single_add_wish(struct single *single, struct call *call, const struct sing
 	call_add_number(call, wait_hold_off(single));
 	call_add_number(call, (int64_t)single->waiting.seen);
 	call_add(call, single->text);
-	call_add_number(call, lock_window_ms(&single->lock, &asking->request));
-	call_add(call, asking->once);
+	call_add_number(call, lock_window_ms(&single->lock, request));
+	call_add(call, single->once);
 	call_add(call, "");
-}
-
-static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
-{
-	const struct lock_request *request = &single->request;
-
-	call_begin(call, &script_acquire, &single->keys, single->lock.token);
-	single_add_wish(single, call, single);
 	if (request->settle_ms > 0)
 		call_add_number(call, single_settle(request));
 	ask_for_replicas(single, call, deadline);
 }
 
-struct deadline single_try(const struct single *single, struct deadline deadline)
+/* Until a server has answered, the caller's patience is the only limit of a request. */
+static struct deadline limit_of(const struct single *single, struct deadline deadline)
 {
 	nanos most = SINGLE_TRY + single->request.replicas_ms * NANOS_PER_MS;
 
@@ -106,10 +100,9 @@ static void learn(struct single *single, const struct lock_answer *answer)
 	}
 }
 
-void single_read_take(struct single *single, const struct link *link, const struct reply *reply,
-	struct lock_answer *answer)
+static void read_take(struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
-	replies_read_take(link, reply, answer, &single->handed);
+	replies_read_take(&single->link, reply, answer, &single->handed);
 	learn(single, answer);
 }
 
@@ -190,7 +183,7 @@ static enum io_result send_and_receive(struct single *single, struct call *call,
 void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
-	struct deadline limit = single_try(single, deadline);
+	struct deadline limit = limit_of(single, deadline);
 	struct reply *reply = NULL;
 	struct call call;
 	enum io_result io;
@@ -199,11 +192,12 @@ void single_take(struct lock *lock, struct deadline deadline, struct lock_answer
 	if (single->spent && !single_new_token(single, &answer->failure))
 		return;
 	wait_stop(single);
+	single_borrow(single);
 	single->handed.count = 0;
 	begin_acquire(single, &call, limit);
 	io = send_and_receive(single, &call, limit, &reply, answer);
 	if (io == IO_OK) {
-		single_read_take(single, &single->link, reply, answer);
+		read_take(single, reply, answer);
 		reply_free(reply);
 		wait_for_replicas(single, limit, answer);
 	} else if (answer->result != LOCK_CANCELLED) {

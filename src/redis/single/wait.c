@@ -405,6 +405,7 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 		return wait_to_settle(waiting->settled_at, deadline);
 	}
 	deadlock_begin(single);
+	single_borrow(single);
 	io = link->connection ? IO_OK : reopen(single, deadline, failure);
 
 	while (io == IO_OK) {
