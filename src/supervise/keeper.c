@@ -34,19 +34,12 @@ static void expect(void *context, nanos until)
 	atomic_store(&loop->lease->answer_due, until);
 }
 
-/* A service manager hears of the wait by the front. */
-static void tell_of_wait(const struct keeper_loop *loop)
-{
-	if (loop->task->notifies)
-		wakeup_send(loop->task->wakeup_fd);
-}
-
 static void unreached(void *context, const struct failure *why)
 {
 	const struct keeper_loop *loop = context;
 
 	wait_page_tell_unreached(&loop->lease->waits, why);
-	tell_of_wait(loop);
+	keeper_loop_notify(loop);
 }
 
 static void denied(void *context, const struct lock_answer *answer)
@@ -54,7 +47,7 @@ static void denied(void *context, const struct lock_answer *answer)
 	const struct keeper_loop *loop = context;
 
 	wait_page_tell(&loop->lease->waits, answer);
-	tell_of_wait(loop);
+	keeper_loop_notify(loop);
 }
 
 /* The front has looked once when it was time; since then we do. */

@@ -101,14 +101,13 @@ const char *keeper_loop_token(const struct keeper_loop *loop)
 	return loop->lock ? lock_token(loop->lock) : loop->task->run->guest->locks[0].token;
 }
 
-/* ---- stopping ---- */
-
-/* The front has something to tell the service manager. */
-static void notify(const struct keeper_loop *loop)
+void keeper_loop_notify(const struct keeper_loop *loop)
 {
 	if (loop->task->notifies)
 		wakeup_send(loop->task->wakeup_fd);
 }
+
+/* ---- stopping ---- */
 
 /* A tree that is being stopped already goes on as it does; only the reason is another. A caller
  * that has released the lock goes on. */
@@ -118,7 +117,7 @@ static void stop_tree(struct keeper_loop *loop, enum lease_stop why)
 	if (loop->stopping.begun || loop->given_back)
 		return;
 	set_phase(loop, LEASE_STOPPING);
-	notify(loop);
+	keeper_loop_notify(loop);
 	stopping_begin(&loop->stopping, &loop->tree, loop->task->run->stop_signal,
 		loop->lease->terms.grace);
 }
@@ -361,7 +360,7 @@ static void lose(struct keeper_loop *loop, enum lease_stop why, const char *what
 		return;
 	}
 	atomic_store(&loop->lease->doubted, true);
-	notify(loop);
+	keeper_loop_notify(loop);
 	message_say(MESSAGE_WARNING, "%s; %s goes on (--on-lost warn)", what, ward(loop)->name);
 }
 

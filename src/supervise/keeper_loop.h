@@ -52,6 +52,9 @@ bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
 /* Whether it holds the lock of that name, other than as a guest. */
 bool keeper_loop_holds(const struct keeper_loop *loop, const char *name);
 
+/* Wakes the front, which has something to tell its service manager, if there is one. */
+void keeper_loop_notify(const struct keeper_loop *loop);
+
 /* The words for the ward: the fencing token of one of its locks, and the owner token. */
 uint64_t keeper_loop_fence(const struct keeper_loop *loop, const char *name);
 const char *keeper_loop_token(const struct keeper_loop *loop);
