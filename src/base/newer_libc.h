@@ -9,12 +9,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* glibc 2.36. Of the kernel: 5.3, 5.1, 5.6. Without that they fail with ENOSYS. */
+/* glibc 2.36, and Linux 5.3, 5.1, 5.6. Without that they fail with ENOSYS. */
 int pidfd_open(pid_t pid, unsigned flags);
 int pidfd_send_signal(int pidfd, int sig, siginfo_t *info, unsigned flags);
 int pidfd_getfd(int pidfd, int fd, unsigned flags);
 
-/* glibc 2.34. Of the kernel: 5.9, and 5.11 for CLOSE_RANGE_CLOEXEC. */
+/* glibc 2.34, and Linux 5.9, or 5.11 for CLOSE_RANGE_CLOEXEC. */
 int close_range(unsigned first, unsigned last, int flags);
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)

@@ -80,7 +80,7 @@ static int columns(utf8proc_int32_t code)
 	}
 }
 
-/* Of the character at text: 0 (it joins the one before), 1 or 2. */
+/* The width of the character at text: 0 (it joins the one before), 1 or 2. */
 static size_t width_of(const char *text)
 {
 	utf8proc_int32_t code;

@@ -29,6 +29,6 @@ size_t utf8_width_of_text(const char *text);
 size_t utf8_width_fit(const char *text, size_t *columns);
 
 /* Cuts cleaned text in place if it is wider than that, so that it ends with a '…' and is no wider.
- * Of bytes it may need up to 3 more than text has, because of that '…', but never more than size.
+ * Because of that '…' it may need up to 3 bytes more than text has, but never more than size.
  * Returns text. */
 char *utf8_width_cut(char *text, size_t size, size_t columns);

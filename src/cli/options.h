@@ -11,7 +11,7 @@ struct server;
 
 #define OPTIONS_WAIT_FOREVER NANOS_NEVER
 
-/* Of -x, -s and --permits the last one counts, so they share a field. */
+/* The last one of -x, -s and --permits counts, so they share a field. */
 #define OPTIONS_EXCLUSIVE  0
 #define OPTIONS_SHARED     (-1)
 #define OPTIONS_WARNINGS   4

@@ -24,8 +24,8 @@ static bool find_caller(
 				: caller_find(caller, failure);
 }
 
-/* The caller is the holder: what runs below it finds itself inside the lock. Of the options only
- * those about the lock count, even if a configuration has others. */
+/* The caller is the holder: what runs below it finds itself inside the lock. Only the options
+ * about the lock count, even if a configuration has others. */
 static void prepare(const struct options *options, const struct nesting *nesting,
 	const struct caller *caller, struct lease *lease, struct lock_request *request)
 {

@@ -13,7 +13,7 @@ struct look {
 	bool seen;
 };
 
-/* Of sharers the one that was named before, if it is still among them. */
+/* If there are sharers: the one that was named before, if it is still among them. */
 static const struct lock_view_owner *find_holder(
 	const struct lock_view *view, const struct owner *before)
 {

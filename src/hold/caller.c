@@ -236,8 +236,8 @@ bool caller_find(struct caller *caller, struct failure *failure)
 }
 
 /* A file's offset must be the caller's own, or the caller would write over our line; and a socket
- * cannot be opened anew. Of these the caller's descriptor is copied (Linux 5.6), if we might trace
- * it. All else is opened anew, so that it never makes us wait. */
+ * cannot be opened anew. For these two the caller's descriptor is copied (Linux 5.6), if we might
+ * trace it. All else is opened anew, so that it never makes us wait. */
 static int open_stderr(const struct caller *caller)
 {
 	int fd = pidfd_getfd(caller->fd, STDERR_FILENO, 0);

@@ -66,7 +66,7 @@ static bool read_socket(const struct server_reading *reading)
 	return true;
 }
 
-/* Of four servers one may fail, as of three, and there are more to fail. */
+/* Four servers bear the loss of one, as three do, and more of them can be lost. */
 static bool remark_even(const struct server_reading *reading)
 {
 	struct server *server = reading->server;

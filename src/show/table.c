@@ -172,7 +172,7 @@ static void for_each_row(struct table *table, const struct lock_view *views, siz
 	}
 }
 
-/* Of NAME and HOLDER the wider one gives way. */
+/* The wider one of NAME and HOLDER gives way. */
 static void narrow(struct table *table)
 {
 	size_t *name = &table->widths[NAME], *holder = &table->widths[HOLDER];

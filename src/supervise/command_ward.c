@@ -143,7 +143,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Of several locks: NAME=FENCE of each, in their order. */
+/* If there are several locks: NAME=FENCE of each, in their order. */
 static void export_fences(const struct keeper_loop *loop)
 {
 	const struct front_task *run = loop->task->run;

@@ -106,8 +106,8 @@ static bool have_left(const struct lease *lease)
 }
 
 /* The guardian's: the keeper that has ended is on record as the owner. So the guardian renews as
- * long as it stops what is left, and with that puts itself on record. Of several locks it knows too
- * little for that. NULL: nothing is renewed. */
+ * long as it stops what is left, and with that puts itself on record. If there are several locks it
+ * knows too little for that. NULL: nothing is renewed. */
 static struct renewal *renew_beside(struct keeper_watch *watch, const struct keeper_task *task)
 {
 	struct lease *lease = watch->lease;

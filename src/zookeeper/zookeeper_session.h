@@ -22,7 +22,7 @@
 
 struct lookup;
 
-/* Of one request. */
+/* The answer to one request. */
 struct zookeeper_reply {
 	bool done;
 	int rc; /* ZOK, ZNONODE, ZNODEEXISTS, ZBADVERSION, ZNOTEMPTY */

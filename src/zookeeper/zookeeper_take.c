@@ -214,7 +214,7 @@ static void enter_as(
 
 /* --- Busy ------------------------------------------------------------------------------------ */
 
-/* Of the contenders' nodes. */
+/* The fingerprint of the contenders' nodes. */
 static uint64_t fingerprint(const struct zookeeper_queue *queue)
 {
 	uint64_t sum = HASH_BASIS;
