@@ -26,6 +26,10 @@ load ../lib/mutants
 	all_caught format-not-heeded-in-etcd format-not-heeded-in-zookeeper
 }
 
+@test "two releases on one service: what is kept is changed, and its format is not raised" {
+	all_caught compat-words compat-bytes
+}
+
 @test "release --force: the fencing token it asks for, how soon it says that COMMAND stops" {
 	all_caught force-fence-unread force-fence-of-any force-fence-for-the-last file-force-fence-unread
 	all_caught pg-force-fence-unread force-at-once kept-is-a-run
