@@ -53,7 +53,7 @@ struct contender *contenders_find(const struct contenders *all, const char *id);
 struct contender *contenders_holder(const struct contenders *all);
 
 /* The last before `own` (NULL: before a newcomer) that keeps it from holding the lock; NULL: none
- * does. Of permits it is a holder, before it or behind it, if there are too many of them, and
+ * does. With permits it is a holder, before it or behind it, if there are too many of them, and
  * none of those before `own` waits. *rank: how many wait before it. */
 struct contender *contenders_obstacle(const struct contenders *all, const struct contender *own,
 	enum lock_mode mode, int permits, int *rank);

@@ -5,8 +5,8 @@
 
 #include "lock/lock.h"
 
-/* Who holds what, and which lock it waits for: "a is held by web3:77, which waits for b, which".
- * Words that do not fit are left out. */
+/* Each holder, its lock, and the lock that it waits for: "a is held by web3:77, which waits for b,
+ * which". Words that do not fit are left out. */
 struct deadlock_path {
 	char text[296];
 };

@@ -22,7 +22,7 @@ struct lock_view_owner {
 	int64_t ttl_ms;   /* a holder's lease; -1: none */
 	int64_t since_us; /* a holder's grant, server's wall clock */
 	bool detached;
-	/* Of services whose list shows them (service.h), for the time of the callback; else NULL:
+	/* If the service's list shows them (service.h), for the time of the callback; else NULL:
 	 */
 	const char *token;
 	const char *held; /* a waiter's, as request.held */
