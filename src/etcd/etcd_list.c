@@ -12,11 +12,9 @@
 
 struct listing {
 	struct gateway gateway;
-	struct lock_query query;
-	nanos span; /* for each answer */
+	const struct lock_lister *lister; /* borrowed; this one */
+	nanos span;                       /* for each answer */
 	int cancel_fd;
-	void (*show)(const struct lock_view *view, void *context);
-	void *context;
 };
 
 /* --- dlock status ---------------------------------------------------------------------------- */
@@ -42,7 +40,8 @@ static bool show_lock(
 	if (good && queue.format > LOCK_FORMAT)
 		good = lock_fail_format(failure, l->gateway.server->text, queue.format);
 	else if (good)
-		good = contenders_show(&queue.all, name, name, l->show, l->context, failure);
+		good = contenders_show(
+			&queue.all, name, name, l->lister->show, l->lister->context, failure);
 	else
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 	etcd_queue_free(&queue);
@@ -54,9 +53,9 @@ static bool show_lock(
 static char *wanted_name(const struct listing *l, const json_t *kv)
 {
 	const char *key = json_string_value(json_object_get(kv, "key"));
-	char *name = etcd_key_name(key ? key : "", l->query.prefix);
+	char *name = etcd_key_name(key ? key : "", l->lister->query.prefix);
 
-	if (!name || lock_query_wants(&l->query, name))
+	if (!name || lock_query_wants(&l->lister->query, name))
 		return name;
 	free(name);
 	return NULL;
@@ -87,20 +86,31 @@ static bool show_all(struct listing *l, const json_t *kvs, struct failure *failu
 	return good;
 }
 
-static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct deadline deadline, struct failure *failure)
+static void list_close(void *state)
 {
 	struct listing *l = state;
+
+	gateway_close(&l->gateway);
+	free(l);
+}
+
+bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+{
+	bool first = !lister->state;
+	struct listing *l = lock_lister_state(lister, sizeof(*l), list_close, failure);
 	char from[ETCD_KEY_SIZE], to[ETCD_KEY_SIZE];
 	json_t *answer = NULL;
 	enum lock_result result;
 	bool good;
 
-	l->show = show;
-	l->context = context;
+	if (!l)
+		return false;
+	if (first)
+		gateway_open(&l->gateway, lister->server);
+	l->lister = lister;
 	l->span = deadline.until == NANOS_NEVER ? CHECK_LIMIT : deadline.until - clock_now();
 	l->cancel_fd = deadline.cancel_fd;
-	etcd_key_range(l->query.prefix, NULL, from, to);
+	etcd_key_range(lister->query.prefix, NULL, from, to);
 	failure->code = EXIT_DONE;
 	result = gateway_call(&l->gateway, "v3/kv/range",
 		json_pack("{ss ss}", "key", from, "range_end", to), deadline, &answer, failure);
@@ -111,30 +121,6 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 	json_decref(answer);
 	return good;
 }
-
-static void *list_open(
-	const struct server *server, const struct lock_query *query, struct failure *failure)
-{
-	struct listing *l = calloc(1, sizeof(*l));
-
-	if (!l) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return NULL;
-	}
-	gateway_open(&l->gateway, server);
-	l->query = *query;
-	return l;
-}
-
-static void list_close(void *state)
-{
-	struct listing *l = state;
-
-	gateway_close(&l->gateway);
-	free(l);
-}
-
-const struct lock_list_ops etcd_list_ops = {list_open, look, list_close};
 
 /* --- dlock check ----------------------------------------------------------------------------- */
 

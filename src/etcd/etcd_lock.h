@@ -118,5 +118,5 @@ bool etcd_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
 extern const struct contest_ops etcd_contest;
-extern const struct lock_list_ops etcd_list_ops;
+bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
 extern const struct lock_service etcd_service;

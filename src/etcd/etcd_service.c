@@ -105,5 +105,5 @@ const struct lock_service etcd_service = {
 	.watch_fd = etcd_watch_fd,
 	.force = etcd_force,
 	.check = etcd_check,
-	.list = &etcd_list_ops,
+	.list = etcd_list,
 };

@@ -17,13 +17,10 @@
 #include "net/server.h"
 
 struct listing {
-	const struct server *server;
-	struct lock_query query;
+	const struct lock_lister *lister; /* borrowed */
 	struct folder folder;
 	struct deadline deadline;
 	uint64_t boot;
-	void (*show)(const struct lock_view *view, void *context);
-	void *context;
 };
 
 /* --- One lock --------------------------------------------------------------------------------- */
@@ -121,8 +118,8 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view_slots(record, owners, owners + count, texts, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
 	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
-		(head->magic != 0 && lock_query_shows_idle(&l->query, view->name)))
-		l->show(view, l->context);
+		(head->magic != 0 && lock_query_shows_idle(&l->lister->query, view->name)))
+		l->lister->show(view, l->lister->context);
 	free(owners);
 	free(texts);
 	return true;
@@ -155,14 +152,14 @@ static bool show_file(struct listing *l, const char *file, bool recorded, struct
 		if (good && record.head.magic != 0)
 			known = strlcpy(key, record.head.key, sizeof(key)) > 0;
 	}
-	view.name = known ? name_of(&l->query, key) : NULL;
+	view.name = known ? name_of(&l->lister->query, key) : NULL;
 	snprintf(path, sizeof(path), "%s/%s", l->folder.path, file);
-	if (!view.name || !lock_query_wants(&l->query, view.name))
+	if (!view.name || !lock_query_wants(&l->lister->query, view.name))
 		good = true;
 	else if (good)
 		good = show_record(l, &record, file, &view, failure);
 	else
-		good = l->query.pattern_count == 0;
+		good = l->lister->query.pattern_count == 0;
 	record_close(&record);
 	return good;
 }
@@ -182,46 +179,26 @@ static bool show_entry(struct listing *l, const char *entry, struct failure *fai
 	       show_file(l, entry, false, failure);
 }
 
-static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct deadline deadline, struct failure *failure)
+bool file_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
 {
-	struct listing *l = state;
+	struct listing l = {.lister = lister, .deadline = deadline};
 	const struct dirent *entry;
 	bool good = true;
 	DIR *folder;
 
-	l->show = show;
-	l->context = context;
-	l->deadline = deadline;
-	if (!folder_open(&l->folder, l->server, false, failure))
-		return l->folder.missing;
-	folder = fdopendir(openat(l->folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	l.boot = record_boot(&(struct owner){0});
+	if (!folder_open(&l.folder, lister->server, false, failure))
+		return l.folder.missing;
+	folder = fdopendir(openat(l.folder.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (!folder)
-		good = failure_set(failure, EXIT_REFUSED, "cannot read %s: %m", l->folder.path);
+		good = failure_set(failure, EXIT_REFUSED, "cannot read %s: %m", l.folder.path);
 	while (folder && good && (entry = readdir(folder)) != NULL)
-		good = show_entry(l, entry->d_name, failure);
+		good = show_entry(&l, entry->d_name, failure);
 	if (folder)
 		closedir(folder);
-	close(l->folder.fd);
+	close(l.folder.fd);
 	return good;
 }
-
-static void *list_open(
-	const struct server *server, const struct lock_query *query, struct failure *failure)
-{
-	struct listing *l = calloc(1, sizeof(*l));
-
-	if (!l) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return NULL;
-	}
-	l->server = server;
-	l->query = *query;
-	l->boot = record_boot(&(struct owner){0});
-	return l;
-}
-
-const struct lock_list_ops file_list_ops = {list_open, look, free};
 
 /* --- dlock check ------------------------------------------------------------------------------ */
 

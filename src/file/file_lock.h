@@ -126,6 +126,6 @@ void file_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 bool file_check(const struct server *server, const struct lock_request *request,
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
-extern const struct lock_list_ops file_list_ops;
+bool file_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
 
 #endif

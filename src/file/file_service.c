@@ -166,6 +166,6 @@ const struct lock_service file_service = {
 	.watch_fd = file_watch_fd,
 	.force = file_force,
 	.check = file_check,
-	.list = &file_list_ops,
+	.list = file_list,
 	.shows_tokens = true,
 };

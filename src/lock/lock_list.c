@@ -100,21 +100,15 @@ bool lock_query_shows_idle(const struct lock_query *query, const char *name)
 	return query->idle_too;
 }
 
-struct lock_lister {
-	const struct lock_list_ops *ops;
-	void *state; /* owned, the service's */
-};
-
-static void *open_look(
-	const struct server *server, const struct lock_query *query, struct failure *failure)
+void *lock_lister_state(struct lock_lister *lister, size_t size, void (*close)(void *state),
+	struct failure *failure)
 {
-	struct lock_look *look = calloc(1, server->service->look_size);
-
-	if (look)
-		*look = (struct lock_look){server, *query};
-	else
+	if (!lister->state)
+		lister->state = calloc(1, size);
+	if (!lister->state)
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return look;
+	lister->close = close;
+	return lister->state;
 }
 
 struct lock_lister *lock_list_open(
@@ -124,31 +118,26 @@ struct lock_lister *lock_list_open(
 
 	if (!services_serve(server, failure))
 		return NULL;
-	lister = malloc(sizeof(*lister));
-	if (!lister) {
+	lister = calloc(1, sizeof(*lister));
+	if (lister)
+		*lister = (struct lock_lister){.server = server, .query = *query};
+	else
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return NULL;
-	}
-	lister->ops = server->service->list;
-	lister->state = lister->ops->open ? lister->ops->open(server, query, failure)
-					  : open_look(server, query, failure);
-	if (lister->state)
-		return lister;
-	free(lister);
-	return NULL;
+	return lister;
 }
 
 bool lock_list_look(struct lock_lister *lister,
 	void (*show)(const struct lock_view *view, void *context), void *context,
 	struct deadline deadline, struct failure *failure)
 {
-	return lister->ops->look(lister->state, show, context, deadline, failure);
+	lister->show = show;
+	lister->context = context;
+	return lister->server->service->list(lister, deadline, failure);
 }
 
 void lock_list_close(struct lock_lister *lister)
 {
-	lister->ops->close(lister->state);
-	if (!lister->ops->open)
-		free(lister->state);
+	if (lister->state)
+		lister->close(lister->state);
 	free(lister);
 }

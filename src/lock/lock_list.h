@@ -81,6 +81,8 @@ bool lock_query_shows_idle(const struct lock_query *query, const char *name);
 /* Whether NAME is among those that are asked for. Pure. */
 bool lock_query_wants(const struct lock_query *query, const char *name);
 
+struct lock_lister;
+
 /* Prepares looks at every lock under the prefix that matches one of the patterns. NULL with
  * failure. */
 struct lock_lister *lock_list_open(

@@ -44,22 +44,20 @@ struct lock_scheme {
 	int form;         /* which of the service's own forms it is */
 };
 
-/* Looking at the locks that there are. open: NULL with failure; nothing is sent yet. NULL in its
- * place: the state is `look_size` bytes, of zeros behind the struct lock_look with which it begins,
- * and close leaves it to lock_list_close. look may be called more than once, over one connection if
- * it lasts; after a failure it connects anew. */
-struct lock_look {
-	const struct server *server; /* borrowed */
-	struct lock_query query;     /* with what is borrowed */
+/* A look at the locks that there are. The first begins with state and close zero. */
+struct lock_lister {
+	const struct server *server;                               /* borrowed */
+	struct lock_query query;                                   /* with what is borrowed */
+	void (*show)(const struct lock_view *view, void *context); /* for each lock */
+	void *context;
+	void *state;                /* the service's, if the next look has a use for it, and then */
+	void (*close)(void *state); /* what gives it back */
 };
 
-struct lock_list_ops {
-	void *(*open)(const struct server *server, const struct lock_query *query,
-		struct failure *failure);
-	bool (*look)(void *state, void (*show)(const struct lock_view *view, void *context),
-		void *context, struct deadline deadline, struct failure *failure);
-	void (*close)(void *state);
-};
+/* For a service's list: lister->state, which is `size` bytes of zeros if this is the first look.
+ * NULL with failure: out of memory. */
+void *lock_lister_state(struct lock_lister *lister, size_t size, void (*close)(void *state),
+	struct failure *failure);
 
 struct lock_service {
 	const char *name;                  /* in messages: "etcd" */
@@ -100,8 +98,8 @@ struct lock_service {
 	bool (*check)(const struct server *server, const struct lock_request *request,
 		void (*take)(const struct lock_finding *finding, void *context), void *context,
 		struct failure *failure);
-	const struct lock_list_ops *list;
-	size_t look_size;  /* of the list's state, if list->open is NULL */
+	/* One look, as lock_list_look. After a failure the next one connects anew. */
+	bool (*list)(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
 	bool shows_tokens; /* the list: each owner's, and what a waiter holds; an empty prefix shows
 			    * all locks. Then lock_wait finds the circles of waits */
 	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */

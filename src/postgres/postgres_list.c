@@ -36,12 +36,11 @@ static struct lock_view_owner read_owner(const PGresult *result, int row)
 
 /* Shows the lock that begins at this row; returns where the next one begins. owners has room for
  * all. */
-static int show_lock(const struct listing *l, const PGresult *result, int row,
-	struct lock_view_owner *owners, void (*show)(const struct lock_view *view, void *context),
-	void *context)
+static int show_lock(const struct lock_lister *lister, const PGresult *result, int row,
+	struct lock_view_owner *owners)
 {
 	const char *key = text_at(result, row, "name");
-	struct lock_view view = {.name = key + strlen(l->look.query.prefix),
+	struct lock_view view = {.name = key + strlen(lister->query.prefix),
 		.key = key,
 		.fence = (uint64_t)number_at(result, row, "fence"),
 		.ttl_ms = -1,
@@ -68,40 +67,41 @@ static int show_lock(const struct listing *l, const PGresult *result, int row,
 		view.ttl_ms = view.waiters[-1].ttl_ms;
 		view.foreign = false;
 	}
-	if (lock_query_wants(&l->look.query, view.name) &&
+	if (lock_query_wants(&lister->query, view.name) &&
 		(view.foreign || view.holder_count + view.waiter_count > 0 ||
-			lock_query_shows_idle(&l->look.query, view.name)))
-		show(&view, context);
+			lock_query_shows_idle(&lister->query, view.name)))
+		lister->show(&view, lister->context);
 	return row;
 }
 
-static bool list_look(void *state, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct deadline deadline, struct failure *failure)
+static void list_close(void *state)
 {
-	struct listing *l = state;
+	postgres_session_close(state);
+	free(state);
+}
+
+bool postgres_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+{
+	struct postgres_session *session =
+		lock_lister_state(lister, sizeof(*session), list_close, failure);
 	struct lock_answer answer = {0};
 	struct lock_view_owner *owners;
 	PGresult *result;
 
-	l->session.server = l->look.server;
-	result = postgres_session_call(&l->session, statement,
-		ARGUMENTS(l->look.server->setting, l->look.query.prefix), deadline, &answer);
+	if (!session)
+		return false;
+	session->server = lister->server;
+	result = postgres_session_call(session, statement,
+		ARGUMENTS(lister->server->setting, lister->query.prefix), deadline, &answer);
 	owners = calloc((size_t)PQntuples(result) + 1, sizeof(*owners));
 	*failure = answer.failure;
 	for (int row = 0; owners && row < PQntuples(result);)
-		row = show_lock(l, result, row, owners, show, context);
+		row = show_lock(lister, result, row, owners);
 	PQclear(result);
 	free(owners);
 	return answer.result == LOCK_GRANTED &&
 	       (owners || failure_set(failure, EXIT_SYSTEM, "out of memory"));
 }
-
-static void list_close(void *state)
-{
-	postgres_session_close(&((struct listing *)state)->session);
-}
-
-const struct lock_list_ops postgres_list_ops = {.look = list_look, .close = list_close};
 
 static const char facts[] = "SELECT current_setting('server_version') AS version, "
 			    "current_setting('fsync') = 'on' AS is_safe, count(*) FROM dlock.lock";

@@ -37,8 +37,4 @@ bool postgres_check(const struct server *server, const struct lock_request *requ
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
 
-struct listing {               /* of a look */
-	struct lock_look look; /* first */
-	struct postgres_session session;
-};
-extern const struct lock_list_ops postgres_list_ops;
+bool postgres_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);

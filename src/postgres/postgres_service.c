@@ -97,6 +97,5 @@ const struct lock_service postgres_service = {
 	.watch_fd = postgres_watch_fd,
 	.force = postgres_force,
 	.check = postgres_check,
-	.list = &postgres_list_ops,
-	.look_size = sizeof(struct listing),
+	.list = postgres_list,
 };

@@ -65,7 +65,7 @@ const struct lock_service redis_service = {
 	.watch_fd = single_watch_fd,
 	.force = single_force,
 	.check = redis_check,
-	.list = &single_list_ops,
+	.list = single_list,
 	.handed = single_handed,
 	.verify = single_verify,
 };

@@ -13,11 +13,9 @@
 
 struct listing {
 	struct zookeeper_session session;
-	struct lock_query query;
-	nanos span; /* for each answer */
+	const struct lock_lister *lister; /* borrowed; this one */
+	nanos span;                       /* for each answer */
 	int cancel_fd;
-	void (*show)(const struct lock_view *view, void *context);
-	void *context;
 };
 
 /* --- dlock status ---------------------------------------------------------------------------- */
@@ -61,8 +59,8 @@ static enum lock_result show_lock(
 		result = LOCK_FAILED;
 	else
 		zookeeper_queue_free(&queue);
-	if (result == LOCK_GRANTED &&
-		!contenders_show(&queue.all, name, path, l->show, l->context, failure))
+	if (result == LOCK_GRANTED && !contenders_show(&queue.all, name, path, l->lister->show,
+					      l->lister->context, failure))
 		result = LOCK_FAILED;
 	zookeeper_queue_free(&queue);
 	return result;
@@ -88,8 +86,8 @@ static enum lock_result show_all(struct listing *l, struct failure *failure)
 
 		zookeeper_path(root[1] ? root : "", names[i], path);
 		if (result == LOCK_GRANTED &&
-			zookeeper_queue_name(names[i], l->query.prefix, &name) &&
-			lock_query_wants(&l->query, name))
+			zookeeper_queue_name(names[i], l->lister->query.prefix, &name) &&
+			lock_query_wants(&l->lister->query, name))
 			result = show_lock(l, path, name, failure);
 		free(names[i]);
 	}
@@ -97,14 +95,26 @@ static enum lock_result show_all(struct listing *l, struct failure *failure)
 	return result;
 }
 
-static bool look(void *state, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct deadline deadline, struct failure *failure)
+static void list_close(void *state)
 {
 	struct listing *l = state;
+
+	zookeeper_session_end(&l->session);
+	zookeeper_session_close(&l->session);
+	free(l);
+}
+
+bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+{
+	bool first = !lister->state;
+	struct listing *l = lock_lister_state(lister, sizeof(*l), list_close, failure);
 	enum lock_result result = LOCK_GRANTED;
 
-	l->show = show;
-	l->context = context;
+	if (!l)
+		return false;
+	if (first)
+		l->session = (struct zookeeper_session){.server = lister->server, .fd = -1};
+	l->lister = lister;
 	l->span = deadline.until == NANOS_NEVER ? LIMIT : deadline.until - clock_now();
 	l->cancel_fd = deadline.cancel_fd;
 	failure->code = EXIT_DONE;
@@ -117,32 +127,6 @@ static bool look(void *state, void (*show)(const struct lock_view *view, void *c
 			failure, EXIT_UNREACHABLE, "no answer from %s", l->session.server->text);
 	return result == LOCK_GRANTED;
 }
-
-static void *list_open(
-	const struct server *server, const struct lock_query *query, struct failure *failure)
-{
-	struct listing *l = calloc(1, sizeof(*l));
-
-	if (!l) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return NULL;
-	}
-	l->session.server = server;
-	l->session.fd = -1;
-	l->query = *query;
-	return l;
-}
-
-static void list_close(void *state)
-{
-	struct listing *l = state;
-
-	zookeeper_session_end(&l->session);
-	zookeeper_session_close(&l->session);
-	free(l);
-}
-
-const struct lock_list_ops zookeeper_list_ops = {list_open, look, list_close};
 
 /* --- dlock check ----------------------------------------------------------------------------- */
 

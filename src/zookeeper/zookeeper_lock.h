@@ -75,5 +75,5 @@ bool zookeeper_check(const struct server *server, const struct lock_request *req
 	void (*take)(const struct lock_finding *finding, void *context), void *context,
 	struct failure *failure);
 extern const struct contest_ops zookeeper_contest;
-extern const struct lock_list_ops zookeeper_list_ops;
+bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
 extern const struct lock_service zookeeper_service;

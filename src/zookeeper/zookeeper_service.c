@@ -119,5 +119,5 @@ const struct lock_service zookeeper_service = {
 	.watch_fd = watch_fd,
 	.force = zookeeper_force,
 	.check = zookeeper_check,
-	.list = &zookeeper_list_ops,
+	.list = zookeeper_list,
 };

@@ -146,5 +146,5 @@ const struct lock_service quorum_service = {
 	.watch_fd = quorum_watch_fd,
 	.force = quorum_force,
 	.check = redis_check,
-	.list = &quorum_list_ops,
+	.list = quorum_list,
 };

@@ -214,4 +214,4 @@ void quorum_stop_listening(struct quorum *quorum);
 
 /* --- quorum_list.c --- */
 
-extern const struct lock_list_ops quorum_list_ops;
+bool quorum_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);

@@ -47,14 +47,14 @@ struct listing {
 static void *ask(void *argument)
 {
 	struct witness *witness = argument;
-	void *single =
-		single_list_ops.open(&witness->peer.server, witness->query, &witness->failure);
+	struct lock_lister lister = {.server = &witness->peer.server,
+		.query = *witness->query,
+		.show = lock_list_take,
+		.context = &witness->views};
 
-	if (!single)
-		return NULL;
-	witness->answered = single_list_ops.look(
-		single, lock_list_take, &witness->views, witness->deadline, &witness->failure);
-	single_list_ops.close(single);
+	witness->answered = single_list(&lister, witness->deadline, &witness->failure);
+	if (lister.state)
+		lister.close(lister.state);
 	return NULL;
 }
 
@@ -384,60 +384,32 @@ static void forget_views(struct listing *listing)
 	listing->silent = 0;
 }
 
-static void *quorum_list_open(
-	const struct server *server, const struct lock_query *query, struct failure *failure)
-{
-	struct listing *listing;
-
-	listing = calloc(1, sizeof(*listing));
-	if (listing)
-		listing->witnesses = calloc(server->endpoint_count, sizeof(*listing->witnesses));
-	if (!listing || !listing->witnesses) {
-		free(listing);
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return NULL;
-	}
-	listing->server = server;
-	listing->query = query;
-	listing->count = server->endpoint_count;
-	listing->majority = server->endpoint_count / 2 + 1;
-	return listing;
-}
-
 /* Each look has connections of its own. */
-static bool quorum_list_look(void *state, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct deadline deadline, struct failure *failure)
+bool quorum_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
 {
-	struct listing *listing = state;
+	struct listing listing = {.server = lister->server,
+		.query = &lister->query,
+		.witnesses = calloc(lister->server->endpoint_count, sizeof(*listing.witnesses)),
+		.count = lister->server->endpoint_count,
+		.majority = lister->server->endpoint_count / 2 + 1};
 	bool good;
 
-	for (size_t i = 0; i < listing->count; i++) {
-		struct witness *witness = &listing->witnesses[i];
+	if (!listing.witnesses)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	for (size_t i = 0; i < listing.count; i++) {
+		struct witness *witness = &listing.witnesses[i];
 
 		*witness = (struct witness){
-			.query = listing->query, .deadline = deadline_within(deadline, SHARE_MOST)};
-		peer_open(&witness->peer, listing->server, i);
+			.query = listing.query, .deadline = deadline_within(deadline, SHARE_MOST)};
+		peer_open(&witness->peer, listing.server, i);
 	}
-	ask_all(listing);
-	good = listing->count - listing->silent >= listing->majority || fail(listing, failure);
-	for (size_t i = 0; good && i < listing->count; i++)
-		good = !listing->witnesses[i].views.out_of_memory || fail(listing, failure);
-	if (good && !(gather(listing) && show_all(listing, show, context)))
+	ask_all(&listing);
+	good = listing.count - listing.silent >= listing.majority || fail(&listing, failure);
+	for (size_t i = 0; good && i < listing.count; i++)
+		good = !listing.witnesses[i].views.out_of_memory || fail(&listing, failure);
+	if (good && !(gather(&listing) && show_all(&listing, lister->show, lister->context)))
 		good = failure_set(failure, EXIT_SYSTEM, "out of memory");
-	forget_views(listing);
+	forget_views(&listing);
+	free(listing.witnesses);
 	return good;
 }
-
-static void quorum_list_close(void *state)
-{
-	struct listing *listing = state;
-
-	free(listing->witnesses);
-	free(listing);
-}
-
-const struct lock_list_ops quorum_list_ops = {
-	.open = quorum_list_open,
-	.look = quorum_list_look,
-	.close = quorum_list_close,
-};

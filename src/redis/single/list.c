@@ -28,12 +28,10 @@ struct listing {
 	struct link own;    /* with the URL's server */
 	struct link *nodes; /* owned; with a Cluster's masters */
 	size_t node_count;
-	struct link *link;              /* borrowed; the one in use */
-	const struct lock_query *query; /* borrowed */
+	struct link *link;                /* borrowed; the one in use */
+	const struct lock_lister *lister; /* borrowed; this one */
 	struct deadline deadline;
 	nanos span; /* for each answer, as many as there may be */
-	void (*show)(const struct lock_view *view, void *context);
-	void *context;
 	struct failure *failure;
 	struct found *names; /* owned */
 	size_t name_count, name_size;
@@ -84,15 +82,15 @@ static bool keep_name(struct listing *listing, const char *name, size_t length)
  * remembers of it. */
 static bool handle_key(struct listing *listing, const char *key)
 {
-	size_t prefix_length = strlen(listing->query->prefix);
+	size_t prefix_length = strlen(listing->lister->query.prefix);
 	size_t length;
-	const char *name = keys_lock_name(key, "queue", listing->query->prefix, &length);
+	const char *name = keys_lock_name(key, "queue", listing->lister->query.prefix, &length);
 
-	if (!name && listing->query->idle_too)
-		name = keys_lock_name(key, "meta", listing->query->prefix, &length);
+	if (!name && listing->lister->query.idle_too)
+		name = keys_lock_name(key, "meta", listing->lister->query.prefix, &length);
 	if (!name) {
 		/* A server that was asked for this prefix may answer anything. */
-		if (strncmp(key, listing->query->prefix, prefix_length) != 0)
+		if (strncmp(key, listing->lister->query.prefix, prefix_length) != 0)
 			return true;
 		name = key + prefix_length;
 		length = strlen(name);
@@ -162,7 +160,7 @@ static bool scan_all(struct listing *listing, const char *pattern)
 	struct place *places;
 	size_t count;
 	bool good = listing_done(
-		listing, cluster_masters_find(listing->link, listing->query->prefix, &places,
+		listing, cluster_masters_find(listing->link, listing->lister->query.prefix, &places,
 				 &count, listing->deadline, listing->failure));
 
 	if (!good || count == 0) {
@@ -204,7 +202,7 @@ static void sort_out(struct listing *listing)
 		return;
 	qsort(names, listing->name_count, sizeof(*names), compare_names);
 	for (size_t i = 0; i < listing->name_count; i++) {
-		if (lock_query_wants(listing->query, names[i].name) &&
+		if (lock_query_wants(&listing->lister->query, names[i].name) &&
 			(kept == 0 || strcmp(names[kept - 1].name, names[i].name) != 0))
 			names[kept++] = names[i];
 		else
@@ -218,21 +216,21 @@ static void sort_out(struct listing *listing)
  * Else those that are named. */
 static bool listing_find_names(struct listing *listing)
 {
-	bool scans = listing->query->pattern_count == 0;
+	bool scans = listing->lister->query.pattern_count == 0;
 	char *pattern;
 	bool good = true;
 
-	for (size_t i = 0; i < listing->query->pattern_count; i++)
-		scans = scans || name_is_glob(listing->query->patterns[i]);
+	for (size_t i = 0; i < listing->lister->query.pattern_count; i++)
+		scans = scans || name_is_glob(listing->lister->query.patterns[i]);
 	if (scans) {
-		pattern = keys_pattern(listing->query->prefix);
+		pattern = keys_pattern(listing->lister->query.prefix);
 		good = pattern ? scan_all(listing, pattern) : listing_fail_memory(listing);
 		free(pattern);
 	}
-	for (size_t i = 0; good && i < listing->query->pattern_count; i++) {
-		if (!name_is_glob(listing->query->patterns[i]))
-			good = keep_name(listing, listing->query->patterns[i],
-				strlen(listing->query->patterns[i]));
+	for (size_t i = 0; good && i < listing->lister->query.pattern_count; i++) {
+		if (!name_is_glob(listing->lister->query.patterns[i]))
+			good = keep_name(listing, listing->lister->query.patterns[i],
+				strlen(listing->lister->query.patterns[i]));
 	}
 	if (good)
 		sort_out(listing);
@@ -350,8 +348,8 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 		view.holder_count = read_holders(holders, held, now_us);
 		view.waiter_count = read_waiters(waiters, queue, now_us);
 		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 ||
-			(view.fence != 0 && lock_query_shows_idle(listing->query, name)))
-			listing->show(&view, listing->context);
+			(view.fence != 0 && lock_query_shows_idle(&listing->lister->query, name)))
+			listing->lister->show(&view, listing->lister->context);
 	}
 	free(holders);
 	free(waiters);
@@ -363,8 +361,8 @@ static bool handle_failure(const struct listing *listing, const char *name)
 {
 	if (listing->failure->code != EXIT_PROTOCOL)
 		return false;
-	for (size_t i = 0; i < listing->query->pattern_count; i++)
-		if (strcmp(listing->query->patterns[i], name) == 0)
+	for (size_t i = 0; i < listing->lister->query.pattern_count; i++)
+		if (strcmp(listing->lister->query.patterns[i], name) == 0)
 			return false;
 	return true;
 }
@@ -450,8 +448,8 @@ static bool show_batch(struct listing *listing, struct found *found, size_t coun
 
 	listing->link = found->link;
 	for (; made < count && batch.good; made++)
-		batch.good =
-			keys_make(&batch.keys[made], listing->query->prefix, found[made].name, "");
+		batch.good = keys_make(
+			&batch.keys[made], listing->lister->query.prefix, found[made].name, "");
 	if (batch.good)
 		show_all(&batch, count);
 	else
@@ -491,7 +489,7 @@ static size_t batch_size(const struct found *found, size_t count)
 }
 
 /* Over the connection that there is, if there is one. */
-static bool look(struct listing *listing)
+static bool look_at_all(struct listing *listing)
 {
 	bool good;
 
@@ -508,37 +506,7 @@ static bool look(struct listing *listing)
 	return good;
 }
 
-static void *single_list_open(
-	const struct server *server, const struct lock_query *query, struct failure *failure)
-{
-	struct listing *listing = malloc(sizeof(*listing));
-
-	if (!listing) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return NULL;
-	}
-	*listing = (struct listing){.own = {.server = server}, .query = query};
-	return listing;
-}
-
-static bool single_list_look(void *state, void (*show)(const struct lock_view *view, void *context),
-	void *context, struct deadline deadline, struct failure *failure)
-{
-	struct listing *listing = state;
-
-	listing->show = show;
-	listing->context = context;
-	listing->deadline = deadline;
-	listing->span = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
-	listing->failure = failure;
-	if (look(listing))
-		return true;
-	/* An answer that is still to come would be taken for the one to the next question. */
-	link_drop(&listing->own);
-	return false;
-}
-
-static void single_list_close(void *state)
+static void list_close(void *state)
 {
 	struct listing *listing = state;
 
@@ -547,8 +515,20 @@ static void single_list_close(void *state)
 	free(listing);
 }
 
-const struct lock_list_ops single_list_ops = {
-	.open = single_list_open,
-	.look = single_list_look,
-	.close = single_list_close,
-};
+bool single_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+{
+	struct listing *listing = lock_lister_state(lister, sizeof(*listing), list_close, failure);
+
+	if (!listing)
+		return false;
+	listing->own.server = lister->server;
+	listing->lister = lister;
+	listing->deadline = deadline;
+	listing->span = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
+	listing->failure = failure;
+	if (look_at_all(listing))
+		return true;
+	/* What is still to come would be taken for the answer to the next question. */
+	link_drop(&listing->own);
+	return false;
+}

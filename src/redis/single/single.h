@@ -118,7 +118,7 @@ const char *single_handed(const struct lock *lock);
 enum lock_result single_verify(struct lock *lock, struct deadline deadline);
 void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
-extern const struct lock_list_ops single_list_ops;
+bool single_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
 
 /* Takes over a LOCK_BUSY answer. */
 void wait_adopt_answer(struct single *single, const struct lock_answer *answer);
