@@ -199,7 +199,7 @@ void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 
 const char *lock_handed(const struct lock *lock)
 {
-	return lock->service->handed ? lock->service->handed(lock) : NULL;
+	return lock->handed && lock->handed[0] != '\0' ? lock->handed : NULL;
 }
 
 enum lock_result lock_verify(struct lock *lock, struct deadline deadline)

@@ -71,6 +71,13 @@ static enum lock_result worse(enum lock_result a, enum lock_result b)
 	return a;
 }
 
+static void note_handed(struct lock_set *set)
+{
+	set->lock.handed = NULL;
+	for (size_t i = 0; i < set->count && !set->lock.handed; i++)
+		set->lock.handed = lock_handed(set->members[i].lock);
+}
+
 /* ---- Giving back ------------------------------------------------------------------------------
  */
 
@@ -126,6 +133,7 @@ static void set_release(struct lock *lock, const struct release_terms *release_t
 	struct lock_set *set = (struct lock_set *)lock;
 
 	answer->result = give_back(set, release_terms, deadline, &answer->failure);
+	note_handed(set);
 	set->lost = true; /* the next attempt has another token */
 }
 
@@ -142,16 +150,6 @@ static void set_take_over(struct lock *lock, const struct lock_answer *granted)
 	}
 }
 
-static const char *set_handed(const struct lock *lock)
-{
-	const struct lock_set *set = (const struct lock_set *)lock;
-	const char *token = NULL;
-
-	for (size_t i = 0; i < set->count && !token; i++)
-		token = lock_handed(set->members[i].lock);
-	return token;
-}
-
 static enum lock_result set_verify(struct lock *lock, struct deadline deadline)
 {
 	struct lock_set *set = (struct lock_set *)lock;
@@ -160,6 +158,7 @@ static enum lock_result set_verify(struct lock *lock, struct deadline deadline)
 	for (size_t i = 0; i < set->count; i++)
 		if (lock_handed(set->members[i].lock))
 			result = worse(result, lock_verify(set->members[i].lock, deadline));
+	note_handed(set);
 	return result;
 }
 
@@ -322,6 +321,7 @@ static void set_take(struct lock *lock, struct deadline deadline, struct lock_an
 		answer->result = set_begin_anew(set, deadline, &answer->failure);
 	else if (answer->result == LOCK_GRANTED)
 		record_grant(set, answer);
+	note_handed(set);
 }
 
 static enum lock_result set_wait(
@@ -400,7 +400,6 @@ static const struct lock_service set_service = {
 	.renew = set_renew,
 	.release = set_release,
 	.watch_fd = set_watch_fd,
-	.handed = set_handed,
 	.verify = set_verify,
 };
 

@@ -102,8 +102,7 @@ struct lock_service {
 	bool (*list)(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
 	bool shows_tokens; /* the list: each owner's, and what a waiter holds; an empty prefix shows
 			    * all locks. Then lock_wait finds the circles of waits */
-	/* NULL: a handoff needs no second look. Else lock_handed and lock_verify. */
-	const char *(*handed)(const struct lock *lock);
+	/* NULL: a handoff needs no second look, and lock->handed stays NULL. */
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
 };
 
@@ -122,6 +121,7 @@ struct lock {
 	char token_own[LOCK_TOKEN_SIZE];
 	bool asked; /* the service keeps it right: something may be left in the server that only a
 		     * release takes away */
+	const char *handed;  /* the service keeps it right: as lock_handed; NULL or "": none */
 	struct lock *beside; /* lock_set.c's: another of several that are asked for one after the
 			      * other, and so on in a ring: a connection on which nothing is under
 			      * way may be used for each. NULL: there are none */

@@ -26,6 +26,7 @@ static struct lock *single_open(
 		return NULL;
 	single->request = *request;
 	single->link.server = server;
+	single->lock.handed = single->handed.tokens[0];
 	single->lock.asked = request->token != NULL; /* an owner with a token was here before */
 	owner_record_mode(request, single->mode);
 	owner_record_text(request, single->text);
@@ -66,6 +67,5 @@ const struct lock_service redis_service = {
 	.force = single_force,
 	.check = redis_check,
 	.list = single_list,
-	.handed = single_handed,
 	.verify = single_verify,
 };

@@ -132,6 +132,7 @@ void replies_read_handed(const struct reply *list, struct handed *handed)
 	if (!handed)
 		return;
 	handed->count = 0;
+	handed->tokens[0][0] = '\0';
 	for (size_t i = 0; i < reply_count(list) && i < HANDED_MOST; i++) {
 		const char *token = reply_text(reply_at(list, i));
 

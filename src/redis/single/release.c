@@ -163,7 +163,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	enum io_result io;
 
 	answer->result = LOCK_RELEASED;
-	single->handed.count = 0;
+	replies_read_handed(NULL, &single->handed);
 	/* With a token that was given, another process may have asked by it. */
 	if (!single->lock.asked && !single->request.token)
 		return;
@@ -182,13 +182,6 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 		if (!single_pause(deadline, &answer->result))
 			return;
 	}
-}
-
-const char *single_handed(const struct lock *lock)
-{
-	const struct single *single = (const struct single *)lock;
-
-	return single->handed.count > 0 ? single->handed.tokens[0] : NULL;
 }
 
 enum lock_result single_verify(struct lock *lock, struct deadline deadline)

@@ -114,7 +114,6 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void single_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
-const char *single_handed(const struct lock *lock);
 enum lock_result single_verify(struct lock *lock, struct deadline deadline);
 void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);

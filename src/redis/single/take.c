@@ -193,7 +193,7 @@ void single_take(struct lock *lock, struct deadline deadline, struct lock_answer
 		return;
 	wait_stop(single);
 	single_borrow(single);
-	single->handed.count = 0;
+	replies_read_handed(NULL, &single->handed);
 	begin_acquire(single, &call, limit);
 	io = send_and_receive(single, &call, limit, &reply, answer);
 	if (io == IO_OK) {
