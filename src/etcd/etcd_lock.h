@@ -119,4 +119,7 @@ bool etcd_check(const struct server *server, const struct lock_request *request,
 	struct failure *failure);
 extern const struct contest_ops etcd_contest;
 bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+/* Writes which library speaks to the service, and its version. */
+void etcd_library(char *text, size_t size);
+
 extern const struct lock_service etcd_service;

@@ -73,7 +73,7 @@ static void close_lock(struct lock *lock)
 static const struct lock_scheme schemes[] = {
 	{"etcd", false, 2379, 0}, {"etcds", false, 2379, 1}, {0}};
 
-static void write_library(char *text, size_t size)
+void etcd_library(char *text, size_t size)
 {
 	snprintf(text, size, "libcurl %s", curl_version_info(CURLVERSION_NOW)->version);
 }
@@ -92,7 +92,6 @@ const struct lock_service etcd_service = {
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN |
 	       LOCK_CAN_FORCE,
 	.lacks = lacks,
-	.library = write_library,
 	.password_variable = "ETCDCTL_PASSWORD",
 	.read_url = read_url,
 	.open = open_lock,

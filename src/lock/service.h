@@ -64,8 +64,6 @@ struct lock_service {
 	const struct lock_scheme *schemes; /* which URLs are its own */
 	unsigned can;                      /* enum lock_ability */
 	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
-	/* Writes which library speaks to the service, and its version; NULL: none does. */
-	void (*library)(char *text, size_t size);
 	const char *password_variable; /* has a password as DLOCK_PASSWORD does, or is that
 					* itself; NULL: the service has no passwords */
 

@@ -65,7 +65,7 @@ static int postgres_watch_fd(const struct lock *lock)
 static const struct lock_scheme schemes[] = {
 	{"postgres", false, 5432, 0}, {"postgresql", false, 5432, 0}, {0}};
 
-static void write_library(char *text, size_t size)
+void postgres_library(char *text, size_t size)
 {
 	int version = PQlibVersion();
 
@@ -84,7 +84,6 @@ const struct lock_service postgres_service = {
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
 	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_FORCE,
 	.lacks = lacks,
-	.library = write_library,
 	.password_variable = "DLOCK_PASSWORD",
 	.read_url = read_url,
 	.open = postgres_open,

@@ -3,4 +3,7 @@
 
 #include "lock/service.h"
 
+/* Writes which library speaks to the service, and its version. */
+void postgres_library(char *text, size_t size);
+
 extern const struct lock_service postgres_service;

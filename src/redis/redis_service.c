@@ -53,7 +53,6 @@ const struct lock_service redis_service = {
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
 	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_REPLICATE |
 	       LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
-	.library = connection_library,
 	.password_variable = "REDISCLI_AUTH",
 	.read_url = redis_read_url,
 	.open = single_open,

@@ -76,4 +76,7 @@ bool zookeeper_check(const struct server *server, const struct lock_request *req
 	struct failure *failure);
 extern const struct contest_ops zookeeper_contest;
 bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+/* Writes which library speaks to the service, and its version. */
+void zookeeper_library(char *text, size_t size);
+
 extern const struct lock_service zookeeper_service;

@@ -133,7 +133,6 @@ const struct lock_service quorum_service = {
 	.schemes = redis_quorum_schemes,
 	.can = LOCK_CAN_RECORD | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
 	.lacks = lacks,
-	.library = connection_library,
 	.password_variable = "REDISCLI_AUTH",
 	.read_url = redis_read_url,
 	.open = quorum_open,
