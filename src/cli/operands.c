@@ -11,13 +11,14 @@
 #include "cli/option_table.h"
 #include "cli/options.h"
 #include "lock/name.h"
+#include "lock/services.h"
 #include "lock/token.h"
 
 #define HOST_SIZE 256 /* HOST_NAME_MAX is 64 on Linux */
 
 static bool check_name(const char *name, struct failure *failure)
 {
-	const char *fault = name_fault(name);
+	const char *fault = services_name_fault(name);
 
 	if (fault == NULL)
 		return true;

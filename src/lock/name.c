@@ -21,30 +21,6 @@ static const char *characters_fault(const char *text)
 	return NULL;
 }
 
-static bool begins_with_companion_word(const char *text)
-{
-	/* "inner" is an older dlock's. */
-	static const char *const words[] = {
-		"meta", "holders", "queue", "who", "wake", "waits", "inner", "once", "off"};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		size_t length = strlen(words[i]);
-
-		if (strncmp(text, words[i], length) == 0 &&
-			(text[length] == '\0' || text[length] == ':'))
-			return true;
-	}
-	return false;
-}
-
-bool name_is_companion(const char *name)
-{
-	for (const char *tag = strstr(name, "}:"); tag != NULL; tag = strstr(tag + 2, "}:"))
-		if (begins_with_companion_word(tag + 2))
-			return true;
-	return false;
-}
-
 const char *name_fault(const char *name)
 {
 	if (*name == '\0')
@@ -53,8 +29,6 @@ const char *name_fault(const char *name)
 		return "is longer than 512 bytes";
 	if (strstr(name, "://") != NULL)
 		return "looks like a server's URL";
-	if (name_is_companion(name))
-		return "ends like a companion key of dlock";
 	return characters_fault(name);
 }
 

@@ -6,9 +6,11 @@
 
 #include "base/failure.h"
 #include "file/file_service.h"
+#include "lock/name.h"
 #include "lock/service.h"
 #include "net/server.h"
 #include "net/tls.h"
+#include "redis/keys.h"
 #include "redis/link/connection.h"
 #include "redis/redis_service.h"
 
@@ -134,6 +136,13 @@ struct server *services_read_url(const char *url, struct failure *failure)
 		return reading.server;
 	server_free(reading.server);
 	return NULL;
+}
+
+const char *services_name_fault(const char *name)
+{
+	const char *fault = name_fault(name);
+
+	return fault || !keys_is_companion(name) ? fault : "ends like a companion key of dlock";
 }
 
 void services_print_forms(void)

@@ -15,6 +15,11 @@ struct server;
  * is returned. Pure. */
 struct server *services_read_url(const char *url, struct failure *failure);
 
+/* NULL when every service can take a lock of that NAME, else the reason as name_fault. A NAME that
+ * Redis would take for another key of dlock is refused for all ("ends like a companion key of
+ * dlock"), so that it is the same lock whatever the URL is. Pure. */
+const char *services_name_fault(const char *name);
+
 /* Prints the forms that a URL may have, a service after the other, for dlock help. */
 void services_print_forms(void);
 

@@ -137,6 +137,30 @@ void keys_once(const char *id, char text[static KEYS_ONCE_SIZE])
 	*text = '\0';
 }
 
+static bool begins_with_companion_word(const char *text)
+{
+	/* "inner" is an older dlock's. */
+	static const char *const words[] = {
+		"meta", "holders", "queue", "who", "wake", "waits", "inner", "once", "off"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		size_t length = strlen(words[i]);
+
+		if (strncmp(text, words[i], length) == 0 &&
+			(text[length] == '\0' || text[length] == ':'))
+			return true;
+	}
+	return false;
+}
+
+bool keys_is_companion(const char *name)
+{
+	for (const char *tag = strstr(name, "}:"); tag != NULL; tag = strstr(tag + 2, "}:"))
+		if (begins_with_companion_word(tag + 2))
+			return true;
+	return false;
+}
+
 void keys_free(struct keys *keys)
 {
 	free(keys->memory);

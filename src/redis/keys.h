@@ -1,6 +1,7 @@
 /* The names of a lock's keys: all in one hash slot, all under the prefix. Pure. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "lock/name.h"
@@ -20,6 +21,11 @@ struct keys {
  * may be repeated. */
 bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token);
 void keys_free(struct keys *keys);
+
+/* Whether a key's text without its prefix is a companion key rather than a lock: it holds "}:"
+ * directly followed by meta, holders, queue, who, wake, waits, inner, once or off (the word ends
+ * the text or is followed by ':'). */
+bool keys_is_companion(const char *name);
 
 #define KEYS_ONCE_SIZE (3 * NAME_ID_BYTES + 1) /* enough for keys_once */
 

@@ -3,6 +3,7 @@
 #include "lock/name.h"
 
 #include "fuzz.h"
+#include "lock/services.h"
 #include "redis/keys.h"
 #include "redis/script/owner_record.h"
 
@@ -33,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)keys_lock_name(text, "meta", "lock:", &length);
 	if (second != NULL)
 		*second++ = '\0';
-	if (name_fault(text) == NULL) {
+	if (services_name_fault(text) == NULL) {
 		check_keys("lock:", text);
 		if (second != NULL && name_prefix_fault(second) == NULL)
 			check_keys(second, text);

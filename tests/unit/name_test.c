@@ -2,6 +2,7 @@
 #include "lock/name.h"
 
 #include "base/utf8.h"
+#include "lock/services.h"
 #include "tap.h"
 
 #define EMPTY     "is empty"
@@ -171,7 +172,7 @@ int main(void)
 
 	for (size_t i = 0; i < COUNT(names); i++) {
 		snprintf(what, sizeof(what), "NAME %zu", i);
-		same(name_fault(names[i].name), names[i].fault, what);
+		same(services_name_fault(names[i].name), names[i].fault, what);
 	}
 	test_lengths();
 	for (size_t i = 0; i < COUNT(prefixes); i++) {

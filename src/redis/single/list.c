@@ -94,7 +94,7 @@ static bool handle_key(struct listing *listing, const char *key)
 			return true;
 		name = key + prefix_length;
 		length = strlen(name);
-		if (length == 0 || name_is_companion(name))
+		if (length == 0 || keys_is_companion(name))
 			return true;
 	}
 	return keep_name(listing, name, length);
