@@ -24,8 +24,8 @@ queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 	expect_failure 81 deadlock
 }
 
-# When it first asked, and when it read of an ancestor for the first time.
-moments_of() { sed -n "/sendto/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1" && sed -n "/environ/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1"; } # TRACE
+# When it was started, and when it read of an ancestor for the first time.
+moments_of() { sed -n "1s/^[0-9]* *\([0-9.]*\) .*/\1/p" "$1" && sed -n "/environ/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1"; } # TRACE
 
 @test "a waiter looks at its ancestors after a tenth of a second, or half of the time that it has" {
 	local -a cleared=(env -i XDG_CONFIG_HOME="$XDG_CONFIG_HOME" DLOCK_SERVER="$DLOCK_SERVER")
@@ -33,7 +33,7 @@ moments_of() { sed -n "/sendto/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1" && sed -
 	until try dlock x "${cleared[@]}" "$BIN/dlock" -w 0.09 x echo in && ((status == 0 || --tries == 0)); do :; done
 	expect 0 in
 	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 # not under strace
-	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -ttt -f -e signal=none -e trace=sendto,openat \
+	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -ttt -f -e signal=none -e trace=execve,openat \
 		-o trace "$BIN/dlock" x echo in
 	expect 0 in
 	# Without a timer it looks before it waits.
