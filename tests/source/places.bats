@@ -26,7 +26,7 @@ ordinary() {
 	env HOME="$place/home" XDG_CONFIG_HOME="$place/home" TMPDIR="$place/home" "${words[@]}" "$@"
 }
 
-@test "places: blanks in the path, read-only sources, an ordinary user: build, test, install, uninstall" {
+@test "places: blanks in names, read-only sources, no root: build, test, install, uninstall" {
 	mkdir home made root locks
 	sources_to "$BATS_TEST_TMPDIR/tree"
 	mv "$BATS_TEST_TMPDIR/tree" .

@@ -117,7 +117,7 @@ member() {
 	echo "$file"
 }
 
-@test "container: an image without a network: its digests are right, and its one layer has dlock alone" {
+@test "container: an image, made without a network: right digests, and one layer with dlock alone" {
 	local top=$BATS_TEST_DIRNAME/../.. manifest config layer
 	try sh "$top/build-aux/container-image" "$BATS_FILE_TMPDIR"/one/made/dlock-*.tar.xz image
 	expect 0 "$out"
