@@ -20,25 +20,28 @@ bool deadline_is_over(struct deadline *deadline)
 	return false;
 }
 
-enum deadline_end deadline_wait(struct deadline *deadline, int fd, short events)
+enum deadline_end deadline_wait_any(struct deadline *deadline, struct pollfd *fds, unsigned count)
 {
-	struct pollfd fds[2] = {
-		{.fd = fd, .events = events},
-		{.fd = deadline->cancel_fd, .events = POLLIN},
-	};
-
+	fds[0] = (struct pollfd){.fd = deadline->cancel_fd, .events = POLLIN};
 	for (;;) {
 		/* poll(2) passes over a negative descriptor. EINTR is passed over here: a caller
 		 * that wants to end the wait by a signal makes it a readable descriptor. */
 		bool over = deadline_is_over(deadline);
-		int ready = poll(fds, 2, over ? 0 : clock_poll_ms(deadline->until));
-		if (ready > 0 && fds[0].revents != 0)
-			return DEADLINE_READY;
+		int ready = poll(fds, count, over ? 0 : clock_poll_ms(deadline->until));
+
 		if (ready > 0)
-			return DEADLINE_CANCELLED;
+			return ready == 1 && fds[0].revents != 0 ? DEADLINE_CANCELLED
+								 : DEADLINE_READY;
 		if (over)
 			return DEADLINE_OVER;
 	}
+}
+
+enum deadline_end deadline_wait(struct deadline *deadline, int fd, short events)
+{
+	struct pollfd fds[] = {{0}, {.fd = fd, .events = events}};
+
+	return deadline_wait_any(deadline, fds, 2);
 }
 
 bool deadline_pause(struct deadline deadline, nanos span)

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+struct pollfd;
+
 /* In time to spare, a server that is well has answered. */
 #define DEADLINE_LEAST NANOS_PER_SEC
 
@@ -26,6 +28,9 @@ enum deadline_end { DEADLINE_READY, DEADLINE_OVER, DEADLINE_CANCELLED };
  * until is later afterwards and least is 0: a step that waits in a loop gets it once. Any thread.
  */
 enum deadline_end deadline_wait(struct deadline *deadline, int fd, short events);
+
+/* The same for any of so many descriptors; the first is the deadline's own, and filled in here. */
+enum deadline_end deadline_wait_any(struct deadline *deadline, struct pollfd *fds, unsigned count);
 
 /* Whether time is up; least as above. */
 bool deadline_is_over(struct deadline *deadline);

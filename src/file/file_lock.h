@@ -9,9 +9,6 @@
 #ifndef DLOCK_FILE_FILE_LOCK_H
 #define DLOCK_FILE_FILE_LOCK_H
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/clock.h"
@@ -21,56 +18,33 @@
 struct file_lock;
 
 /*
- * Waiting without asking: threads block in the kernel, in flock(2) or for a byte of the record.
- * They do so until the process in the way has ended or given up what it had. No process has to send
- * a message, so none can die before it is sent.
+ * Waiting without asking. The waiter's own thread sleeps in poll(2). The kernel's locks cannot be
+ * polled, so helpers block for them, a thread for each way in which the wait may end: the holders
+ * that keep us out have ended, or the waiter ahead has left. No process has to send a message, so
+ * none can die before it is sent.
  *
- * For the first obstacle the waiter's own thread blocks, so that the kernel wakes it without a
- * detour. The other threads end its system call by a signal.
+ * All that wait behind a holder hear of its end, so any number of them may be stopped at that
+ * moment. Only the first asks at once. The others do so when each waiter ahead has had a second.
  */
 
 /* Of more permits than that only so many are watched, and all looked at now and then. */
-#define OBSTACLES 16
+#define WATCHED 16
 
-/* The things in the way; or the time, and whatever else may end a wait. */
-struct obstacle {
-	enum { OBSTACLE_FLOCK, OBSTACLE_BYTE, OBSTACLE_BELL, OBSTACLE_TIME } kind;
-	enum record_byte byte;
-	enum record_waiting waiting;
-	int64_t serial; /* of the owner of that byte */
-};
-
-/* A thread that waits for it. */
-struct watch {
-	struct file_lock *lock;
-	struct obstacle what;
-	int bell_fd;
-	nanos patience; /* for so long those ahead of us may go first; 0: none are */
-	pthread_t thread;
-	atomic_bool over; /* the thread no longer blocks */
-};
-
+/* What is in the way; or the time, and whatever else may end a wait. */
 struct file_wait {
-	struct obstacle obstacles[OBSTACLES];
-	int count;
-	nanos look_at;          /* when something in the way is over by itself */
-	int bell_fd, folder_fd; /* owned; -1: none */
-	enum lock_mode mode;    /* in which flock is waited for */
-	nanos claim;            /* for how long those ahead of us may take what is free */
-	_Atomic nanos free_at;  /* from when on nothing is in their way, so far as is known */
-	uint64_t fence;         /* the last one when we asked */
-	/* until file_wait_end: */
-	struct watch threads[OBSTACLES];
-	int thread_count;
-	int wakeup_fd; /* owned; ends the threads' calls of poll(2); -1: there is no thread */
-	pthread_t waiter;
-	pid_t pid;         /* in which the threads are */
-	atomic_bool stop;  /* the threads are to end */
-	atomic_bool over;  /* the waiter's call is to end, */
-	atomic_int result; /* with this */
-	struct deadline deadline;
-	nanos due; /* look_at, as the thread sees it */
-	struct sigaction before;
+	int64_t holders[WATCHED]; /* by their serials; all are to end, */
+	int holder_count;
+	bool any;            /* or any of them */
+	bool partial;        /* there are more */
+	int64_t ahead;       /* the waiter right before us, by its serial; 0: there is none */
+	bool flock;          /* flock(2) is in the way, and no dlock on record has it */
+	enum lock_mode mode; /* in which it is waited for */
+	bool bell;           /* a ring of the bell ends the wait, too */
+	int bell_fd;         /* owned; -1: none */
+	nanos claim;         /* for how long those ahead of us may take what is free */
+	nanos free_at;       /* from when on nothing is in their way, so far as is known */
+	nanos look_at;       /* when to ask all the same */
+	uint64_t fence;      /* the last one when we asked */
 };
 
 struct file_lock {
@@ -92,7 +66,7 @@ struct file_lock {
 struct slot *file_own(const struct file_lock *f);
 void file_unlock(struct file_lock *f); /* gives the flock back */
 void file_forget(struct file_lock *f); /* our slot is no longer ours */
-/* Gives back what a waiter has: its place, and what its threads got. */
+/* Gives back what a waiter has: its place, and the flock. */
 void file_step_aside(struct file_lock *f);
 
 /* Whether one of the files that we have open was removed. */
@@ -106,12 +80,7 @@ void file_name_holder(const struct file_lock *f, int slot, struct lock_answer *a
 void file_change(struct file_lock *f, struct deadline deadline,
 	void (*change)(struct file_lock *f, const void *terms, struct lock_answer *answer),
 	const void *terms, struct lock_answer *answer);
-/* The threads of a wait are stopped by then. */
 void file_close_all(struct file_lock *f);
-
-/* After a wait: its threads have been told to end, and are waited for here, so that the grant is
- * not held up. A process that was forked meanwhile has none of them. */
-void file_wait_end(struct file_wait *wait);
 
 /* struct lock_service's. */
 void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

@@ -106,7 +106,6 @@ void record_close(struct record *record)
 		close(record->fd);
 	drop_room(record);
 	record->fd = record->own = -1;
-	record->kept = 0;
 }
 
 /* --- Bytes ------------------------------------------------------------------------------------ */
@@ -121,7 +120,7 @@ static struct flock bytes_of(int64_t serial, int first, int count, short type)
 
 bool record_lives(const struct record *record, int slot, enum record_byte byte)
 {
-	/* Waiters for the byte want it for reading too, so they are no conflict. */
+	/* Waiters for the byte want it for reading, so they are no conflict. */
 	struct flock lock = bytes_of(record->slots[slot].serial, byte, 1, F_RDLCK);
 
 	return slot == record->own || fcntl(record->fd, F_OFD_GETLK, &lock) != 0 ||
@@ -147,33 +146,21 @@ static bool grip(struct record *record, bool waits, struct failure *failure)
 	return failure_set(failure, EXIT_SYSTEM, "cannot lock the lock's record: %m");
 }
 
-void record_drop(struct record *record, bool all)
+void record_drop(const struct record *record, bool all)
 {
 	struct flock lock = bytes_of(record->serial, BYTE_QUEUE, all ? 3 : 1, F_UNLCK);
 
 	fcntl(record->fd, F_OFD_SETLK, &lock);
-	if (all)
-		record_drop_kept(record);
 }
 
-void record_drop_kept(struct record *record)
+bool record_await(int fd, int64_t serial, enum record_byte byte)
 {
-	struct flock lock = bytes_of(record->kept, BYTE_END, 1, F_UNLCK);
-
-	if (record->kept != 0)
-		fcntl(record->fd, F_OFD_SETLK, &lock);
-	record->kept = 0;
-}
-
-bool record_await(int fd, int64_t serial, enum record_byte byte, enum record_waiting waiting)
-{
-	struct flock lock = bytes_of(serial, byte, 1, waiting == WAIT_IN_TURN ? F_WRLCK : F_RDLCK);
+	struct flock lock = bytes_of(serial, byte, 1, F_RDLCK);
 
 	if (fcntl(fd, F_OFD_SETLKW, &lock) != 0)
 		return false;
 	lock.l_type = F_UNLCK;
-	if (waiting != WAIT_AND_KEEP)
-		fcntl(fd, F_OFD_SETLK, &lock);
+	fcntl(fd, F_OFD_SETLK, &lock);
 	return true;
 }
 

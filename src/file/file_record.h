@@ -82,7 +82,6 @@ struct record {
 	int fd;         /* owned */
 	int own;        /* our slot; -1: none */
 	int64_t serial; /* and which bytes are ours */
-	int64_t kept;   /* whose BYTE_END we have, too; 0: nobody's */
 	bool reading;   /* the record is only looked at: at worst without the mutex */
 	const char *path, *file, *key; /* borrowed; of the folder, and of the lock in it */
 	uint64_t boot;
@@ -101,16 +100,8 @@ struct record {
 	};
 };
 
-/* BYTE_END is not asked for who lives: it is only waited for. */
+/* BYTE_END: an older dlock waits for it. */
 enum record_byte { BYTE_QUEUE, BYTE_HOLDER, BYTE_END };
-
-/* Waiters ask for a byte in the order in which they came, and the kernel leaves out those that are
- * stopped. */
-enum record_waiting {
-	WAIT_WITH_OTHERS, /* all that wait so are woken at once */
-	WAIT_AND_KEEP,    /* and those that wait in turn are not, before this one gives it up */
-	WAIT_IN_TURN,     /* each is woken by the one before it */
-};
 
 /* The name of the boot that an owner lives in; ours, if that one does not say. */
 uint64_t record_boot(const struct owner *self);
@@ -152,17 +143,14 @@ void record_read_text(
 bool record_claim(struct record *record, bool waits, struct failure *failure);
 
 /* Gives the byte of the queue back, or all that is ours, and wakes those that wait for it. */
-void record_drop(struct record *record, bool all);
-
-/* Gives back what WAIT_AND_KEEP has got. */
-void record_drop_kept(struct record *record);
+void record_drop(const struct record *record, bool all);
 
 /* Whether the slot's process lives: the byte is locked. Our own: true. */
 bool record_lives(const struct record *record, int slot, enum record_byte byte);
 
-/* Blocks until the byte of that serial is free. False with errno: EINTR. With WAIT_AND_KEEP the
- * caller notes that in record->kept. */
-bool record_await(int fd, int64_t serial, enum record_byte byte, enum record_waiting waiting);
+/* Blocks until the byte of that serial is free. False with errno: EINTR. All that wait for it are
+ * woken, and none keeps it from another. Any thread. */
+bool record_await(int fd, int64_t serial, enum record_byte byte);
 
 /* A moment by the host's clock: processes of several time namespaces use the record. */
 nanos record_moment(struct record *record, nanos moment);

@@ -257,7 +257,6 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 {
 	struct file_lock *f = (struct file_lock *)lock;
 
-	file_wait_end(&f->wait);
 	answer->result = LOCK_RELEASED;
 	if (lock_is_by_token(&f->request) || f->record.own >= 0 || f->orphaned)
 		file_change(f, deadline, release, release_terms, answer);

@@ -95,7 +95,6 @@ void file_close_all(struct file_lock *f)
 	close_fd(&f->fd);
 	close_fd(&f->ended_fd);
 	close_fd(&f->wait.bell_fd);
-	close_fd(&f->wait.folder_fd);
 	close_fd(&f->folder.fd);
 	record_close(&f->record);
 	f->flocked = f->loss_told = false;
@@ -107,7 +106,6 @@ static void file_close(struct lock *lock)
 {
 	struct file_lock *f = (struct file_lock *)lock;
 
-	file_wait_end(&f->wait);
 	file_close_all(f);
 	free(lock);
 }
@@ -121,8 +119,7 @@ static struct lock *file_open(
 		return NULL;
 	f->request = *request;
 	f->server = server;
-	f->folder.fd = f->fd = f->ended_fd = f->wait.wakeup_fd = f->wait.bell_fd =
-		f->wait.folder_fd = -1;
+	f->folder.fd = f->fd = f->ended_fd = f->wait.bell_fd = -1;
 	f->wait.free_at = NANOS_NEVER;
 	record_begin(&f->record, record_boot(request->self));
 	folder_key(request->prefix, request->name, f->key);

@@ -9,16 +9,13 @@
 #include "base/number.h"
 #include "file/file_lock.h"
 
-#define CLAIM       NANOS_PER_SEC       /* for each of those ahead, to take what is free */
-#define LOOK_AFTER  (5 * NANOS_PER_MS)  /* an expiry, so that it is surely past */
-#define LOOK_SELDOM (4 * NANOS_PER_SEC) /* times how many are before us */
+#define CLAIM      NANOS_PER_SEC      /* for each of those ahead, to take what is free */
+#define LOOK_AFTER (5 * NANOS_PER_MS) /* an expiry, so that it is surely past */
 
 /* The record, as a dlock reads it that wants the lock. */
 struct survey {
 	int ahead;  /* the waiter right before us; -1: there is none */
-	int before; /* the one before that; -1 */
 	int rank;   /* how many are before us */
-	int behind; /* how many are after us */
 	int holder; /* a holder that is in the way; -1 */
 	/* An obstacle of a lock like this keeps out us, or a waiter before us. */
 	enum lock_mode mode;
@@ -31,14 +28,6 @@ static int64_t order_of(const struct slot *waiter)
 }
 
 /* --- What is in the way ----------------------------------------------------------------------- */
-
-static bool has_obstacle(const struct file_lock *f, int kind)
-{
-	for (int i = 0; i < f->wait.count; i++)
-		if ((int)f->wait.obstacles[i].kind == kind)
-			return true;
-	return false;
-}
 
 /* Listens anew, inside the mutex: what has rung before was for what is on record by now. Opened
  * after it, the pipe could miss the only ring. */
@@ -55,67 +44,21 @@ static bool listen_for_bell(struct file_lock *f, struct failure *failure)
 	return true;
 }
 
-static void add_obstacle(struct file_lock *f, const struct obstacle *obstacle)
+static void wait_for_flock(struct file_lock *f, const struct survey *survey)
 {
-	struct file_wait *wait = &f->wait;
-
-	if (obstacle->kind != OBSTACLE_BYTE && has_obstacle(f, obstacle->kind))
-		return;
-	if (wait->count < OBSTACLES)
-		wait->obstacles[wait->count++] = *obstacle;
-}
-
-static void add_byte(
-	struct file_lock *f, int slot, enum record_byte byte, enum record_waiting waiting)
-{
-	add_obstacle(f, &(struct obstacle){.kind = OBSTACLE_BYTE,
-				.serial = f->record.slots[slot].serial,
-				.byte = byte,
-				.waiting = waiting});
-}
-
-static void add_bell(struct file_lock *f)
-{
-	add_obstacle(f, &(struct obstacle){.kind = OBSTACLE_BELL});
-}
-
-/* The line of flock(2) is for the first and the second. A waiter further back stands there, too,
- * to hear when flock is free, and hears of a dlock that has it: it is to leave the line. */
-static void add_flock(struct file_lock *f, const struct survey *survey)
-{
+	f->wait.flock = true;
 	f->wait.mode = survey->mode;
-	add_obstacle(f, &(struct obstacle){.kind = OBSTACLE_FLOCK});
-	if (survey->rank > 1)
-		add_bell(f);
-}
-
-/* The places of those ahead of us. The place of the next one is waited for by the waiter's own
- * thread, unless that stands in the line of flock. */
-static void add_ahead(struct file_lock *f, const struct survey *survey)
-{
-	struct file_wait *wait = &f->wait;
-	struct obstacle *first = &wait->obstacles[0], *last;
-
-	if (wait->count > OBSTACLES - 2)
-		wait->count = OBSTACLES - 2;
-	if (survey->rank > 1)
-		/* Once that one has left we may be the second. */
-		add_byte(f, survey->before, BYTE_QUEUE, WAIT_WITH_OTHERS);
-	add_byte(f, survey->ahead, BYTE_QUEUE, WAIT_WITH_OTHERS);
-	last = &wait->obstacles[wait->count - 1];
-	if (first->kind != OBSTACLE_FLOCK || survey->rank > 1) {
-		const struct obstacle ahead = *last;
-
-		*last = *first;
-		*first = ahead;
-	}
+	f->wait.bell = true; /* rung if a dlock gets it: all are to leave the line */
 }
 
 static void wait_for_nothing(struct file_lock *f)
 {
-	f->wait.count = 0;
-	f->wait.look_at = NANOS_NEVER;
-	f->wait.free_at = NANOS_NEVER;
+	struct file_wait *wait = &f->wait;
+
+	wait->holder_count = 0;
+	wait->ahead = 0;
+	wait->any = wait->partial = wait->flock = wait->bell = false;
+	wait->look_at = wait->free_at = NANOS_NEVER;
 }
 
 /* Whether a holder keeps us out, or one that is before us. */
@@ -127,28 +70,19 @@ static bool is_in_the_way(const struct slot *holder, const struct survey *survey
 }
 
 /* How it is waited for. Not by flock(2), though it is in the way there: one that is stopped at the
- * moment in which it gets that would keep it. Of holders that all must go one is enough. Waiters
- * further back hear of it in turn, and only if the first does not, or has had the lock. If it is
- * stopped just then, and the second with it, no other would ever hear: so they look, seldom. */
-static void wait_for_holder(struct file_lock *f, int i, nanos until, const struct survey *survey)
+ * moment in which it gets that would keep it. */
+static void wait_for_holder(struct file_lock *f, int i, nanos until)
 {
 	struct file_wait *wait = &f->wait;
-	nanos later = survey->rank > 1 ? wait->claim + LOOK_AFTER : LOOK_AFTER;
 
 	if (until != NANOS_NEVER) {
-		add_bell(f);
-		wait->look_at = number_least(wait->look_at, until + later);
+		wait->bell = true;
+		wait->look_at = number_least(wait->look_at, until + wait->claim + LOOK_AFTER);
 		wait->free_at = number_least(wait->free_at, until);
-	} else if (survey->mode != LOCK_PERMITS && has_obstacle(f, OBSTACLE_BYTE)) {
-		return;
-	} else if (survey->rank > 1) {
-		add_byte(f, i, BYTE_END, WAIT_IN_TURN);
-		wait->look_at =
-			number_least(wait->look_at, clock_now() + survey->rank * LOOK_SELDOM);
-	} else if (survey->rank == 0 && wait->count == 0) {
-		add_byte(f, i, BYTE_END, WAIT_AND_KEEP);
+	} else if (wait->holder_count < WATCHED) {
+		wait->holders[wait->holder_count++] = f->record.slots[i].serial;
 	} else {
-		add_byte(f, i, BYTE_HOLDER, WAIT_WITH_OTHERS);
+		wait->partial = true;
 	}
 }
 
@@ -170,15 +104,11 @@ static void survey_holders(struct file_lock *f, struct survey *survey)
 			survey->holder = i;
 		/* Of permits any may come free first. */
 		if (survey->holder == i || survey->mode == LOCK_PERMITS)
-			wait_for_holder(f, i, until, survey);
+			wait_for_holder(f, i, until);
 	}
+	f->wait.any = survey->mode == LOCK_PERMITS;
 	if (survey->holder < 0)
 		wait_for_nothing(f);
-}
-
-static bool is_later(const struct record *record, int one, int other)
-{
-	return other < 0 || order_of(&record->slots[one]) > order_of(&record->slots[other]);
 }
 
 /* A waiter before us must not be overtaken: what keeps it out keeps us out. All waiters would
@@ -203,18 +133,12 @@ static void survey_waiter(const struct record *record, int i, int64_t order, str
 	if (slot->state != SLOT_WAITING || i == record->own ||
 		(slot->passed && record_lives(record, i, BYTE_QUEUE)))
 		return;
-	if (order_of(slot) > order) {
-		survey->behind++;
+	if (order_of(slot) > order)
 		return;
-	}
 	survey->rank++;
 	survey_wish(record, i, survey);
-	if (is_later(record, i, survey->ahead)) {
-		survey->before = survey->ahead;
+	if (survey->ahead < 0 || order_of(slot) > order_of(&record->slots[survey->ahead]))
 		survey->ahead = i;
-	} else if (is_later(record, i, survey->before)) {
-		survey->before = i;
-	}
 }
 
 /* The slot of a waiter that has died is free. */
@@ -232,13 +156,11 @@ static void survey_waiters(struct file_lock *f, int64_t order, struct survey *su
 	struct record *record = &f->record;
 
 	do {
-		*survey = (struct survey){.ahead = -1,
-			.before = -1,
-			.mode = f->request.mode,
-			.permits = f->request.permits};
+		*survey = (struct survey){
+			.ahead = -1, .mode = f->request.mode, .permits = f->request.permits};
 		for (int i = 0; i < record->head.count; i++)
 			survey_waiter(record, i, order, survey);
-	} while (was_dead(record, survey->ahead) || was_dead(record, survey->before));
+	} while (was_dead(record, survey->ahead));
 	f->wait.claim = survey->rank * CLAIM;
 }
 
@@ -346,9 +268,9 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 	if (request->detached) {
 		record_drop(record, true); /* no process holds it from here on */
 		file_unlock(f);
-	} else if (waited && (request->mode != LOCK_EXCLUSIVE || is_anybody_in_line(record))) {
-		/* The waiters behind may come in too, or are to leave the line of flock. Else they
-		 * wait for the end of an exclusive lock, and need not be woken before. */
+	} else if (waited && request->mode != LOCK_EXCLUSIVE) {
+		/* The waiters behind may come in too. Else they wait for the end of an exclusive
+		 * lock, and need not be woken before. */
 		record_drop(record, false);
 	}
 	if (is_anybody_in_line(record))
@@ -431,7 +353,6 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	struct lock_answer *answer)
 {
 	bool first = f->record.own < 0;
-	struct failure unheard;
 
 	file_unlock(f);
 	answer->result = LOCK_BUSY;
@@ -443,20 +364,17 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 		return;
 	}
 	if (f->request.cooldown_ms > 0 || f->request.once)
-		add_bell(f);
-	if (has_obstacle(f, OBSTACLE_BELL) && !listen_for_bell(f, &answer->failure)) {
+		f->wait.bell = true;
+	if (f->wait.bell && !listen_for_bell(f, &answer->failure)) {
 		fail(answer);
 		return;
 	}
 	if (!queue(f, ticket, answer))
 		return;
-	file_own(f)->in_line = has_obstacle(f, OBSTACLE_FLOCK);
+	file_own(f)->in_line = f->wait.flock;
 	/* Of several locks it may hold more by now. */
-	if ((first || (f->request.held && f->request.held[0] != '\0')) && !write_text(f, answer))
-		return;
-	/* The waiter that was first so far now has to wait for us. */
-	if (first && survey->rank == 0 && survey->behind > 0)
-		folder_ring(&f->folder, f->file, FOLDER_BELL, &unheard);
+	if (first || (f->request.held && f->request.held[0] != '\0'))
+		write_text(f, answer);
 }
 
 static bool try_flock(struct file_lock *f, enum lock_mode mode)
@@ -500,7 +418,7 @@ static bool may_pass(struct file_lock *f, const struct survey *survey, int64_t o
 	struct file_wait *wait = &f->wait;
 
 	if (!try_flock(f, survey->mode)) {
-		add_flock(f, survey);
+		wait_for_flock(f, survey);
 		return false;
 	}
 	if (clock_now() >= since + wait->claim) {
@@ -515,9 +433,9 @@ static bool may_pass(struct file_lock *f, const struct survey *survey, int64_t o
 /* Whether another one is to have it first: then that one's place is waited for. */
 static bool is_behind(struct file_lock *f, const struct survey *survey, int64_t order, nanos since)
 {
-	if (survey->ahead < 0 || (f->wait.count == 0 && may_pass(f, survey, order, since)))
+	if (survey->ahead < 0 || (survey->holder < 0 && may_pass(f, survey, order, since)))
 		return false;
-	add_ahead(f, survey);
+	f->wait.ahead = f->record.slots[survey->ahead].serial;
 	return true;
 }
 
@@ -540,12 +458,12 @@ static void decide(struct file_lock *f, struct lock_answer *answer)
 	wait_for_nothing(f);
 	survey_waiters(f, request->queues ? order : INT64_MAX, &survey);
 	survey_holders(f, &survey);
-	if (!is_behind(f, &survey, order, since) && f->wait.count == 0) {
+	if (!is_behind(f, &survey, order, since) && survey.holder < 0) {
 		if (try_flock(f, request->mode)) {
 			grant(f, answer);
 			return;
 		}
-		add_flock(f, &survey);
+		wait_for_flock(f, &survey);
 	}
 	answer_busy(f, &survey, ticket, answer);
 }

@@ -513,26 +513,33 @@ made_no_call() {
 	finish foreign && finish one && finish two
 }
 
-@test "a handoff wakes the next one, and not those behind: they make no system call" {
+# asks_of NAME: from now on NAME.trace has when it asks, and no more.
+asks_of() {
+	local pid=${1}_pid
+	unleaked strace -f -ttt -qq -o "$1.trace" -e trace=pread64 -p "$(keeper_of "${!pid}")" 3>&- 4>&- &
+	wait_until is_traced "$(keeper_of "${!pid}")"
+}
+asked_at() { sed -nE '/pread64/ { s/^[0-9]+ +([0-9]+)\.([0-9]{3}).*/\1\2/p; q }' "$1.trace"; } # NAME: in ms
+
+@test "a handoff wakes the next one; those behind ask when those ahead have had a second each" {
 	needs_root 'trace what is not its child'
+	local name count=0 released
 	begin_holder one x
 	start two dlock x sh -c 'echo two >>log; until [ -e go ]; do sleep 0.02; done'
-	wait_for_waiters 1
-	start three dlock x true
-	wait_for_waiters 2
-	start four dlock x true
-	wait_for_waiters 3
-	start five dlock x true
+	for name in three four five; do
+		wait_for_waiters $((++count))
+		start $name dlock x true
+	done
 	wait_for_waiters 4
-	sleep 0.2 # as long as a waiter may leave to the one ahead of it
-	timeout 3 strace -f -qq -o four.trace -p "$four_pid" -p "$(keeper_of "$four_pid")" 3>&- 4>&- &
-	local four_trace=$!
-	timeout 3 strace -f -qq -o five.trace -p "$five_pid" -p "$(keeper_of "$five_pid")" 3>&- 4>&- &
-	wait_until test -s four.trace && wait_until test -s five.trace
+	asks_of three
+	asks_of five
+	released=$(now_ms)
 	let_go one
 	wait_until grep two log
-	wait $! "$four_trace" || true
-	made_no_call four.trace five.trace
+	wait_until grep -q pread64 three.trace
+	assert_between $(($(asked_at three) - released)) 1000 99999 'ms until the second asked'
+	wait_until grep -q pread64 five.trace
+	assert_between $(($(asked_at five) - released)) 3000 99999 'ms until the fourth asked'
 	: >go
 	finish two && finish three && finish four && finish five
 }
@@ -627,6 +634,48 @@ made_no_call() {
 	finish three && finish five
 	assert_equal "$(sort log | grep -cv /)" 4
 	refute_file overlaps
+}
+
+# stall PID...: they run only if nothing else does on the processor of the one that keeps it busy, busy_pid.
+stall() {
+	local one processor
+	processor=$(taskset -cp $$ | grep -oE '[0-9]+' | tail -n 1)
+	taskset -c "$processor" sh -c 'while :; do :; done' 3>&- 4>&- &
+	busy_pid=$!
+	for one; do
+		taskset -acp "$processor" "$one"
+		chrt -a -i -p 0 "$one"
+	done >/dev/null
+}
+
+# A process that is to stop does so when it runs next. It was woken by the release as well then, and got what it had waited for.
+@test "two are stopped as the release wakes them: the third has it after a second each" {
+	local round ended lame busy_pid
+	for round in 1 2 3 4; do
+		rm -f log
+		begin_holder one x
+		start two dlock x ./work two
+		wait_for_waiters 1
+		start three dlock x ./work three
+		wait_for_waiters 2
+		start four dlock x sh -c 'date +%s%3N; ./work four'
+		wait_for_waiters 3
+		read -r -d '' -a lame < <(processes_of "$two_pid" "$three_pid") || true
+		stall "${lame[@]}"
+		ended=$(now_ms)
+		kill -STOP "${lame[@]}"
+		if ((round % 2)); then
+			kill -RTMIN "$one_command"
+		else
+			kill -KILL "$one_pid" "$one_keeper"
+		fi
+		finish four
+		assert_between $((out - ended)) 0 $((3500 * TEST_PATIENCE)) 'ms to the third'
+		kill -KILL "$busy_pid"
+		kill -CONT "${lame[@]}"
+		finish one && finish two && finish three
+		assert_log four two three
+	done
 }
 
 @test "the holder ends while its waiters are stopped, another comes: they see that it is another" {

@@ -13,7 +13,8 @@ load ../lib/mutants
 }
 
 @test "locks in files: what is passed over, which of them hear of the end; a home, a clock" {
-	all_caught file-reader-overtakes file-permits-overtake file-third-is-deaf file-all-hear-of-the-end
+	all_caught file-reader-overtakes file-permits-overtake file-third-is-deaf file-all-ask-at-the-end
+	all_caught file-woken-alone file-permits-wait-for-all
 	all_caught file-home-of-environment file-clock-of-the-namespace
 }
 
