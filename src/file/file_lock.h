@@ -27,10 +27,11 @@ struct file_lock;
  * moment. Only the first asks at once. The others do so when each waiter ahead has had a second.
  */
 
-/* Of more permits than that only so many are watched, and all looked at now and then. */
+/* If there are more holders of permits, only so many are watched, and all looked at now and then.
+ */
 #define WATCHED 16
 
-/* What is in the way; or the time, and whatever else may end a wait. */
+/* The holders and waiters in the way; or the time, and all else that may end a wait. */
 struct file_wait {
 	int64_t holders[WATCHED]; /* by their serials; all are to end, */
 	int holder_count;

@@ -43,7 +43,8 @@ struct run {
 
 _Static_assert(sizeof(struct run) == 1024, "a run crosses a page");
 
-/* Of so many bytes, a multiple of 8; of zeros it is 0. Any one byte that changes, changes it. */
+/* The digest of so many bytes, a multiple of 8. It is 0 for zeros, and any byte that changes
+ * changes it. */
 static uint64_t digest(const void *bytes, size_t length)
 {
 	uint64_t sum = 0, word;
@@ -265,8 +266,8 @@ static bool read_head(struct record *record, size_t got, struct failure *failure
 	return true;
 }
 
-/* Of children, but a process becomes a child before it becomes dlock. There is no such file if the
- * kernel has no time namespaces. */
+/* By the clock of children: a process becomes a child before it becomes dlock. There is no such
+ * file if the kernel has no time namespaces. */
 static void find_clock(struct record *record)
 {
 	FILE *file = record->clock_known ? NULL : fopen("/proc/self/timens_offsets", "re");

@@ -102,7 +102,7 @@ static void survey_holders(struct file_lock *f, struct survey *survey)
 			continue;
 		if (is_in_the_way(&record->slots[i], survey, &sharers))
 			survey->holder = i;
-		/* Of permits any may come free first. */
+		/* Any of several permits may come free first. */
 		if (survey->holder == i || survey->mode == LOCK_PERMITS)
 			wait_for_holder(f, i, until);
 	}
@@ -372,7 +372,7 @@ static void answer_busy(struct file_lock *f, const struct survey *survey, int64_
 	if (!queue(f, ticket, answer))
 		return;
 	file_own(f)->in_line = f->wait.flock;
-	/* Of several locks it may hold more by now. */
+	/* If it asks for several locks it may hold more by now. */
 	if (first || (f->request.held && f->request.held[0] != '\0'))
 		write_text(f, answer);
 }

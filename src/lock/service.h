@@ -51,7 +51,7 @@ struct lock_lister {
 	void (*show)(const struct lock_view *view, void *context); /* for each lock */
 	void *context;
 	void *state;                /* the service's, if the next look has a use for it, and then */
-	void (*close)(void *state); /* what gives it back */
+	void (*close)(void *state); /* gives the state back */
 };
 
 /* For a service's list: lister->state, which is `size` bytes of zeros if this is the first look.
@@ -64,8 +64,8 @@ struct lock_service {
 	const struct lock_scheme *schemes; /* which URLs are its own */
 	unsigned can;                      /* enum lock_ability */
 	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
-	const char *password_variable; /* has a password as DLOCK_PASSWORD does, or is that
-					* itself; NULL: the service has no passwords */
+	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that
+					    * itself; NULL: the service has no passwords */
 
 	/* Reads reading->text into reading->server, which has its scheme already and is zero
 	 * otherwise; server->text is the service's to set. False with failure: EXIT_USAGE, the URL

@@ -528,7 +528,7 @@ bool single_list(struct lock_lister *lister, struct deadline deadline, struct fa
 	listing->failure = failure;
 	if (look_at_all(listing))
 		return true;
-	/* What is still to come would be taken for the answer to the next question. */
+	/* An answer that is still to come would be taken for the one to the next question. */
 	link_drop(&listing->own);
 	return false;
 }
