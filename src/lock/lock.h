@@ -77,14 +77,15 @@ enum lock_result {
 	LOCK_AROUND,    /* asking_run's: a dlock around this one holds it */
 	LOCK_ALREADY,   /* acquire: the success that the request asks for is there; nothing is held
 			 */
+	/* From here to LOCK_LOST a release of several locks answers what comes last. */
 	LOCK_RELEASED,  /* release: done */
 	LOCK_GONE,      /* release: it was not there, and no owner the server knows had it since;
 			 * or no grant is known here, and there was nothing to take back */
-	LOCK_LOST,      /* renew, release: proven that another owner has or had it, or it was ended;
-			 * acquire: this attempt was ended meanwhile, asking again makes another */
 	LOCK_TIMEOUT,   /* patience ran out */
 	LOCK_CANCELLED, /* cancel_fd became readable */
 	LOCK_FAILED,    /* see failure; a code of EXIT_UNREACHABLE may be tried again */
+	LOCK_LOST,      /* renew, release: proven that another owner has or had it, or it was ended;
+			 * acquire: this attempt was ended meanwhile, asking again makes another */
 	LOCK_UNREPLICATED, /* acquire: fewer replicas than request.replicas had it in time; given
 			    * back; see failure */
 };

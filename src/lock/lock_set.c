@@ -59,18 +59,6 @@ static nanos set_refresh_due(const struct lock_set *set)
 	return due < set->retry_at ? set->retry_at : due;
 }
 
-/* The result that counts of two: what is worse. */
-static enum lock_result worse(enum lock_result a, enum lock_result b)
-{
-	static const enum lock_result order[] = {
-		LOCK_LOST, LOCK_CANCELLED, LOCK_FAILED, LOCK_TIMEOUT, LOCK_GONE};
-
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-		if (a == order[i] || b == order[i])
-			return order[i];
-	return a;
-}
-
 static void note_handed(struct lock_set *set)
 {
 	set->lock.handed = NULL;
@@ -78,62 +66,43 @@ static void note_handed(struct lock_set *set)
 		set->lock.handed = lock_handed(set->members[i].lock);
 }
 
-/* ---- Giving back ------------------------------------------------------------------------------
- */
-
 static bool is_released(enum lock_result result)
 {
 	return result == LOCK_RELEASED || result == LOCK_GONE || result == LOCK_LOST;
 }
 
-/* The time for one of so many. A server that was silent for one has little for each of the rest. */
-static struct deadline share(struct deadline deadline, size_t among, bool silent)
-{
-	nanos span;
-
-	if (deadline.until == NANOS_NEVER)
-		return deadline;
-	span = (deadline.until - clock_now()) / (nanos)among;
-	return deadline_within(deadline, silent && span > REST_LIMIT ? REST_LIMIT : span);
-}
-
-/* The lock taken last is released first, so that no waiter for several is woken for nothing. The
- * success is that of NAME. */
-static enum lock_result give_back(struct lock_set *set, const struct release_terms *release_terms,
-	struct deadline deadline, struct failure *failure)
-{
-	static struct lock_answer answer; /* large */
-	struct release_terms others = release_terms ? *release_terms : (struct release_terms){0};
-	enum lock_result result = LOCK_RELEASED;
-	bool silent = false;
-
-	others.success = others.ran = false;
-	set->lock.asked = false;
-	for (size_t i = set->count; i-- > 0;) {
-		struct lock *lock = set->members[i].lock;
-
-		if (!lock->asked)
-			continue;
-		lock_release(lock, i == set->named ? release_terms : &others,
-			share(deadline, i + 1, silent), &answer);
-		if (answer.result == LOCK_FAILED)
-			*failure = answer.failure;
-		lock->asked = !is_released(answer.result);
-		set->lock.asked = set->lock.asked || lock->asked;
-		silent = silent || lock->asked;
-		result = worse(result, answer.result);
-	}
-	set->next = 0;
-	return result;
-}
-
+/* The lock taken last is released first, so that no waiter for several is woken for nothing. Each
+ * has its share of the time; but a server that was silent for one has little for each of the rest.
+ * The success is that of NAME. */
 static void set_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
+	static struct lock_answer one; /* large */
 	struct lock_set *set = (struct lock_set *)lock;
+	struct release_terms others = release_terms ? *release_terms : (struct release_terms){0};
 
-	answer->result = give_back(set, release_terms, deadline, &answer->failure);
+	others.success = others.ran = false;
+	answer->result = LOCK_RELEASED;
+	lock->asked = false;
+	for (size_t i = set->count; i-- > 0;) {
+		struct lock *member = set->members[i].lock;
+		nanos span = (deadline.until - clock_now()) / (nanos)(i + 1);
+
+		if (!member->asked)
+			continue;
+		if (lock->asked && span > REST_LIMIT)
+			span = REST_LIMIT;
+		lock_release(member, i == set->named ? release_terms : &others,
+			deadline_within(deadline, span), &one);
+		if (one.result == LOCK_FAILED)
+			answer->failure = one.failure;
+		if (one.result > answer->result)
+			answer->result = one.result;
+		member->asked = !is_released(one.result);
+		lock->asked = lock->asked || member->asked;
+	}
 	note_handed(set);
+	set->next = 0;
 	set->lost = true; /* the next attempt has another token */
 }
 
@@ -155,45 +124,35 @@ static enum lock_result set_verify(struct lock *lock, struct deadline deadline)
 	struct lock_set *set = (struct lock_set *)lock;
 	enum lock_result result = LOCK_RELEASED;
 
-	for (size_t i = 0; i < set->count; i++)
+	for (size_t i = 0; i < set->count && result == LOCK_RELEASED; i++)
 		if (lock_handed(set->members[i].lock))
-			result = worse(result, lock_verify(set->members[i].lock, deadline));
+			result = lock_verify(set->members[i].lock, deadline);
 	note_handed(set);
 	return result;
 }
 
-/* ---- Renewing ---------------------------------------------------------------------------------
- */
-
-/* Renews the first `count`, one after the other, from where the last time has ended. If there was
+/* Renews those that are held, one after the other, from where the last time has ended. If there was
  * time for some of them only, they count from the oldest all the same. */
-static void renew(
-	struct lock_set *set, size_t count, struct deadline deadline, struct lock_answer *answer)
+static void set_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
+	struct lock_set *set = (struct lock_set *)lock;
 	bool again = false;
 	size_t done;
 
-	for (done = 0; done < count; done++) {
-		struct member *member = &set->members[set->turn % count];
+	for (done = 0; done < set->next; done++) {
+		struct member *member = &set->members[set->turn % set->next];
 
 		lock_renew(member->lock, deadline, answer);
 		if (answer->result != LOCK_GRANTED && answer->result != LOCK_SET_AGAIN)
 			break;
 		again = again || answer->result == LOCK_SET_AGAIN;
 		member->asked_at = answer->asked_at;
-		set->turn = (set->turn + 1) % count;
+		set->turn = (set->turn + 1) % set->next;
 	}
-	if (done == count || (done > 0 && answer->result == LOCK_TIMEOUT))
+	if (done == set->next || (done > 0 && answer->result == LOCK_TIMEOUT))
 		answer->result = again ? LOCK_SET_AGAIN : LOCK_GRANTED;
 	answer->asked_at = set_oldest(set);
 	answer->fence = set->members[set->named].fence;
-}
-
-static void set_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
-{
-	struct lock_set *set = (struct lock_set *)lock;
-
-	renew(set, set->count, deadline, answer);
 }
 
 /* Renews what is held, if that is due; sets set->lost if one of them was lost. */
@@ -204,12 +163,9 @@ static void set_refresh(struct lock_set *set, struct deadline deadline)
 	if (clock_now() < set_refresh_due(set))
 		return;
 	set->retry_at = clock_now() + RETRY_PAUSE;
-	renew(set, set->next, deadline, &answer);
+	set_renew(&set->lock, deadline, &answer);
 	set->lost = answer.result == LOCK_LOST;
 }
-
-/* ---- Taking -----------------------------------------------------------------------------------
- */
 
 static void close_members(struct lock_set *set)
 {
@@ -256,20 +212,17 @@ static bool open_members(struct lock_set *set, struct failure *failure)
 
 /* Releases all and takes a fresh token, one for all: LOCK_LOST, so that they are asked for again.
  * Else why that is to be tried again first, with failure. */
-static enum lock_result set_begin_anew(
-	struct lock_set *set, struct deadline deadline, struct failure *failure)
+static void begin_anew(struct lock_set *set, struct deadline deadline, struct lock_answer *answer)
 {
-	enum lock_result result;
-
-	set->lost = true;
-	result = give_back(set, NULL, deadline_within(deadline, UNDO_LIMIT), failure);
-	if (set->lock.asked)
-		return result == LOCK_LOST ? LOCK_TIMEOUT : result;
+	set_release(&set->lock, NULL, deadline_within(deadline, UNDO_LIMIT), answer);
+	if (set->lock.asked) {
+		if (answer->result == LOCK_LOST)
+			answer->result = LOCK_TIMEOUT;
+		return;
+	}
 	close_members(set); /* nothing is left in the server by the old token */
-	if (!open_members(set, failure))
-		return LOCK_FAILED;
-	set->lost = false;
-	return LOCK_LOST;
+	set->lost = !open_members(set, &answer->failure);
+	answer->result = set->lost ? LOCK_FAILED : LOCK_LOST;
 }
 
 /* A wait for the next lock is a wait under those that are held already. */
@@ -306,8 +259,7 @@ static void set_take(struct lock *lock, struct deadline deadline, struct lock_an
 	struct lock_set *set = (struct lock_set *)lock;
 	struct member *member;
 
-	if (set->next == set->count)
-		set->next = 0; /* each finds what it has */
+	set->next %= set->count; /* if it is asked again, each finds what it has */
 	member = &set->members[set->next];
 	set_refresh(set, deadline);
 	if (!set->lost) {
@@ -318,7 +270,7 @@ static void set_take(struct lock *lock, struct deadline deadline, struct lock_an
 		set->lost = answer->result == LOCK_LOST;
 	}
 	if (set->lost)
-		answer->result = set_begin_anew(set, deadline, &answer->failure);
+		begin_anew(set, deadline, answer);
 	else if (answer->result == LOCK_GRANTED)
 		record_grant(set, answer);
 	note_handed(set);
@@ -346,39 +298,25 @@ static enum lock_result set_wait(
 	}
 }
 
-static void open_watch(struct lock_set *set)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	set->watch = epoll_create1(EPOLL_CLOEXEC);
-	for (size_t i = 0; i < set->count && set->watch >= 0; i++) {
-		int fd = lock_watch_fd(set->members[i].lock);
-
-		if (fd >= 0)
-			epoll_ctl(set->watch, EPOLL_CTL_ADD, fd, &event);
-	}
-}
-
-static int first_watch_fd(const struct lock_set *set)
-{
-	int fd = -1;
-
-	for (size_t i = 0; i < set->count && fd < 0; i++)
-		fd = lock_watch_fd(set->members[i].lock);
-	return fd;
-}
-
-/* The descriptor of the first member that has one. All go to one server: if it goes, they drop
- * together. Without a TTL, which nothing renews, each is told by itself that it was ended. */
+/* That of the first that has one. All go to one server: if it goes, they drop together. Without a
+ * TTL, which nothing renews, each is told by itself that it was ended. */
 static int set_watch_fd(const struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
+	struct epoll_event event = {.events = EPOLLIN};
+	bool each = set->grant.ttl_ms == LOCK_NO_TTL;
+	int fd = -1;
 
-	if (set->grant.ttl_ms != LOCK_NO_TTL)
-		return first_watch_fd(set);
-	if (set->watch < 0)
-		open_watch(set);
-	return set->watch;
+	if (each && set->watch >= 0)
+		return set->watch;
+	if (each)
+		set->watch = epoll_create1(EPOLL_CLOEXEC);
+	for (size_t i = 0; i < set->count && (each || fd < 0); i++) {
+		fd = lock_watch_fd(set->members[i].lock);
+		if (each && fd >= 0)
+			epoll_ctl(set->watch, EPOLL_CTL_ADD, fd, &event);
+	}
+	return each ? set->watch : fd;
 }
 
 static void set_close(struct lock *lock)
@@ -408,35 +346,30 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(((const struct member *)a)->name, ((const struct member *)b)->name);
 }
 
-static void remove_doubles(struct lock_set *set)
-{
-	size_t kept = 1;
-
-	for (size_t i = 1; i < set->count; i++)
-		if (strcmp(set->members[i].name, set->members[kept - 1].name) != 0)
-			set->members[kept++].name = set->members[i].name;
-	set->count = kept;
-}
-
+/* In the order in which they are taken, each once. */
 static void sort_names(struct lock_set *set)
 {
-	qsort(set->members, set->count, sizeof(struct member), compare_names);
-	remove_doubles(set);
-	while (strcmp(set->members[set->named].name, set->request.name) != 0)
-		set->named++;
+	struct member *members = set->members;
+	size_t kept = 0;
+
+	qsort(members, set->count, sizeof(struct member), compare_names);
+	for (size_t i = 0; i < set->count; i++) {
+		if (kept == 0 || strcmp(members[i].name, members[kept - 1].name) != 0)
+			members[kept++].name = members[i].name;
+		if (strcmp(members[i].name, set->request.name) == 0)
+			set->named = kept - 1;
+	}
+	set->count = kept;
 }
 
 struct lock *lock_set_open(const struct server *server, const struct lock_request *request,
 	const char *const *also, size_t also_count, struct failure *failure)
 {
-	struct lock_set *set = calloc(1, sizeof(*set) + (also_count + 1) * sizeof(struct member));
+	struct lock_set *set = lock_new(sizeof(*set) + (also_count + 1) * sizeof(struct member),
+		&set_service, request, failure);
 
-	if (!set) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
+	if (!set)
 		return NULL;
-	}
-	set->lock.service = &set_service;
-	set->lock.token = request->token_page ? request->token_page : set->lock.token_own;
 	set->watch = -1;
 	set->server = server;
 	set->request = *request;

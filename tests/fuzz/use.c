@@ -70,7 +70,7 @@ bool use_acquire(struct lock *lock, struct lock_answer *answer)
 
 		lock_take(lock, world_patience(), answer);
 		check_answer(answer);
-		if (answer->result == LOCK_LOST)
+		if (answer->result == LOCK_LOST || answer->result == LOCK_PART)
 			continue;
 		if (answer->result != LOCK_BUSY)
 			return answer->result == LOCK_GRANTED;
