@@ -50,7 +50,7 @@ enum last_look last_look(const struct options *options, struct lock_answer *answ
 {
 	struct look look = {answer->name ? answer->name : options->name, answer, false};
 	const struct lock_query query = {
-		options->prefix, (char *const[]){(char *)look.name}, 1, false, false};
+		options->prefix, (char *const[]){(char *)look.name}, 1, false, false, true};
 	struct failure unheard;
 	struct lock_lister *lister = lock_list_open(options->server, &query, &unheard);
 	struct deadline limit = {.until = clock_now() + LIMIT, .cancel_fd = -1};

@@ -240,7 +240,7 @@ static bool open_all(struct status_live *watch, struct failure *failure)
 	if (!screen_open(&watch->screen, failure))
 		return false;
 	watch->query = (struct lock_query){
-		options->prefix, options->operands, options->operand_count, false, false};
+		options->prefix, options->operands, options->operand_count, false, false, false};
 	watch->lister = lock_list_open(options->server, &watch->query, failure);
 	return watch->lister != NULL && listen_to_all(watch, failure);
 }

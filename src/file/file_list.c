@@ -50,7 +50,7 @@ static struct lock_view_owner view_owner(
 	const struct slot *slot = &record->slots[i];
 	int64_t since = slot->state == SLOT_WAITING ? slot->ticket : slot->since;
 	int64_t now = clock_wall_us();
-	struct lock_view_owner view = {.token = text->token,
+	struct lock_view_owner view = {.token = until == NANOS_NEVER ? text->token : NULL,
 		.held = text->held,
 		.mode = (enum lock_mode)slot->mode,
 		.priority = slot->priority,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock/circle.h"
 #include "lock/lock_check.h"
 #include "lock/service.h"
 #include "lock/services.h"
@@ -123,8 +124,10 @@ struct lock *lock_open(
 	if (lock)
 		lock->is_by_token = lock_is_by_token(request);
 	if (lock && server->service->shows_tokens)
-		lock->circles = (struct lock_circles){
-			.server = server, .name = request->name, .held = request->held};
+		lock->circles = (struct lock_circles){.server = server,
+			.prefix = request->prefix,
+			.name = request->name,
+			.held = request->held};
 	return lock;
 }
 
@@ -156,6 +159,23 @@ void lock_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	lock->asked = true;
 	lock->service->take_over(lock, granted);
+}
+
+enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	for (;;) {
+		struct deadline limit = deadline;
+		nanos due = circle_due(lock);
+		enum lock_result result;
+
+		if (due < limit.until)
+			limit = (struct deadline){.until = due, .cancel_fd = deadline.cancel_fd};
+		result = lock->service->wait(lock, limit, failure);
+		if (result != LOCK_TIMEOUT || due == NANOS_NEVER || due > deadline.until)
+			return result;
+		if (clock_now() >= due && !circle_look(lock, failure))
+			return LOCK_FAILED;
+	}
 }
 
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)

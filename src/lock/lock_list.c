@@ -79,14 +79,19 @@ void lock_list_free(struct lock_list *views)
 	*views = (struct lock_list){0};
 }
 
+bool lock_query_is_glob(const struct lock_query *query, const char *pattern)
+{
+	return !query->exact && name_is_glob(pattern);
+}
+
 bool lock_query_wants(const struct lock_query *query, const char *name)
 {
 	for (size_t i = 0; i < query->pattern_count; i++) {
 		const char *pattern = query->patterns[i];
 
 		/* A backslash in a NAME is one. */
-		if (name_is_glob(pattern) ? fnmatch(pattern, name, 0) == 0
-					  : strcmp(pattern, name) == 0)
+		if (lock_query_is_glob(query, pattern) ? fnmatch(pattern, name, 0) == 0
+						       : strcmp(pattern, name) == 0)
 			return true;
 	}
 	return query->pattern_count == 0;
@@ -95,7 +100,8 @@ bool lock_query_wants(const struct lock_query *query, const char *name)
 bool lock_query_shows_idle(const struct lock_query *query, const char *name)
 {
 	for (size_t i = 0; query->named_too && i < query->pattern_count; i++)
-		if (!name_is_glob(query->patterns[i]) && strcmp(query->patterns[i], name) == 0)
+		if (!lock_query_is_glob(query, query->patterns[i]) &&
+			strcmp(query->patterns[i], name) == 0)
 			return true;
 	return query->idle_too;
 }

@@ -24,8 +24,8 @@ struct lock_view_owner {
 	bool detached;
 	/* If the service's list shows them (service.h), for the time of the callback; else NULL:
 	 */
-	const char *token;
-	const char *held; /* a waiter's, as request.held */
+	const char *token; /* of a holder that is a process, or of a waiter */
+	const char *held;  /* a waiter's, as request.held */
 };
 
 /* Since the server has known the lock; it forgets one that was not used for a month. */
@@ -69,14 +69,19 @@ void lock_list_free(struct lock_list *views);
 /* The question; all borrowed until lock_list_close. */
 struct lock_query {
 	const char *prefix;
-	char *const *patterns; /* NAMEs, or globs (with * ? [); none: all */
+	char *const *patterns; /* NAMEs, or globs (with * ? [); none: all. They may change between
+				* two looks */
 	size_t pattern_count;
 	bool idle_too;  /* locks as well that are not held and have no waiters; */
 	bool named_too; /* of these what is known of a NAME that is among the patterns as it is */
+	bool exact;     /* no pattern is a glob */
 };
 
 /* Whether a lock of that NAME is shown though it is free and has no waiters. Pure. */
 bool lock_query_shows_idle(const struct lock_query *query, const char *name);
+
+/* Whether that pattern may stand for other NAMEs. Pure. */
+bool lock_query_is_glob(const struct lock_query *query, const char *pattern);
 
 /* Whether NAME is among those that are asked for. Pure. */
 bool lock_query_wants(const struct lock_query *query, const char *name);

@@ -98,18 +98,19 @@ struct lock_service {
 		struct failure *failure);
 	/* One look, as lock_list_look. After a failure the next one connects anew. */
 	bool (*list)(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
-	bool shows_tokens; /* the list: each owner's, and what a waiter holds; an empty prefix shows
-			    * all locks. Then lock_wait finds the circles of waits */
+	bool shows_tokens; /* the list: each owner's, and what a waiter holds, from the moment it is
+			    * on record; none of a holder or waiter that is no process, or has died
+			    * a second ago. Then lock_wait finds the circles of waits */
 	/* NULL: a handoff needs no second look, and lock->handed stays NULL. */
 	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
 };
 
 /* Looking for circles of waits. */
 struct lock_circles {
-	const struct server *server; /* NULL: the service sees to them itself, or cannot */
-	const char *name, *held;     /* the request's */
-	nanos due;                   /* when to look; 0: the wait has not begun */
-	int64_t seen;                /* the circle that was seen; 0: none */
+	const struct server *server;      /* NULL: the service sees to them itself, or cannot */
+	const char *prefix, *name, *held; /* the request's */
+	nanos due;                        /* when to look; 0: the wait has not begun */
+	uint64_t seen;                    /* the circle that was seen; 0: none */
 };
 
 /* Every service's struct lock begins with this. */

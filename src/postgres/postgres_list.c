@@ -14,11 +14,13 @@
  * without an owner. All of one moment. */
 static const char statement[] =
 	"SELECT l.name, o.kind, o.mode, o.owner, o.priority, o.ms, o.ttl_ms, o.since, o.detached, "
+	"o.token, o.held, "
 	"l.fence, l.last_run, l.last_success, dlock.now_us() AS now, l.granted, l.contended, "
 	"l.timeouts, l.lost, l.waited_us, l.held_us, "
 	"dlock.has_advisory(advisory, NULL) AS is_foreign FROM dlock.lock l "
 	"CROSS JOIN dlock.advisory_key($1, substr(l.name, length($2) + 1)) AS advisory "
-	"LEFT JOIN LATERAL dlock.owners(l.name) o ON true WHERE starts_with(l.name, $2) "
+	"LEFT JOIN LATERAL dlock.owners_2(l.name) o ON true WHERE starts_with(l.name, $2) "
+	"AND ($3 = '' OR l.name = $2 || $3) "
 	"ORDER BY l.name, o.kind, o.place";
 
 static struct lock_view_owner read_owner(const PGresult *result, int row)
@@ -28,7 +30,12 @@ static struct lock_view_owner read_owner(const PGresult *result, int row)
 		.ms = number_at(result, row, "ms"),
 		.ttl_ms = number_at(result, row, "ttl_ms"),
 		.since_us = number_at(result, row, "since"),
-		.detached = flag_at(result, row, "detached")};
+		.detached = flag_at(result, row, "detached"),
+		.token = text_at(result, row, "token"),
+		.held = text_at(result, row, "held")};
+
+	if (*owner.token == '\0')
+		owner.token = NULL;
 
 	owner_read(&owner.owner, text_at(result, row, "owner"));
 	return owner;
@@ -86,13 +93,16 @@ bool postgres_list(struct lock_lister *lister, struct deadline deadline, struct 
 		lock_lister_state(lister, sizeof(*session), list_close, failure);
 	struct lock_answer answer = {0};
 	struct lock_view_owner *owners;
+	const struct lock_query *query = &lister->query;
 	PGresult *result;
 
 	if (!session)
 		return false;
 	session->server = lister->server;
 	result = postgres_session_call(session, statement,
-		ARGUMENTS(lister->server->setting, lister->query.prefix), deadline, &answer);
+		ARGUMENTS(lister->server->setting, query->prefix,
+			query->exact ? query->patterns[0] : ""),
+		deadline, &answer);
 	owners = calloc((size_t)PQntuples(result) + 1, sizeof(*owners));
 	*failure = answer.failure;
 	for (int row = 0; owners && row < PQntuples(result);)
@@ -109,7 +119,7 @@ static const char facts[] = "SELECT current_setting('server_version') AS version
 /* The lines that an administrator has to run for us: the schema, if it is not whole, and the rights
  * to it. */
 static const char rights[] =
-	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_2' AND "
+	"SELECT CASE WHEN EXISTS (SELECT FROM pg_proc WHERE proname = 'acquire_3' AND "
 	"pronamespace::regnamespace::text = 'dlock') THEN '' ELSE $1 END || "
 	"format('GRANT USAGE ON SCHEMA dlock TO %1$I;\n"
 	"GRANT ALL ON ALL TABLES IN SCHEMA dlock TO %1$I;\n"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/deadlock.h"
 #include "lock/token.h"
 #include "net/server.h"
 
@@ -27,9 +26,9 @@ static bool read_word(const PGresult *result, struct lock_answer *answer)
 		const char *word;
 		enum lock_result result;
 	} words[] = {{"granted", LOCK_GRANTED}, {"already", LOCK_ALREADY}, {"busy", LOCK_BUSY},
-		{"ended", LOCK_LOST}, {"mode", LOCK_FAILED}, {"circle", LOCK_FAILED},
-		{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"released", LOCK_RELEASED},
-		{"gone", LOCK_GONE}, {"lost", LOCK_LOST}, {"denied", LOCK_LOST}};
+		{"ended", LOCK_LOST}, {"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN},
+		{"released", LOCK_RELEASED}, {"gone", LOCK_GONE}, {"lost", LOCK_LOST},
+		{"denied", LOCK_LOST}};
 	size_t i = 0, count = sizeof(words) / sizeof(words[0]);
 
 	while (i < count && strcmp(words[i].word, text_at(result, 0, "result")) != 0)
@@ -111,8 +110,6 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 		read_busy(p, result, answer);
 	else if (answer->result == LOCK_LOST)
 		token_make(p->request.self, p->lock.token);
-	else if (answer->result == LOCK_FAILED)
-		deadlock_by_circle(text_at(result, 0, "owner"), &answer->failure);
 }
 
 void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
@@ -128,8 +125,8 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 		p->number = 0; /* the next one begins from nothing */
 	p->session.is_take = true;
 	result = ask(p, is_plain ? sql_take : NULL, 8,
-		"SELECT * FROM dlock.acquire_2($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
-		"$14, $15, $6, dlock.advisory_key($16, $17), $17) "
+		"SELECT * FROM dlock.acquire_3($1, $2, $7, $3, $4, $9, $10, $5, $11, $12, $13, "
+		"$14, $15, $6, dlock.advisory_key($16, $17)) "
 		"WHERE pg_catalog.pg_backend_pid() = $8::int", /* nothing through a pooler */
 		ARGUMENTS(p->key, p->lock.token, NUMBER(lock_ttl_ms(r, 0)), FLAG(r->detached),
 			NUMBER(p->ticket), NUMBER(p->number), p->owner, p->session.pid,

@@ -97,4 +97,5 @@ const struct lock_service postgres_service = {
 	.force = postgres_force,
 	.check = postgres_check,
 	.list = postgres_list,
+	.shows_tokens = true,
 };

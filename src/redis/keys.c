@@ -72,10 +72,10 @@ static char *put(char **at, const char *const *part)
 bool keys_make(struct keys *keys, const char *prefix, const char *name, const char *token)
 {
 	char number[TAG_DIGITS];
-	/* Nine strings and a tag; the longest is the prefix, a tag (of the two or a number), a
+	/* Eight strings and a tag; the longest is the prefix, a tag (of the two or a number), a
 	 * word, the token and the name. */
 	size_t longest = 2 * (strlen(prefix) + strlen(name)) + strlen(token) + TAG_DIGITS + 16;
-	char *at = malloc(10 * longest);
+	char *at = malloc(9 * longest);
 	const char *tag;
 	size_t tag_length;
 	bool whole;
@@ -104,7 +104,6 @@ bool keys_make(struct keys *keys, const char *prefix, const char *name, const ch
 	keys->queue = PUT(keys->head, "queue", keys->tail);
 	keys->who = PUT(keys->head, "who:", token, keys->tail);
 	keys->wake = PUT(keys->head, "wake:", token, keys->tail);
-	keys->waits = PUT(keys->head, "waits:", token, keys->tail);
 	return true;
 }
 
@@ -139,7 +138,7 @@ void keys_once(const char *id, char text[static KEYS_ONCE_SIZE])
 
 static bool begins_with_companion_word(const char *text)
 {
-	/* "inner" is an older dlock's. */
+	/* "waits" and "inner" are an older dlock's. */
 	static const char *const words[] = {
 		"meta", "holders", "queue", "who", "wake", "waits", "inner", "once", "off"};
 

@@ -12,7 +12,7 @@
 struct keys {
 	char *lock; /* PREFIX NAME */
 	char *meta, *holders, *queue;
-	char *who, *wake, *waits; /* of one token */
+	char *who, *wake; /* of one token */
 	char *head, *tail;
 	void *memory;
 };

@@ -66,5 +66,6 @@ const struct lock_service redis_service = {
 	.force = single_force,
 	.check = redis_check,
 	.list = single_list,
+	.shows_tokens = true,
 	.verify = single_verify,
 };

@@ -166,7 +166,7 @@ void use_survey(const struct server *server, char *const *names, size_t name_cou
 	struct failure failure = {0};
 	struct lock_list views = {0};
 
-	struct lock_query query = {"lock:", names, name_count, idle_too, true};
+	struct lock_query query = {"lock:", names, name_count, idle_too, true, false};
 	struct lock_lister *lister = lock_list_open(server, &query, &failure);
 
 	if (lister && lock_list_look(lister, take, &views, world_patience(), &failure))
@@ -181,7 +181,7 @@ void use_survey(const struct server *server, char *const *names, size_t name_cou
 void use_look(const struct server *server, char *const *names, size_t name_count)
 {
 	struct failure failure = {0};
-	struct lock_query query = {"lock:", names, name_count, false, false};
+	struct lock_query query = {"lock:", names, name_count, false, false, true};
 	struct lock_lister *lookout = lock_list_open(server, &query, &failure);
 
 	if (!lookout) {

@@ -16,11 +16,11 @@ lua() {
 
 # take LOCK TOKEN [NAME=VALUE]...
 take() {
-	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once=''
+	local lock=$1 token=$2 mode=x ttl=60000 lease=0 ticket=0 boost=0 off=0 seen=0 cooldown=0 once='' held=''
 	shift 2
 	[[ $# = 0 ]] || local "$@"
 	lua acquire "$lock" "$token" "$mode" "$ttl" "$lease" "$ticket" "$boost" "$off" "$seen" "label=$token" \
-		"$cooldown" "$once" ''
+		"$cooldown" "$once" "$held"
 	if [[ ${reply[0]} == granted ]]; then
 		since=${reply[1]} fence=${reply[2]} gen=${reply[3]} handed=(${reply[@]:4})
 	elif [[ ${reply[0]} == busy ]]; then
@@ -59,6 +59,3 @@ verify() { # LOCK TOKEN...
 confirm() { # LOCK TOKEN FENCE
 	lua confirm "$1" "$2" "$3" 60000 0 text "$2.waits"
 }
-
-# look LOCK WAITER TICKET OUTER_LOCK OUTER_TOKEN [PROOF [PROVEN [ASK]]]: WAITER, which runs under OUTER, looks for a circle.
-look() { lua circle "$1" "$2" "$3" "${6-}" "${7-}" "${8-proof}" "lock:{lock:$4}:waits:$5" "$5"; }

@@ -613,52 +613,24 @@ messages() { cli LRANGE "lock:{lock:$1}:wake:$2" 0 -1 | paste -sd ' '; } # LOCK 
 	cli FLUSHALL >/dev/null
 }
 
-# --- Circles ---------------------------------------------------------------------------------------
+# --- What a waiter holds ---------------------------------------------------------------------------
 
-# Holders A1 of a and B1 of b; below A1 first waits for b, below B1 second waits for a. All look.
-@test "a circle whose waiters came in the same microsecond: still only one leaves" {
-	take a A1
-	take b B1
-	take b first lease=60000
-	take a second lease=60000
-	look b first 1000 a A1
-	says none
-	look a second 1000 b B1
-	second_says=${reply[0]}
-	look b first 1000 a A1
-	first_says=${reply[0]}
-	assert_equal "$first_says $second_says" 'older circle'
-	cli FLUSHALL >/dev/null
+# The end of what inspect answers: number and token of each waiter that holds something.
+nested() {
+	lua inspect x ''
+	echo "${reply[*]: -2}"
 }
 
-# The second asks the first for a proof.
-proof_is_asked() {
-	take a A1
-	take b B1
-	take b first lease=60000
-	take a second lease=60000
-	look b first 1000 a A1
-	look a second 2000 b B1
-	says circle
-}
-
-@test "a waiter asked for a proof may be deaf for a moment, and does not live longer for it" {
-	proof_is_asked
-	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 2000
-	cli PEXPIRE 'lock:{lock:b}:who:first' 1000 >/dev/null
-	look a second 2000 b B1
-	says circle
-	assert_between "$(cli PTTL 'lock:{lock:b}:who:first')" 1 1000
-	cli FLUSHALL >/dev/null
-}
-
-@test "only a waiter that has given the proof that was asked for counts as alive" {
-	proof_is_asked
-	assert_equal "$(told b first)" 'prove proof'
-	look a second 2000 b B1 '' proof again
-	says none
-	look b first 1000 a A1 proof '' ''
-	look a second 2000 b B1 '' proof again
-	says circle
+@test "inspect: a waiter that holds something is shown with its token as long as it lives" {
+	take x a
+	take x b lease=60000
+	take x c lease=2000 held=$'A1 a\nB1 b'
+	assert_equal "$(nested)" '2 c'
+	cli PEXPIRE 'lock:{lock:x}:who:c' 1600 >/dev/null
+	refute test "$(nested)" = '2 c'
+	take x c lease=2000 held='A1 a' ticket=$ticket_given
+	assert_equal "$(nested)" '2 c'
+	give x a fence=1
+	take x c lease=2000 ticket=$ticket_given
 	cli FLUSHALL >/dev/null
 }

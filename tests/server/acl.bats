@@ -99,7 +99,7 @@ server_is_up() { [[ $(cli INFO server) == *uptime_in_seconds:[1-9]* ]]; }
 	local case use name
 	for case in plain:{del,eval,evalsha,get,hmget,hset,pexpire,set,time,zcard,zrange} database:select settling:info \
 		shared:{pexpireat,zadd,zrem,zremrangebyscore,zrevrange,zscore} looking:{pttl,scan,zrangebyscore} \
-		waiting:{blpop,mget,rpush,zrank} passing:lindex circle:hvals; do
+		waiting:{blpop,mget,rpush,zrank} passing:lindex; do
 		use=${case%:*} name=${case#*:}
 		echo "$name" >>tried
 		grant $(grep -vx "+$name" <<<"$RULE")

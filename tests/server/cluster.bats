@@ -230,7 +230,23 @@ PROGRAM
 	refute_file ran
 }
 
-@test "under a lock on one node, waiting for one on another: no circle is looked for" {
+@test "a circle of waits over two nodes: the one that came last leaves" {
+	local a b
+	a=$(name_on a) b=$(name_on b)
+	start one dlock "$a" sh -c ": >has1; until [ -e go1 ]; do sleep 0.02; done; dlock $b true; echo \$? >one.code"
+	start two dlock "$b" sh -c ": >has2; until [ -e go2 ]; do sleep 0.02; done; dlock $a true; echo \$? >two.code"
+	wait_until test -e has1
+	wait_until test -e has2
+	: >go1
+	wait_until has_waiters b "$b" 1
+	: >go2
+	finish two
+	finish one
+	assert_file two.code 81
+	assert_file one.code 0
+}
+
+@test "under a lock on one node, waiting for one on another: a look for circles disturbs nothing" {
 	local a b
 	a=$(name_on a) b=$(name_on b)
 	begin_holder one "$b"

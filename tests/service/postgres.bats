@@ -20,7 +20,7 @@ setup() {
 teardown() { environment_end nothing_is_left; }
 
 query() { psql -qAtc "$1" 2>/dev/null; }
-nothing_is_left() { [[ -z $(query "SELECT name FROM dlock.lock WHERE EXISTS (SELECT FROM dlock.owners(name) WHERE kind = 'h')") ]]; }
+nothing_is_left() { [[ -z $(query "SELECT name FROM dlock.lock WHERE EXISTS (SELECT FROM dlock.owners_2(name) WHERE kind = 'h')") ]]; }
 waits() { [[ $(query "SELECT count(*) FROM dlock.waiter WHERE name = 'lock:$1' AND dlock.lives(session)") == "$2" ]]; }
 ours="SELECT pid FROM pg_stat_activity WHERE application_name = 'dlock'"
 
@@ -41,7 +41,7 @@ rest() {
 	[[ $(query "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dlock' AND state = 'idle'
 		AND query LIKE '%acquire%'") == "$1" ]]
 }
-fence_of_x() { query "SELECT fence FROM dlock.lock WHERE name = 'lock:x' AND EXISTS (SELECT FROM dlock.owners(name))"; }
+fence_of_x() { query "SELECT fence FROM dlock.lock WHERE name = 'lock:x' AND EXISTS (SELECT FROM dlock.owners_2(name))"; }
 
 @test "pg_terminate_backend of holder and waiters: it goes on, they keep their places" {
 	holder a x -t 3
@@ -782,7 +782,7 @@ crash() {
 	query "CREATE TABLE dlock.nothing (result text, fence bigint); INSERT INTO dlock.nothing VALUES ('odd', 1)"
 	for body in "SELECT * FROM dlock.nothing WHERE false" "SELECT * FROM dlock.nothing"; do
 		query "DO \$do\$ DECLARE f text; BEGIN
-			SELECT oid::regprocedure INTO f FROM pg_proc WHERE proname = 'acquire_2';
+			SELECT oid::regprocedure INTO f FROM pg_proc WHERE proname = 'acquire_3';
 			EXECUTE 'DROP FUNCTION ' || f;
 			EXECUTE 'CREATE FUNCTION ' || replace(f::text, ')', ') RETURNS SETOF dlock.nothing LANGUAGE sql AS ')
 				|| quote_literal('$body');

@@ -21,6 +21,7 @@ load ../lib/mutants
 @test "waiting: readers overtake, no pause, the front connects, ancestors too soon and never" {
 	all_caught readers-overtake foreign-spins seconds-only-unheard front-connects
 	all_caught ancestors-at-once ancestors-unseen
+	all_caught circle-first-leaves circle-with-the-dead circle-under-one-prefix
 }
 
 @test "what a waiter hears: a server that is lost, and is back; the holder at the end of -w" {

@@ -117,6 +117,11 @@ static void test_record(void)
 			record.detached && record.mode == LOCK_EXCLUSIVE &&
 			strcmp(record.owner.label, "a") == 0,
 		"a waiter's record, and a key that came later");
+	ok(!record.held, "which holds nothing");
+	ok(owner_record_read(&record, "x|5|label=a\theld=h:1:0 b\nh:1:0 c") &&
+			strcmp(record.held, "h:1:0 b\nh:1:0 c") == 0 &&
+			strcmp(record.owner.label, "a") == 0,
+		"a waiter's that holds two");
 	request = (struct lock_request){.detached = true,
 		.priority = -1000,
 		.ttl_ms = INT64_MAX,

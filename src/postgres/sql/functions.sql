@@ -126,39 +126,13 @@ CREATE OR REPLACE FUNCTION dlock.take_advisory(key bigint, want text) RETURNS bo
     WHEN want = 'x' THEN pg_try_advisory_lock(key) ELSE pg_try_advisory_lock_shared(key) END
 $$;
 
--- Whether waiting would never end: a holder of the lock, or of one that it waits for, and so on, waits below
--- one of `mine`. Returns a shortest way round (struct deadlock_path), with names without the prefix, which has
--- that length; or null. Two that wait at the same moment look one after the other. One that waits for a permit
--- is let in by any of its holders, so nothing is proved by it.
-CREATE OR REPLACE FUNCTION dlock.circle(key text, prefix int, mine text[]) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-  seen text[] := ARRAY(SELECT token FROM dlock.holder WHERE name = key AND expires > dlock.now_us());
-  paths text[] := array_fill(substr(key, prefix + 1), ARRAY[cardinality(seen)]);
-  step record;
-  i int := 1;
-BEGIN
-  PERFORM pg_advisory_xact_lock(1684826994, 0);
-  WHILE i <= cardinality(seen) AND seen[i] <> ALL (mine) LOOP
-    FOR step IN SELECT DISTINCT ON (h.token) h.token AS next,
-      paths[i] || ' is held by ' || regexp_replace(seen[i], ':[^:]*$', '') || ', which waits for ' ||
-      substr(w.name, prefix + 1) || ', which' AS path
-      FROM dlock.waiter w JOIN dlock.holder h ON h.name = w.name AND h.expires > dlock.now_us()
-      WHERE seen[i] = ANY (w.held) AND w.mode <> 'p' AND h.token <> ALL (seen) LOOP
-      seen := seen || step.next;
-      paths := paths || step.path;
-    END LOOP;
-    i := i + 1;
-  END LOOP;
-  RETURN paths[i];
-END $$;
-
 -- Takes the lock, claims what was handed over, or queues for it. place: its ticket from an earlier answer; 0:
--- none. held: a line for each lock that it runs under; the first word is the owner token. bare: the name without
--- the prefix. ms: since when it is held, or was done. rank: how many are before it; granted: its slot, with permits.
--- result: granted, busy, already, circle (owner: what dlock.circle says), or ended.
-CREATE OR REPLACE FUNCTION dlock.acquire_2(key text, me text, who text, ttl bigint, detach boolean, want text, most int,
+-- none. held: a line "TOKEN NAME" for each lock that it runs under. ms: since when it is held, or was done.
+-- rank: how many are before it; granted: its slot, with permits.
+-- result: granted, busy, already, or ended.
+CREATE OR REPLACE FUNCTION dlock.acquire_3(key text, me text, who text, ttl bigint, detach boolean, want text, most int,
   place bigint, points int, cooldown_ms bigint, once_id text, held text, queues boolean,
-  own_session int, advisory bigint, bare text,
+  own_session int, advisory bigint,
   OUT result text, OUT fence bigint, OUT ticket bigint, OUT session int, OUT rank int, OUT left_us bigint,
   OUT holder text, OUT owner text, OUT ms bigint,
   OUT is_foreign boolean, OUT is_unclaimed boolean)
@@ -178,10 +152,10 @@ BEGIN
     now := dlock.now_us();
     fence := greatest(l.fence + 1, now);
     UPDATE dlock.holder o SET state = 'held', since = now, expires = now + ttl * 1000, ttl_ms = ttl,
-      fence = acquire_2.fence, detached = detach
+      fence = acquire_3.fence, detached = detach
       WHERE o.name = key AND o.token = me AND o.state = 'handed' AND o.expires > now;
     IF FOUND THEN
-      UPDATE dlock.lock u SET fence = acquire_2.fence, granted = u.granted + 1,
+      UPDATE dlock.lock u SET fence = acquire_3.fence, granted = u.granted + 1,
         waited_us = u.waited_us + greatest(0, now - place) WHERE u.name = key;
       ticket := place;
       rank := CASE WHEN want = 'p' THEN dlock.take_slot(key, me) END;
@@ -191,7 +165,7 @@ BEGIN
   END IF;
   l := dlock.enter(key);
   now := dlock.now_us();
-  under := ARRAY(SELECT split_part(line, ' ', 1) FROM string_to_table(held, E'\n') AS line WHERE line <> '');
+  under := string_to_array(rtrim(held, E'\n'), E'\n');
   IF me = ANY (l.ended) THEN
     result := 'ended';
     RETURN;
@@ -227,8 +201,8 @@ BEGIN
     fence := greatest(l.fence + 1, now);
     DELETE FROM dlock.holder o WHERE o.name = key AND o.expires <= now;
     INSERT INTO dlock.holder VALUES (key, me, want, who, now, now + ttl * 1000, ttl, fence, NULL, 'held', detach);
-    UPDATE dlock.lock u SET fence = acquire_2.fence, granted = u.granted + 1,
-      ticket = greatest(u.ticket, acquire_2.ticket), keep_us = greatest(u.keep_us, cooldown_ms * 1000),
+    UPDATE dlock.lock u SET fence = acquire_3.fence, granted = u.granted + 1,
+      ticket = greatest(u.ticket, acquire_3.ticket), keep_us = greatest(u.keep_us, cooldown_ms * 1000),
       waited_us = u.waited_us + CASE WHEN place = 0 THEN 0 ELSE greatest(0, now - place) END
       WHERE u.name = key;
     session := asked.session;
@@ -244,16 +218,8 @@ BEGIN
     asked := dlock.queue(asked);
   END IF;
   session := asked.session;
-  UPDATE dlock.lock u SET contended = u.contended + 1, ticket = greatest(u.ticket, acquire_2.ticket)
+  UPDATE dlock.lock u SET contended = u.contended + 1, ticket = greatest(u.ticket, acquire_3.ticket)
     WHERE u.name = key AND place = 0;
-  IF queues AND want <> 'p' AND cardinality(under) > 0 THEN
-    owner := dlock.circle(key, length(key) - length(bare), under);
-    IF owner IS NOT NULL THEN
-      DELETE FROM dlock.waiter w WHERE w.name = key AND w.token = me;
-      result := 'circle';
-      RETURN;
-    END IF;
-  END IF;
   SELECT CASE WHEN o.state = 'kept' THEN '' ELSE o.token END, o.owner, greatest(0, now - o.since) / 1000, CASE WHEN want = 'p' THEN o.expires ELSE max(o.expires) OVER () END - now,
     o.state = 'handed' INTO holder, owner, ms, left_us, is_unclaimed FROM dlock.holder o WHERE o.name = key AND o.expires > now ORDER BY o.expires LIMIT 1;
   SELECT CASE WHEN queues THEN count(*) ELSE -1 END INTO rank FROM dlock.waiter w
@@ -377,15 +343,17 @@ BEGIN
 END $$;
 
 -- Holders and waiters of a lock.
-CREATE OR REPLACE FUNCTION dlock.owners(key text, OUT kind text, OUT place bigint, OUT mode text, OUT owner text,
-  OUT priority int, OUT ms bigint, OUT ttl_ms bigint, OUT since bigint, OUT detached boolean)
+CREATE OR REPLACE FUNCTION dlock.owners_2(key text, OUT kind text, OUT place bigint, OUT mode text, OUT owner text,
+  OUT priority int, OUT ms bigint, OUT ttl_ms bigint, OUT since bigint, OUT detached boolean, OUT token text, OUT held text)
 RETURNS SETOF record LANGUAGE sql VOLATILE AS $$
   SELECT 'h', o.expires, o.mode, o.owner, 0, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000,
-    o.since, o.detached
-  FROM (SELECT h.mode, h.owner, h.since, expires, h.detached FROM dlock.holder h WHERE name = key UNION ALL
-    SELECT 'x', l.owner, l.since, expires, l.detached FROM dlock.lock l WHERE name = key AND alone <> '') o
+    o.since, o.detached, o.token, ''
+  FROM (SELECT h.mode, h.owner, h.since, expires, h.detached, CASE WHEN state = 'kept' THEN '' ELSE h.token END AS token
+    FROM dlock.holder h WHERE name = key UNION ALL
+    SELECT 'x', l.owner, l.since, expires, l.detached, alone FROM dlock.lock l WHERE name = key AND alone <> '') o
   WHERE o.expires > dlock.now_us()
   UNION ALL
-  SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, greatest(0, dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false
+  SELECT 'w', dlock.place_of(w), w.mode, w.owner, w.priority, greatest(0, dlock.now_us() - w.ticket) / 1000, -1, w.ticket, false,
+    w.token, array_to_string(w.held, E'\n')
   FROM dlock.waiter w WHERE w.name = key AND dlock.lives(w.session)
 $$;

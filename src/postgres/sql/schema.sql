@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS dlock.waiter (
   ticket bigint NOT NULL,
   priority int NOT NULL,
   ttl_ms bigint NOT NULL,
-  held text[] NOT NULL,                 -- owner tokens of the holders that it runs under
+  held text[] NOT NULL,                 -- what it holds: "TOKEN NAME"
   session int NOT NULL,                 -- its session has the advisory lock of this number
   PRIMARY KEY (name, token)
 );
@@ -65,5 +65,5 @@ CREATE TABLE IF NOT EXISTS dlock.once (
   PRIMARY KEY (name, id)
 );
 
--- 0 and 1 stand for the search for circles and for this script.
+-- 1 stands for this script, and 0 is an older dlock's.
 CREATE SEQUENCE IF NOT EXISTS dlock.session AS int MINVALUE 2 CYCLE;

@@ -1,5 +1,5 @@
 -- Takes an exclusive lock of which the server has nothing but its row: no holder, no waiter. No row is the
--- answer otherwise; then dlock.acquire_2 decides. In plain SQL, since plpgsql costs a fresh session more than
+-- answer otherwise; then dlock.acquire_3 decides. In plain SQL, since plpgsql costs a fresh session more than
 -- all the rest, and on one table. The row's lock is the mutex: ON CONFLICT looks at the row as it is once it has
 -- that. It takes nothing through a pooler.
 -- $1 name, $2 owner token, $3 TTL in ms, $4 detached, $5 ticket, $6 the session's number, $7 owner, $8 the session's

@@ -32,7 +32,6 @@ static const struct right {
 	{{"PEXPIREAT", NAME, "4000000000000"}, ALWAYS},
 	{{"HSET", NAME, "field", "1"}, ALWAYS},
 	{{"HMGET", NAME, "field"}, ALWAYS},
-	{{"HVALS", NAME}, ALWAYS},
 	{{"RPUSH", NAME, "word"}, ALWAYS},
 	{{"LINDEX", NAME, "0"}, ALWAYS},
 	{{"BLPOP", NAME, "1"}, ALWAYS},

@@ -44,11 +44,18 @@ void owner_record_write(
 		mode + 1, since_us, text);
 }
 
-static int64_t find_number(const char *text, const char *key)
+static const char *find(const char *text, const char *key)
 {
 	const char *found = strstr(text, key);
 
-	return found ? strtoll(found + strlen(key), NULL, 10) : 0;
+	return found ? found + strlen(key) : NULL;
+}
+
+static int64_t find_number(const char *text, const char *key)
+{
+	const char *found = find(text, key);
+
+	return found ? strtoll(found, NULL, 10) : 0;
 }
 
 bool owner_record_read(struct owner_record *record, const char *who)
@@ -66,6 +73,7 @@ bool owner_record_read(struct owner_record *record, const char *who)
 		.moment = number_within(strtoll(bar + 1, NULL, 10), 0, OWNER_RECORD_US_MOST),
 		.priority = (int)number_within(find_number(text, "\tprio="), INT_MIN, INT_MAX),
 		.detached = find_number(text, "\tdetached=") != 0,
+		.held = find(text, "\theld="),
 	};
 	owner_read(&record->owner, text);
 	return true;

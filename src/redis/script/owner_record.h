@@ -23,6 +23,7 @@ struct owner_record {
 	struct owner owner;
 	int priority;
 	bool detached;
+	const char *held; /* lines "TOKEN NAME" of a waiter; in the text that was read; NULL */
 };
 
 /* "x", "s" or "pK". */

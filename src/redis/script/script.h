@@ -23,10 +23,10 @@ bool script_command_at(const struct script *script, int line, char command[stati
 /* Made from src/redis/script/lua at build time by embed.sh; each says there what it takes and
  * answers. */
 extern const struct script script_acquire, script_release, script_renew, script_verify,
-	script_inspect, script_circle, script_confirm, script_force, script_detached_renew,
+	script_inspect, script_confirm, script_force, script_detached_renew,
 	script_detached_release, script_extend;
 
-#define CALL_WORDS   80
+#define CALL_WORDS   40
 #define CALL_NUMBERS 12
 
 /* One call of a script: borrowed strings, which must live until it is sent (and sent again). */

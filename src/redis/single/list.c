@@ -221,14 +221,16 @@ static bool listing_find_names(struct listing *listing)
 	bool good = true;
 
 	for (size_t i = 0; i < listing->lister->query.pattern_count; i++)
-		scans = scans || name_is_glob(listing->lister->query.patterns[i]);
+		scans = scans || lock_query_is_glob(&listing->lister->query,
+					 listing->lister->query.patterns[i]);
 	if (scans) {
 		pattern = keys_pattern(listing->lister->query.prefix);
 		good = pattern ? scan_all(listing, pattern) : listing_fail_memory(listing);
 		free(pattern);
 	}
 	for (size_t i = 0; good && i < listing->lister->query.pattern_count; i++) {
-		if (!name_is_glob(listing->lister->query.patterns[i]))
+		if (!lock_query_is_glob(
+			    &listing->lister->query, listing->lister->query.patterns[i]))
 			good = keep_name(listing, listing->lister->query.patterns[i],
 				strlen(listing->lister->query.patterns[i]));
 	}
@@ -250,8 +252,9 @@ static struct lock_view_owner view_owner(
 		/* Handed over, and not claimed yet: it has held for no time at all. */
 		.ms = ttl_ms >= 0 && !record->claimed ? 0 : past_us / 1000,
 		.ttl_ms = ttl_ms,
-		.since_us = record->claimed ? record->moment : now_us,
+		.since_us = record->claimed || ttl_ms < 0 ? record->moment : now_us,
 		.detached = record->detached,
+		.held = record->held,
 	};
 }
 
@@ -261,27 +264,36 @@ static size_t read_holders(
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i + 1 < reply_count(list); i += 2) {
+	for (size_t i = 0; i + 2 < reply_count(list); i += 3) {
+		const char *token = reply_text(reply_at(list, i + 2));
 		struct owner_record record;
 
 		if (!owner_record_read(&record, reply_text(reply_at(list, i + 1))))
 			record = (struct owner_record){.claimed = true, .moment = now_us};
-		holders[count++] = view_owner(
+		holders[count] = view_owner(
 			&record, now_us, reply_within(reply_at(list, i), -1, REPLIES_MS_MOST));
+		holders[count++].token = token && *token != '\0' ? token : NULL;
 	}
 	return count;
 }
 
-static size_t read_waiters(
-	struct lock_view_owner *waiters, const struct reply *list, int64_t now_us)
+/* nested: numbers of those that hold something, from 1, with their tokens. */
+static size_t read_waiters(struct lock_view_owner *waiters, const struct reply *list,
+	const struct reply *nested, int64_t now_us)
 {
-	size_t count = 0;
+	size_t count = 0, next = 0;
 
 	for (size_t i = 0; i < reply_count(list); i++) {
+		bool is_nested = reply_integer(reply_at(nested, next)) == (int64_t)i + 1;
 		struct owner_record record;
 
-		if (owner_record_read(&record, reply_text(reply_at(list, i))))
-			waiters[count++] = view_owner(&record, now_us, -1);
+		if (owner_record_read(&record, reply_text(reply_at(list, i)))) {
+			waiters[count] = view_owner(&record, now_us, -1);
+			if (is_nested)
+				waiters[count].token = reply_text(reply_at(nested, next + 1));
+			count++;
+		}
+		next += is_nested ? 2 : 0;
 	}
 	return count;
 }
@@ -340,13 +352,13 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 		return listing_fail_nonsense(listing);
 	run_read(&view.last_run, last_run ? last_run : "", now_us);
 	run_read(&view.last_success, last_success ? last_success : "", now_us);
-	view.holders = holders = calloc(reply_count(held) / 2 + 1, sizeof(*holders));
+	view.holders = holders = calloc(reply_count(held) / 3 + 1, sizeof(*holders));
 	view.waiters = waiters = calloc(reply_count(queue) + 1, sizeof(*waiters));
 	good = holders && waiters;
 	read_hold_off(&view, reply_at(reply, 7));
 	if (good) {
 		view.holder_count = read_holders(holders, held, now_us);
-		view.waiter_count = read_waiters(waiters, queue, now_us);
+		view.waiter_count = read_waiters(waiters, queue, reply_at(reply, 9), now_us);
 		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 ||
 			(view.fence != 0 && lock_query_shows_idle(&listing->lister->query, name)))
 			listing->lister->show(&view, listing->lister->context);

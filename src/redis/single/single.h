@@ -14,8 +14,7 @@ struct call;
 struct reply;
 
 /* A server that was silent for so long in one try is gone, or the way to it. */
-#define SINGLE_TRY     (5 * NANOS_PER_SEC)
-#define DEADLOCK_PROOF 48
+#define SINGLE_TRY (5 * NANOS_PER_SEC)
 
 /* Waiting, on a quorum too, in ms. */
 #define WAIT_LISTEN_MS   20000 /* at most, until the waiter looks, or tries again */
@@ -30,15 +29,6 @@ enum wait_stage {
 	WAIT_HOLDER,  /* GET was sent, with PTTL and ZRANK unless it is brief */
 	WAIT_EXPIRY,  /* the reply to PTTL is to come */
 	WAIT_PLACE,   /* the reply to ZRANK is to come */
-};
-
-struct deadlock {
-	nanos look_at; /* NANOS_NEVER: never; 0: the wait has not begun */
-	bool unable;   /* this server cannot tell: a Cluster */
-	int confirmed;
-	unsigned round;
-	char asked[DEADLOCK_PROOF]; /* the proof that was asked for in the last round; "": none */
-	char proof[DEADLOCK_PROOF]; /* another waiter asks for it; "": no waiter does */
 };
 
 /* The knowledge of a waiter. All moments on CLOCK_BOOTTIME. */
@@ -61,8 +51,7 @@ struct wait_state {
 	nanos settled_at;  /* when the server has settled, if we do not queue */
 	nanos known_until; /* the holder's last known expiry */
 	nanos span;        /* the longest it was ever seen to have */
-	struct deadlock deadlock;
-	nanos dropped_at; /* when the connection was lost; 0: it was not */
+	nanos dropped_at;  /* when the connection was lost; 0: it was not */
 };
 
 struct single {
@@ -131,13 +120,3 @@ enum lock_result wait_to_settle(nanos settled_at, struct deadline deadline);
 
 /* How long the last known holder may still come back, in ms, for the next request. */
 int64_t wait_hold_off(struct single *single);
-
-/* The wait begins. */
-void deadlock_begin(struct single *single);
-
-/* When the next look is due; 0: at once. */
-nanos deadlock_due(const struct deadlock *deadlock);
-
-/* Looks; when the next look is due is in look_at. IO_OK, also if this server cannot tell;
- * IO_CLOSED: the connection is gone; IO_FAILED with EXIT_DEADLOCK. */
-enum io_result deadlock_look(struct single *single, struct failure *failure);

@@ -45,7 +45,7 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 	call_add(call, single->text);
 	call_add_number(call, lock_window_ms(&single->lock, request));
 	call_add(call, single->once);
-	call_add(call, "");
+	call_add(call, request->queues && request->held ? request->held : "");
 	if (request->settle_ms > 0)
 		call_add_number(call, single_settle(request));
 	ask_for_replicas(single, call, deadline);

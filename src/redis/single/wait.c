@@ -23,6 +23,7 @@
 #define CLAIM_MS     1005 /* CLAIM in prelude.lua, and a bit */
 #define LEASE_LEAST  5000 /* of a series of short BLPOPs, behind a foreign client */
 #define FOLLOW_EVERY (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
+#define NESTED_MS    1000 /* a waiter that holds something shows it lives: LATE in inspect.lua */
 #define LATE         (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
 
 static nanos after_ms(int64_t ms)
@@ -188,11 +189,14 @@ static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
 	struct wait_state *waiting = &single->waiting;
-	int64_t ms = number_least(listen_ms(waiting), ms_until(deadlock_due(&waiting->deadlock)));
+	const char *held = single->request.held;
+	int64_t ms = listen_ms(waiting);
 	int64_t lease;
 	char timeout[32], expiry[32];
 	bool done = true;
 
+	if (held && *held != '\0')
+		ms = number_least(ms, NESTED_MS);
 	/* A wait that goes on after this deadline is to find BLPOP as it was. */
 	if (!waiting->in_seconds)
 		ms = number_least(ms, ms_until(deadline.until));
@@ -299,10 +303,9 @@ static enum io_result handle_message(struct single *single, const struct reply *
 	if (strncmp(message, "look ", 5) == 0) {
 		waiting->told_ms = strtoll(message + 5, NULL, 10);
 		waiting->looks = ROOM_EVERY - 1; /* the sender of that knows more */
-	} else if (strncmp(message, "prove ", 6) == 0)
-		strlcpy(waiting->deadlock.proof, message + 6, DEADLOCK_PROOF);
-	else
+	} else {
 		waiting->moved = true;
+	}
 	if (waiting->told_ms < -1)
 		waiting->told_ms = -1;
 	return IO_OK;
@@ -404,7 +407,6 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 		link_drop(link);
 		return wait_to_settle(waiting->settled_at, deadline);
 	}
-	deadlock_begin(single);
 	single_borrow(single);
 	io = link->connection ? IO_OK : reopen(single, deadline, failure);
 
@@ -420,9 +422,7 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 		}
 		if (clock_now() >= deadline.until)
 			return LOCK_TIMEOUT;
-		io = clock_now() < deadlock_due(&waiting->deadlock)
-			     ? listen(single, deadline, failure)
-			     : deadlock_look(single, failure);
+		io = listen(single, deadline, failure);
 	}
 	if (io == IO_CLOSED) {
 		link_drop(link);

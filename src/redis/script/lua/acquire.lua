@@ -9,7 +9,7 @@
 --       11  TEXT for the record who:TOKEN
 --       12  a success will do that began less than that ago (ms); 0: do not ask
 --       13  so does one on record under this ID; '': do not ask
---       14  unused: ''
+--       14  what it holds: lines "TOKEN NAME"; '': nothing. Shown as long as it waits
 --       15  take nothing from a server that has been up for less than that (ms); may be left out. Below 0:
 --           the same, but one that does not say for how long passes
 --       16  of how many servers this is one, in a quorum; may be left out: it is the only one
@@ -153,7 +153,8 @@ local function queue()
   if first then
     ticket = math.max(last_ticket + 1, now())
   end
-  call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text, 'PX', lease)
+  local held = ARGV[14] ~= '' and '\theld=' .. ARGV[14] or ''
+  call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text .. held, 'PX', lease)
   local new = call('ZADD', QUEUE, 'NX', ticket - ARGV[8], waiter) == 1
   -- If the lock is handed to no waiter, the dead ones are not passed over by the way either.
   if size > 0 then

@@ -22,7 +22,7 @@ local function drop(token)
   local kept = who ~= '' and token:find(ENDED .. '$')
   holders[#holders + 1] = kept and who .. '\tdetached=1' or who
   token = token:gsub(ENDED .. '$', '')
-  call('DEL', companion('who:', token), companion('wake:', token), companion('waits:', token))
+  call('DEL', companion('who:', token), companion('wake:', token))
 end
 
 -- An exclusive lock has the last fence that was given out. The grant of a share puts its fence on record.

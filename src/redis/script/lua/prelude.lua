@@ -19,10 +19,10 @@
 --   queue    zset    waiters: token by ticket (us) less the head start of their priority. On a quorum
 --                    each under a token that is not that of any attempt, and nothing is handed on.
 --   who:T    string  MODE|NUMBER|TEXT. Waiting: x, s or pK and the ticket; the expiry is the lease.
---                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's.
---   waits:T  hash    the waiters below this holder, and what they wait for: see circle.lua
---   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "prove TEXT",
---                    "done" (ask again: a success is on record)
+--                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's;
+--                    behind that of a waiter that holds something stands \theld= and lines "TOKEN NAME".
+--   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "done"
+--                    (ask again: a success is on record)
 --   once:ID  string  when there was a success under that ID (us)
 --   off      zset    hold-offs: "REASON WAITER" by the moment (us) before which no client is granted a lock that
 --                    is free. It lives no longer than that waiter's lease. settle: the server came up lately;

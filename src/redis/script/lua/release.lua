@@ -37,15 +37,14 @@ end
 
 -- The lock, or the share, has no owner any longer.
 local function free()
-  local rest = {WHO, WAKE, companion('waits:', me)}
   if cur == name then
-    call('DEL', K, unpack(rest))
+    call('DEL', K, WHO, WAKE)
     cur = false
     return
   end
   local before = latest()
   local last = drop_share(name)
-  call('DEL', unpack(rest))
+  call('DEL', WHO, WAKE)
   look = last and last < before and last - ms()
   if not last and held_off() == 0 then
     -- A renewal of ours that comes late finds a later generation. Not while others may return.
@@ -81,7 +80,7 @@ if not mine then
     call('ZREM', QUEUE, me)
     count('timeouts')
   end
-  call('DEL', WHO, WAKE, companion('waits:', me))
+  call('DEL', WHO, WAKE)
   drop_hold_offs(me)
   if not repeated and not rank then
     if fence == 0 or want == 'x' and not cur and meta.fence <= fence
