@@ -6,11 +6,12 @@ core_packages="autoconf automake gcc libc6-dev make pkgconf
 	libhiredis-dev libbsd-dev libjansson-dev libinih-dev libutf8proc-dev"
 build_packages="$core_packages libssl-dev libpq-dev libcurl4-openssl-dev libzookeeper-st-dev"
 server_packages="redis-tools"
-# What the tests need: quick ones, those of all behaviours besides, and those that search; tests/lint.
+# What the tests need: quick ones, those of all behaviours besides, and those that search; tests of packages; tests/lint.
 quick_packages="bats curl dash iproute2 jq perl procps python3 python3-redis strace tmux uidmap util-linux"
 test_packages="bash-completion etcd-client etcd-server fish groff-base mandoc openssl pgbouncer postgresql
 	python3-kazoo python3-yaml rsync systemd zookeeper zsh"
 search_packages="busybox-static git spin valgrind xz-utils"
+package_packages="debhelper dpkg-dev lintian rpm xz-utils"
 lint_packages="clang-tidy cppcheck shellcheck"
 
 say() { printf '%s\n' "$*" >&2; }
