@@ -150,7 +150,7 @@ const struct lock_service file_service = {
 	.name = "file:",
 	.schemes = schemes,
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
-	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_FORCE,
+	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_FORCE | LOCK_CAN_SHOW,
 	.lacks = lacks,
 	.read_url = folder_read_url,
 	.open = file_open,
@@ -164,5 +164,4 @@ const struct lock_service file_service = {
 	.force = file_force,
 	.check = file_check,
 	.list = file_list,
-	.shows_tokens = true,
 };

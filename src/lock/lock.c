@@ -123,7 +123,7 @@ struct lock *lock_open(
 	lock = server->service->open(server, request, failure);
 	if (lock)
 		lock->is_by_token = lock_is_by_token(request);
-	if (lock && server->service->shows_tokens)
+	if (lock && (server->service->can & LOCK_CAN_SHOW))
 		lock->circles = (struct lock_circles){.server = server,
 			.prefix = request->prefix,
 			.name = request->name,

@@ -28,6 +28,10 @@ enum lock_ability {
 	LOCK_CAN_REPLICATE = 1 << 7, /* --wait-replicas */
 	LOCK_CAN_SETTLE = 1 << 8,    /* --settle */
 	LOCK_CAN_FORCE = 1 << 9,     /* release --force */
+	LOCK_CAN_SHOW = 1 << 10,     /* its list shows each owner's token, and what a waiter holds,
+				      * from the moment it is on record; none of a holder or waiter
+				      * that is no process, or has died a second ago. Then lock_wait
+				      * finds the circles of waits */
 };
 
 /* Why a service lacks an ability: half a sentence, for the refusal. */
@@ -85,6 +89,8 @@ struct lock_service {
 	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct release_terms *release_terms,
 		struct deadline deadline, struct lock_answer *answer);
+	/* NULL: a handoff needs no second look, and lock->handed stays NULL. */
+	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
 	/* After LOCK_CANCELLED it may be called again, and goes on where it was. */
 	enum lock_result (*wait)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);
@@ -98,11 +104,6 @@ struct lock_service {
 		struct failure *failure);
 	/* One look, as lock_list_look. After a failure the next one connects anew. */
 	bool (*list)(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
-	bool shows_tokens; /* the list: each owner's, and what a waiter holds, from the moment it is
-			    * on record; none of a holder or waiter that is no process, or has died
-			    * a second ago. Then lock_wait finds the circles of waits */
-	/* NULL: a handoff needs no second look, and lock->handed stays NULL. */
-	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
 };
 
 /* Looking for circles of waits. */

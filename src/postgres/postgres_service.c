@@ -82,7 +82,7 @@ const struct lock_service postgres_service = {
 	.name = "PostgreSQL",
 	.schemes = schemes,
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
-	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_FORCE,
+	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_FORCE | LOCK_CAN_SHOW,
 	.lacks = lacks,
 	.password_variable = "DLOCK_PASSWORD",
 	.read_url = read_url,
@@ -97,5 +97,4 @@ const struct lock_service postgres_service = {
 	.force = postgres_force,
 	.check = postgres_check,
 	.list = postgres_list,
-	.shows_tokens = true,
 };

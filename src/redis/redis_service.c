@@ -52,7 +52,7 @@ const struct lock_service redis_service = {
 	.schemes = redis_schemes,
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
 	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_REPLICATE |
-	       LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
+	       LOCK_CAN_SETTLE | LOCK_CAN_FORCE | LOCK_CAN_SHOW,
 	.password_variable = "REDISCLI_AUTH",
 	.read_url = redis_read_url,
 	.open = single_open,
@@ -66,6 +66,5 @@ const struct lock_service redis_service = {
 	.force = single_force,
 	.check = redis_check,
 	.list = single_list,
-	.shows_tokens = true,
 	.verify = single_verify,
 };
