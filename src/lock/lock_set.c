@@ -298,8 +298,8 @@ static enum lock_result set_wait(
 	}
 }
 
-/* That of the first that has one. All go to one server: if it goes, they drop together. Without a
- * TTL, which nothing renews, each is told by itself that it was ended. */
+/* The descriptor of the first that has one. All go to one server: if it goes, they drop together.
+ * Without a TTL, which nothing renews, each is told by itself that it was ended. */
 static int set_watch_fd(const struct lock *lock)
 {
 	struct lock_set *set = (struct lock_set *)lock;
