@@ -51,7 +51,7 @@ struct circle {
 
 /* --- What there is ---------------------------------------------------------------------------- */
 
-/* Of permits any may come free. A holder without a token is no process. */
+/* Any of several permits may come free. A holder without a token is no process. */
 static bool counts(const struct lock_view_owner *holder)
 {
 	return holder->mode != LOCK_PERMITS && !holder->detached && holder->token;
