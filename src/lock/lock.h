@@ -94,8 +94,8 @@ enum lock_result {
 struct lock_answer {
 	enum lock_result result;
 	struct failure failure; /* LOCK_FAILED */
-	bool flawed; /* renew and release, though they succeeded: failure says what would have been
-		      * a reason to refuse the lock, had it been known then; said once */
+	bool flawed; /* renew and release, though they succeeded: failure says what could not be put
+		      * on record */
 
 	char server[LOCK_SERVER_SIZE]; /* which server gave it, if the URL does not say; "": it
 					* does */

@@ -145,30 +145,3 @@ enum io_result socket_open(int *fd, const struct endpoint *endpoint, const char 
 	}
 	return result;
 }
-
-enum io_result socket_begin(int *out, const struct endpoint *endpoint, const char *peer,
-	struct lookup **lookup, size_t which, size_t *count, struct failure *failure)
-{
-	struct addresses addresses;
-	enum io_result result = resolve_host(lookup, endpoint->host, endpoint->port,
-		(struct deadline){.until = clock_now(), .cancel_fd = -1}, &addresses, failure);
-	const struct sockaddr *address;
-	int fd, error;
-
-	if (result != IO_OK)
-		return result;
-	*count = addresses.count;
-	if (which >= addresses.count)
-		which = addresses.count - 1;
-	address = (const struct sockaddr *)&addresses.list[which].address;
-	fd = open_socket(address->sa_family);
-	if (fd < 0)
-		return socket_fail(errno, peer, failure);
-	if (connect(fd, address, addresses.list[which].length) == 0 || errno == EINPROGRESS) {
-		*out = fd;
-		return IO_OK;
-	}
-	error = errno;
-	close(fd);
-	return socket_fail(error, peer, failure);
-}

@@ -16,11 +16,5 @@ struct lookup;
 enum io_result socket_open(int *fd, const struct endpoint *endpoint, const char *peer,
 	struct lookup **lookup, struct deadline deadline, struct failure *failure);
 
-/* Begins to connect to the address number `which` of the host's *count, and does not wait: sending
- * over the socket says what becomes of it. IO_TIMEOUT: the host is still being looked up
- * (resolve_fd). */
-enum io_result socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
-	struct lookup **lookup, size_t which, size_t *count, struct failure *failure);
-
 /* Why there is no connection: what errno said, as a failure. */
 enum io_result socket_fail(int error, const char *peer, struct failure *failure);

@@ -326,16 +326,6 @@ static enum io_result tls_open(struct tls **out, int fd, const struct server *se
 	return result;
 }
 
-static enum io_result tls_begin(struct tls **out, int fd, const struct server *server,
-	const char *host, const char *peer, struct failure *failure)
-{
-	*out = create(fd, server, host, peer, failure);
-	if (!*out)
-		return IO_FAILED;
-	SSL_set_connect_state((*out)->ssl);
-	return IO_OK;
-}
-
 static void write_library(char *text, size_t size)
 {
 	const char *version = OpenSSL_version(OPENSSL_VERSION); /* "OpenSSL 3.0.17 1 Jul 2025" */
@@ -348,7 +338,6 @@ static void write_library(char *text, size_t size)
 
 static const struct tls_layer layer = {
 	.open = tls_open,
-	.begin = tls_begin,
 	.close = tls_close,
 	.send = tls_send,
 	.receive = tls_receive,

@@ -28,11 +28,6 @@ struct tls_layer {
 		const char *host, const char *peer, struct deadline deadline,
 		struct failure *failure);
 
-	/* The same without waiting, and fd may still be connecting: the handshake goes on in send()
-	 * and receive(). No data is sent before the server has proved its identity. */
-	enum io_result (*begin)(struct tls **tls, int fd, const struct server *server,
-		const char *host, const char *peer, struct failure *failure);
-
 	/* Tells the server nothing: another process may go on with the session. */
 	void (*close)(struct tls *tls);
 

@@ -12,12 +12,12 @@
 #include "fuzz.h"
 #include "net/server.h"
 #include "net/socket.h"
+#include "redis/quorum/quorum.h"
 
 #define BEGIN      (1000 * NANOS_PER_SEC)
 #define SPAN       (60 * NANOS_PER_SEC)
 #define PAUSE      (300 * NANOS_PER_MS)
 #define DIALS      96
-#define ADDRESSES  2      /* of each host */
 #define LOOKS_MOST 200000 /* at sockets, in one run */
 
 struct far_end {
@@ -301,9 +301,6 @@ enum deadline_end __wrap_deadline_wait(struct deadline *deadline, int fd, short 
 
 enum io_result __wrap_socket_open(int *fd, const struct endpoint *endpoint, const char *peer,
 	struct lookup **lookup, struct deadline deadline, struct failure *failure);
-enum io_result __wrap_socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
-	struct lookup **lookup, size_t which, size_t *count, struct failure *failure);
-
 /* What the next one says; NULL: there is none. */
 static struct far_end *next_far_end(void)
 {
@@ -360,22 +357,19 @@ enum io_result __wrap_socket_open(int *fd, const struct endpoint *endpoint, cons
 	return IO_OK;
 }
 
-enum io_result __wrap_socket_begin(int *fd, const struct endpoint *endpoint, const char *peer,
-	struct lookup **lookup, size_t which, size_t *count, struct failure *failure)
-{
-	struct far_end *far = next_far_end();
-
-	(void)endpoint;
-	(void)lookup;
-	(void)which;
-	*count = ADDRESSES;
-	if (!far)
-		return fail_gone(peer, failure);
-	*fd = begin_far_end(far);
-	return IO_OK;
-}
-
 /* --- Threads -------------------------------------------------------------------------------- */
+
+void __wrap_voter_order(struct voter *voter, enum task task);
+
+/* The servers of a quorum are spoken to one after the other. */
+void __wrap_voter_order(struct voter *voter, enum task task)
+{
+	voter->task = task;
+	voter->ordered++;
+	voter->written = voter->spoke = false;
+	while (voter_is_pending(voter))
+		voter_obey(voter);
+}
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 	void *(*start)(void *argument), void *argument);

@@ -74,7 +74,8 @@ sanitizers_begin() {
 	local own=log_path=$BATS_FILE_TMPDIR/finding:disable_coredump=0
 	export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}$own:verify_asan_link_order=0
 	export UBSAN_OPTIONS=${UBSAN_OPTIONS:+$UBSAN_OPTIONS:}$own:print_stacktrace=1
-	export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}$own
+	# A process with threads would sleep for a second at its end.
+	export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}$own:atexit_sleep_ms=0
 }
 
 # unleaked COMMAND...: for strace, under which LeakSanitizer cannot work.

@@ -41,7 +41,10 @@ teardown() {
 	if [[ -n ${BATS_TEST_COMPLETED:-} ]]; then
 		wait_until nothing_runs || failed=1
 		for i in 1 2 3 4 5; do
-			wait_until is_clean "$i" || failed=1
+			wait_until is_clean "$i" || {
+				on "$i" KEYS '*'
+				failed=1
+			}
 		done
 	fi
 	test_end || failed=1

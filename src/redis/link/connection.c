@@ -39,7 +39,6 @@ struct connection {
 	size_t unparsed; /* bytes since the last whole reply */
 	size_t listed;   /* elements since then */
 	bool heard;      /* something came from there */
-	bool connecting; /* or shaking hands, as far as is known: no request was sent yet */
 	bool secure_port;
 	bool is_local; /* a unix socket */
 };
@@ -99,26 +98,6 @@ enum io_result connection_open(struct connection **out, const struct server *ser
 	if (result != IO_OK || !server->tls)
 		return result;
 	result = tls_layer->open(&(*out)->tls, fd, server, endpoint->host, peer, deadline, failure);
-	if (result != IO_OK)
-		connection_close(*out);
-	return result;
-}
-
-enum io_result connection_begin(struct connection **out, const struct server *server,
-	const char *peer, struct lookup **lookup, size_t which, size_t *count,
-	struct failure *failure)
-{
-	const struct endpoint *endpoint = &server->endpoints[0];
-	int fd;
-	enum io_result result = socket_begin(&fd, endpoint, peer, lookup, which, count, failure);
-
-	if (result == IO_OK)
-		result = create(out, fd, endpoint, peer, failure);
-	if (result != IO_OK)
-		return result;
-	(*out)->connecting = true;
-	if (server->tls)
-		result = tls_layer->begin(&(*out)->tls, fd, server, endpoint->host, peer, failure);
 	if (result != IO_OK)
 		connection_close(*out);
 	return result;
@@ -224,13 +203,9 @@ enum io_result connection_flush(
 		enum deadline_end end;
 
 		if (sent >= 0) {
-			connection->connecting = false;
 			connection->out_sent += (size_t)sent;
 			continue;
 		}
-		if (errno != EAGAIN && errno != EINTR && connection->connecting)
-			return connection->tls ? tls_layer->explain(connection->tls, failure)
-					       : socket_fail(errno, connection->peer, failure);
 		if (errno != EAGAIN && errno != EINTR)
 			break;
 		end = late ? DEADLINE_OVER : await(connection, &deadline, POLLOUT);
@@ -308,45 +283,12 @@ static enum io_result parse(
 	return IO_OK;
 }
 
-enum io_result connection_take(
-	struct connection *connection, struct reply **reply, struct failure *failure)
-{
-	enum io_result result = parse(connection, reply, failure);
-
-	if (result != IO_AGAIN)
-		return result;
-	do {
-		result = read_bytes(connection, failure);
-		if (result == IO_OK)
-			result = parse(connection, reply, failure);
-	} while (result == IO_AGAIN && connection->tls && tls_layer->is_ready(connection->tls));
-	return result;
-}
-
 void connection_drain(struct connection *connection)
 {
 	char bytes[4096];
 
 	while (recv(connection->fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) /* TLS or not */
 		continue;
-}
-
-bool connection_is_pending(const struct connection *connection)
-{
-	return connection->out_sent < connection->out_length;
-}
-
-short connection_events(const struct connection *connection)
-{
-	if (connection->tls)
-		return tls_layer->events(connection->tls);
-	return connection->connecting || connection_is_pending(connection) ? POLLIN | POLLOUT
-									   : POLLIN;
-}
-
-bool connection_is_untouched(const struct connection *connection)
-{
-	return connection->connecting;
 }
 
 /* poll(2) does not know of the bytes that TLS has taken from the socket already. */

@@ -30,11 +30,6 @@ enum io_result connection_open(struct connection **connection, const struct serv
 	const struct endpoint *endpoint, const char *peer, struct lookup **lookup,
 	struct deadline deadline, struct failure *failure);
 
-/* The same without waiting, as socket_begin: connecting and TLS's handshake go on while it is used.
- */
-enum io_result connection_begin(struct connection **connection, const struct server *server,
-	const char *peer, struct lookup **lookup, size_t which, size_t *count,
-	struct failure *failure);
 void connection_close(struct connection *connection);
 
 /* Puts a command into the buffer; text of any bytes. False: out of memory. */
@@ -60,23 +55,9 @@ enum io_result connection_read(struct connection *connection, struct reply **rep
 enum io_result connection_call(struct connection *connection, struct reply **reply,
 	const char *const *words, struct deadline deadline, struct failure *failure);
 
-/* The next reply if it has come already, else IO_AGAIN, which never waits. */
-enum io_result connection_take(
-	struct connection *connection, struct reply **reply, struct failure *failure);
-
 /* Reads and forgets what has come: what is closed with something unread is reset, and then a
  * request on its way there may be lost. */
 void connection_drain(struct connection *connection);
-
-/* There are bytes to send: connection_flush is to go on, and connects first if that is not done
- * yet. Without bytes to send there is no need to wait for the socket to take some. */
-bool connection_is_pending(const struct connection *connection);
-
-/* The events that poll(2) is to wait for. */
-short connection_events(const struct connection *connection);
-
-/* Nothing has ever been sent, so nothing can come of it. */
-bool connection_is_untouched(const struct connection *connection);
 
 /* For poll(2). */
 int connection_fd(const struct connection *connection);

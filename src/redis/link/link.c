@@ -50,6 +50,8 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 
 void link_drop(struct link *link)
 {
+	if (link->connection && link->waiting)
+		connection_drain(link->connection);
 	if (link->connection)
 		connection_close(link->connection);
 	link->connection = NULL;
@@ -185,6 +187,17 @@ enum io_result link_send(
 	if (result == IO_OK)
 		result = send_call(link, call, false, deadline, failure);
 	return end(link, result);
+}
+
+bool link_write_behind(struct link *link, struct call *call)
+{
+	struct deadline none = {.cancel_fd = -1};
+	struct failure unheard;
+
+	if (!link->connection || !call_append(call, link->connection, true))
+		return false;
+	link->waiting = true;
+	return connection_flush(link->connection, none, &unheard) == IO_OK;
 }
 
 /* Redis 7.0 says only where, from 7.2 on also which. */

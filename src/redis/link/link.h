@@ -59,6 +59,10 @@ void link_close(struct link *link);
 enum io_result link_send(
 	struct link *link, struct call *call, struct deadline deadline, struct failure *failure);
 
+/* Writes a call, in full, behind one that is not answered, as far as the socket takes it at once.
+ * False: not all of it, or there is no connection. The replies to both are the caller's to read. */
+bool link_write_behind(struct link *link, struct call *call);
+
 /* The reply to what was sent last, never an error; reply_free() with it. If the server does not
  * know the script, it is sent in full. */
 enum io_result link_receive(struct link *link, struct call *call, struct reply **reply,

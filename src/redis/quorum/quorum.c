@@ -1,71 +1,115 @@
 #include "redis/quorum/quorum.h"
 
-#include <bsd/string.h>
-#include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include "base/number.h"
+#include "base/wakeup.h"
+#include "lock/token.h"
 #include "redis/link/connection.h"
 #include "redis/redis_service.h"
-#include "redis/redis_url.h"
 
-static void write_token(const struct quorum *quorum, unsigned attempt, char *token)
+void quorum_one_of(
+	const struct server *list, size_t which, struct server *one, char name[static PLACE_TEXT])
 {
-	char *at = stpcpy(stpcpy(token, quorum->request.self->host), ":");
+	const struct endpoint *endpoint = &list->endpoints[which];
 
-	at = stpcpy(number_write(at, quorum->request.self->pid), ":");
-	number_write_hex(number_write_hex(at, quorum->random[0]), quorum->random[1] + attempt);
+	place_write(name, PLACE_TEXT, endpoint->host, endpoint->port);
+	*one = *list;
+	one->scheme = redis_scheme_of_one(list->tls);
+	one->endpoints = &list->endpoints[which];
+	one->endpoint_count = 1;
+	one->text = name;
 }
 
-bool quorum_sync(struct quorum *quorum, struct failure *failure)
+void quorum_enter(struct lock *lock)
 {
-	const struct lock_request *request = &quorum->request;
-	unsigned attempt = atomic_load(&quorum->shared->attempt);
-
-	if (quorum->keyed == attempt && quorum->keys.memory)
-		return true;
-	quorum->keyed = attempt;
-	if (request->token)
-		strlcpy(quorum->lock.token, request->token, LOCK_TOKEN_SIZE);
-	else
-		write_token(quorum, attempt, quorum->lock.token);
-	keys_free(&quorum->keys);
-	return keys_make(&quorum->keys, request->prefix, request->name, quorum->lock.token) ||
-	       failure_set(failure, EXIT_SYSTEM, "out of memory");
+	pthread_mutex_lock(&((struct quorum *)lock)->mutex);
 }
 
-void quorum_connect_all(struct quorum *quorum)
+void quorum_leave(struct lock *lock)
 {
+	pthread_mutex_unlock(&((struct quorum *)lock)->mutex);
+}
+
+void quorum_order(struct quorum *quorum, enum task task, voter_test is)
+{
+	quorum->began = clock_now();
 	for (size_t i = 0; i < quorum->count; i++)
-		peer_connect(&quorum->peers[i]);
+		if (!is || is(&quorum->voters[i]))
+			voter_order(&quorum->voters[i], task);
 }
 
-void quorum_drop_all(struct quorum *quorum)
+static enum deadline_end await_news(struct quorum *quorum, struct deadline *deadline)
 {
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_drop(&quorum->peers[i]);
+	enum deadline_end end;
+
+	quorum_leave(&quorum->lock);
+	end = deadline_wait(deadline, quorum->news_fd, POLLIN);
+	wakeup_clear(quorum->news_fd);
+	quorum_enter(&quorum->lock);
+	return end;
+}
+
+/* What the last wait has brought counts though time is up. A limit that is noticed late
+ * (deadline.h) is put off once. */
+enum deadline_end quorum_await(struct quorum *quorum, bool (*is_over)(const struct quorum *quorum),
+	struct deadline (*limit)(const struct quorum *quorum, struct deadline deadline),
+	struct deadline deadline)
+{
+	enum deadline_end end = DEADLINE_READY;
+	bool late = false;
+
+	while (!is_over(quorum) && end == DEADLINE_READY) {
+		struct deadline next = limit && !late ? limit(quorum, deadline) : deadline;
+		nanos until = next.until;
+
+		end = await_news(quorum, &next);
+		late |= next.until != until;
+		if (late)
+			deadline = next;
+	}
+	return is_over(quorum) ? DEADLINE_READY : end;
+}
+
+void quorum_await_while(struct quorum *quorum, voter_test is, struct deadline deadline)
+{
+	while (quorum_count_if(quorum, is) > 0 && await_news(quorum, &deadline) == DEADLINE_READY)
+		continue;
+}
+
+struct deadline quorum_share(const struct quorum *quorum, nanos span)
+{
+	nanos now = clock_now();
+
+	return deadline_alone(now + QUORUM_SHARE_TIMES * (now - quorum->began) + span);
+}
+
+bool quorum_report_end(enum deadline_end end, struct lock_answer *answer)
+{
+	static const enum lock_result results[] = {
+		[DEADLINE_READY] = LOCK_FAILED,
+		[DEADLINE_OVER] = LOCK_TIMEOUT,
+		[DEADLINE_CANCELLED] = LOCK_CANCELLED,
+	};
+
+	answer->result = results[end];
+	return end != DEADLINE_READY;
 }
 
 static void quorum_close(struct lock *lock)
 {
 	struct quorum *quorum = (struct quorum *)lock;
 
-	for (size_t i = 0; quorum->peers && i < quorum->count; i++)
-		link_close(&quorum->peers[i].link);
-	if (quorum->watch >= 0)
-		close(quorum->watch);
-	if (quorum->mend >= 0)
-		close(quorum->mend);
-	if (quorum->shared)
-		munmap(quorum->shared, sizeof(*quorum->shared));
-	keys_free(&quorum->keys);
+	for (size_t i = 0; quorum->voters && i < quorum->count; i++)
+		voter_close(&quorum->voters[i]);
+	if (quorum->news_fd >= 0)
+		close(quorum->news_fd);
+	if (quorum->watch_fd >= 0)
+		close(quorum->watch_fd);
+	pthread_mutex_destroy(&quorum->mutex);
 	keys_free(&quorum->waiter_keys);
-	free(quorum->peers);
-	free(quorum->votes);
+	free(quorum->voters);
 	free(quorum);
 }
 
@@ -73,26 +117,25 @@ static bool prepare(struct quorum *quorum, const struct server *server, struct f
 {
 	const struct lock_request *request = &quorum->request;
 
-	quorum->count = server->endpoint_count;
-	quorum->majority = quorum->count / 2 + 1;
-	quorum->peers = calloc(quorum->count, sizeof(*quorum->peers));
-	quorum->votes = calloc(quorum->count, sizeof(*quorum->votes));
-	quorum->shared = mmap(NULL, sizeof(*quorum->shared), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (quorum->shared == MAP_FAILED)
-		quorum->shared = NULL;
-	if (!quorum->peers || !quorum->votes || !quorum->shared)
+	quorum->voters = calloc(server->endpoint_count, sizeof(*quorum->voters));
+	if (!quorum->voters)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
-	for (size_t i = 0; i < quorum->count; i++)
-		peer_open(&quorum->peers[i], server, i);
-	/* Not libbsd's arc4random: it costs two mappings and a handler of fork(2). */
-	while (getrandom(quorum->random, sizeof(quorum->random), 0) < 0 && errno == EINTR)
-		continue;
-	write_token(quorum, 0, quorum->waiter);
-	atomic_store(&quorum->shared->attempt, 1);
+	quorum->errand.self = *request->self;
+	token_make(request->self, quorum->waiter);
+	token_begin(request, quorum->lock.token);
 	if (!keys_make(&quorum->waiter_keys, request->prefix, request->name, quorum->waiter))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return quorum_sync(quorum, failure);
+	quorum->majority = server->endpoint_count / 2 + 1;
+	while (quorum->count < server->endpoint_count) {
+		struct voter *voter = &quorum->voters[quorum->count++];
+
+		if (!voter_open(voter, quorum, server, (size_t)(voter - quorum->voters), failure))
+			return false;
+	}
+	/* Each says of how many it is one. */
+	for (size_t i = 0; i < quorum->count; i++)
+		quorum->voters[i].single->size = quorum->count;
+	return true;
 }
 
 static struct lock *quorum_open(
@@ -103,12 +146,9 @@ static struct lock *quorum_open(
 	if (!quorum)
 		return NULL;
 	quorum->request = *request;
-	quorum->server = server->text;
-	quorum->watch = quorum->mend = -1;
+	quorum->news_fd = quorum->watch_fd = -1;
+	pthread_mutex_init(&quorum->mutex, NULL);
 	quorum->asked = request->token != NULL; /* an owner with a token was here before */
-	owner_record_mode(request, quorum->mode);
-	owner_record_text(request, quorum->text);
-	keys_once(request->once, quorum->once);
 	if (prepare(quorum, server, failure))
 		return &quorum->lock;
 	quorum_close(&quorum->lock);
@@ -117,7 +157,7 @@ static struct lock *quorum_open(
 
 static int quorum_watch_fd(const struct lock *lock)
 {
-	return ((const struct quorum *)lock)->watch;
+	return ((const struct quorum *)lock)->watch_fd;
 }
 
 /* A majority of servers is none of shares, and there is no order of waiting. */

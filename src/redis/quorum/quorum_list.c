@@ -6,14 +6,12 @@
 #include "redis/quorum/quorum.h"
 
 #include <bsd/string.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
 #include "lock/lock_list.h"
-#include "redis/single/single.h"
 
 #define SHARE_MOST  (2 * NANOS_PER_SEC) /* for a server that is silent */
 #define TEXT_SIZE   1024
@@ -21,48 +19,55 @@
 
 /* One server, and what it told. */
 struct witness {
-	struct peer peer;
-	pthread_t thread;
-	bool started, answered;
+	struct server server; /* the one endpoint */
+	char name[PLACE_TEXT];
 	const struct lock_query *query; /* borrowed */
 	struct deadline deadline;
+	pthread_t thread;
+	bool started, answered;
 	struct failure failure;
-	struct lock_list views;
-};
-
-struct entry {
-	const struct lock_view *view;
-	const struct witness *witness;
+	struct lock_list views; /* by name */
+	size_t shown;
+	const struct lock_view *view; /* of the lock in question; NULL: it knows of none */
 };
 
 struct listing {
-	const struct server *server;    /* borrowed */
-	const struct lock_query *query; /* borrowed */
-	struct witness *witnesses;      /* owned; count of them */
+	const struct lock_lister *lister; /* borrowed */
 	size_t count, majority, silent;
-	struct entry *entries; /* owned */
-	size_t entry_count;
+	struct witness witnesses[QUORUM_MOST];
+	size_t view_count;
+	const struct lock_view *views[QUORUM_MOST]; /* of the lock in question */
 };
 
 static void *ask(void *argument)
 {
 	struct witness *witness = argument;
-	struct lock_lister lister = {.server = &witness->peer.server,
+	struct lock_lister lister = {.server = &witness->server,
 		.query = *witness->query,
 		.show = lock_list_take,
 		.context = &witness->views};
 
-	witness->answered = single_list(&lister, witness->deadline, &witness->failure);
+	witness->answered = single_list(&lister, witness->deadline, &witness->failure) &&
+			    lock_list_sort(&witness->views, &witness->failure);
 	if (lister.state)
 		lister.close(lister.state);
 	return NULL;
 }
 
-static void ask_all(struct listing *listing)
+/* Each look has connections of its own. */
+static void ask_all(struct listing *listing, struct deadline deadline)
 {
-	for (size_t i = 0; i < listing->count; i++)
-		listing->witnesses[i].started = pthread_create(&listing->witnesses[i].thread, NULL,
-							ask, &listing->witnesses[i]) == 0;
+	for (size_t i = 0; i < listing->count; i++) {
+		struct witness *witness = &listing->witnesses[i];
+
+		*witness = (struct witness){.query = &listing->lister->query,
+			.deadline = deadline_within(deadline, SHARE_MOST)};
+		quorum_one_of(listing->lister->server, i, &witness->server, witness->name);
+		witness->started = pthread_create(&witness->thread, NULL, ask, witness) == 0;
+		if (!witness->started)
+			failure_set(&witness->failure, EXIT_SYSTEM, "cannot start a thread");
+	}
+	listing->silent = 0;
 	for (size_t i = 0; i < listing->count; i++) {
 		if (listing->witnesses[i].started)
 			pthread_join(listing->witnesses[i].thread, NULL);
@@ -70,7 +75,7 @@ static void ask_all(struct listing *listing)
 	}
 }
 
-/* Too few have answered; or no memory is left. */
+/* Too few have answered. */
 static bool fail(const struct listing *listing, struct failure *failure)
 {
 	const char *why = "";
@@ -78,9 +83,7 @@ static bool fail(const struct listing *listing, struct failure *failure)
 	for (size_t i = 0; i < listing->count; i++) {
 		const struct witness *witness = &listing->witnesses[i];
 
-		if (witness->views.out_of_memory)
-			return failure_set(failure, EXIT_SYSTEM, "out of memory");
-		if (witness->answered || !witness->started)
+		if (witness->answered)
 			continue;
 		why = witness->failure.text;
 		if (listing->silent == listing->count &&
@@ -96,15 +99,30 @@ static bool fail(const struct listing *listing, struct failure *failure)
 
 /* --- One lock, as several servers see it ----------------------------------------------------- */
 
+/* By the process, of which start times and pids are seldom alike. */
+static int compare_parties(const void *a, const void *b)
+{
+	const struct owner *one = &((const struct lock_view_owner *)a)->owner;
+	const struct owner *other = &((const struct lock_view_owner *)b)->owner;
+	int order = (one->pid > other->pid) - (one->pid < other->pid);
+
+	if (order == 0)
+		order = (one->start > other->start) - (one->start < other->start);
+	return order != 0 ? order : strcmp(one->host, other->host);
+}
+
+/* The longest wait first. */
+static int compare_waits(const void *a, const void *b)
+{
+	int64_t one = ((const struct lock_view_owner *)a)->ms;
+	int64_t other = ((const struct lock_view_owner *)b)->ms;
+
+	return (one < other) - (one > other);
+}
+
 static bool is_held(const struct lock_view *view)
 {
 	return view->foreign || view->holder_count > 0;
-}
-
-static bool is_same_party(const struct owner *one, const struct owner *other)
-{
-	return one->pid == other->pid && one->start == other->start &&
-	       strcmp(one->host, other->host) == 0;
 }
 
 static bool is_same_holder(const struct lock_view *one, const struct lock_view *other)
@@ -112,122 +130,79 @@ static bool is_same_holder(const struct lock_view *one, const struct lock_view *
 	if (is_held(one) != is_held(other) || one->foreign != other->foreign)
 		return false;
 	return !is_held(one) || one->foreign ||
-	       is_same_party(&one->holders[0].owner, &other->holders[0].owner);
+	       compare_parties(&one->holders[0], &other->holders[0]) == 0;
 }
 
-/* The one that most of the entries name; NULL: none is named. */
-static const struct lock_view *find_holder(const struct entry *entries, size_t count, size_t *times)
+/* As the most of them have it, and of several the one with the last fence; NULL: none has a holder.
+ */
+static const struct lock_view *find_holder(const struct listing *listing, size_t *times)
 {
 	const struct lock_view *best = NULL;
 
 	*times = 0;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < listing->view_count; i++) {
+		const struct lock_view *view = listing->views[i];
 		size_t same = 0;
 
-		for (size_t j = 0; j < count; j++)
-			same += is_same_holder(entries[i].view, entries[j].view);
-		if (!is_held(entries[i].view) || same < *times ||
-			(best && same == *times && best->fence >= entries[i].view->fence))
+		for (size_t j = 0; j < listing->view_count; j++)
+			same += is_same_holder(view, listing->views[j]);
+		if (!is_held(view) || same < *times ||
+			(best && same == *times && best->fence >= view->fence))
 			continue;
-		best = entries[i].view;
+		best = view;
 		*times = same;
 	}
 	return best;
 }
 
 /* Until the majority is gone, by what those that answer say. */
-static int64_t find_ttl(const struct listing *listing, const struct entry *entries, size_t count,
-	const struct lock_view *holder)
+static int64_t find_ttl(const struct listing *listing, const struct lock_view *holder)
 {
 	int64_t moments[QUORUM_MOST] = {0};
 	size_t found = 0;
 	size_t needed =
 		listing->majority > listing->silent ? listing->majority - listing->silent : 1;
 
-	for (size_t i = 0; i < count; i++)
-		if (is_same_holder(entries[i].view, holder))
-			moments[found++] = entries[i].view->ttl_ms;
+	for (size_t i = 0; i < listing->view_count; i++)
+		if (is_same_holder(listing->views[i], holder))
+			moments[found++] = listing->views[i]->ttl_ms;
 	qsort(moments, found, sizeof(moments[0]), number_compare);
 	return moments[needed < found ? found - needed : 0];
 }
 
-/* A waiter, and its place among all that the servers told of. */
-struct waiter {
-	const struct lock_view_owner *view;
-	size_t place;
-};
-
-static int compare_places(const void *a, const void *b)
+/* The waiters on any of the servers, each once. There may be many: a server may tell anything.
+ * False: no memory. */
+static bool gather_waiters(
+	const struct listing *listing, struct lock_view_owner **list, size_t *count)
 {
-	size_t one = ((const struct waiter *)a)->place, other = ((const struct waiter *)b)->place;
-
-	return (one > other) - (one < other);
-}
-
-/* The same ones side by side, in the order of their places. */
-static int compare_waiters(const void *a, const void *b)
-{
-	const struct owner *one = &((const struct waiter *)a)->view->owner;
-	const struct owner *other = &((const struct waiter *)b)->view->owner;
-	int order = (one->pid > other->pid) - (one->pid < other->pid);
-
-	if (order == 0)
-		order = (one->start > other->start) - (one->start < other->start);
-	if (order == 0)
-		order = strcmp(one->host, other->host);
-	return order != 0 ? order : compare_places(a, b);
-}
-
-/* Each once, in the order of their places; how many. There may be many: a server may tell anything.
- */
-static size_t make_unique(struct waiter *waiters, size_t count)
-{
-	size_t kept = 0;
-
-	qsort(waiters, count, sizeof(*waiters), compare_waiters);
-	for (size_t i = 0; i < count; i++)
-		if (kept == 0 ||
-			!is_same_party(&waiters[kept - 1].view->owner, &waiters[i].view->owner))
-			waiters[kept++] = waiters[i];
-	qsort(waiters, kept, sizeof(*waiters), compare_places);
-	return kept;
-}
-
-/* The waiters on any of the servers. NULL: no memory. */
-static struct lock_view_owner *gather_waiters(
-	const struct entry *entries, size_t count, size_t *found)
-{
-	struct lock_view_owner *list;
-	struct waiter *waiters;
 	size_t most = 0;
 
-	for (size_t i = 0; i < count; i++)
-		most += entries[i].view->waiter_count;
-	list = calloc(most + 1, sizeof(*list));
-	waiters = calloc(most + 1, sizeof(*waiters));
-	*found = 0;
-	for (size_t i = 0, place = 0; waiters && i < count; i++)
-		for (size_t j = 0; j < entries[i].view->waiter_count; j++, place++)
-			waiters[place] = (struct waiter){&entries[i].view->waiters[j], place};
-	if (list && waiters) {
-		*found = make_unique(waiters, most);
-		for (size_t i = 0; i < *found; i++)
-			list[i] = *waiters[i].view;
-	} else {
-		free(list);
-		list = NULL;
+	*count = 0;
+	for (size_t i = 0; i < listing->view_count; i++)
+		most += listing->views[i]->waiter_count;
+	*list = calloc(most + 1, sizeof(**list));
+	if (!*list)
+		return false;
+	for (size_t i = 0, at = 0; i < listing->view_count; i++) {
+		size_t more = listing->views[i]->waiter_count;
+
+		memcpy(*list + at, listing->views[i]->waiters, more * sizeof(**list));
+		at += more;
 	}
-	free(waiters);
-	return list;
+	qsort(*list, most, sizeof(**list), compare_parties);
+	for (size_t i = 0; i < most; i++)
+		if (*count == 0 || compare_parties(&(*list)[*count - 1], &(*list)[i]) != 0)
+			(*list)[(*count)++] = (*list)[i];
+	qsort(*list, *count, sizeof(**list), compare_waits);
+	return true;
 }
 
-/* What one of them says against what is agreed on; view: of that lock, NULL: none. False: nothing.
- */
-static bool write_saying(const struct witness *witness, const struct lock_view *view,
-	const struct lock_view *agreed, char text[static SAYING_SIZE])
+/* What it says against what is agreed on. False: nothing. */
+static bool write_saying(const struct witness *witness, const struct lock_view *agreed,
+	char text[static SAYING_SIZE])
 {
-	const char *name = witness->peer.name;
-	const struct owner *holder = view && is_held(view) ? &view->holders[0].owner : NULL;
+	const struct lock_view *view = witness->view;
+	const char *name = witness->name;
 
 	if (!witness->answered && witness->failure.code != EXIT_UNREACHABLE)
 		/* It names the server, and why it counts as one that is dead. */
@@ -238,54 +213,27 @@ static bool write_saying(const struct witness *witness, const struct lock_view *
 		return false;
 	else if (view && view->foreign)
 		snprintf(text, SAYING_SIZE, "%s has it held by another Redis client", name);
-	else if (holder)
-		snprintf(text, SAYING_SIZE, "%s has it held by %s:%d", name, holder->host,
-			(int)holder->pid);
+	else if (view && view->holder_count > 0)
+		snprintf(text, SAYING_SIZE, "%s has it held by %s:%d", name,
+			view->holders[0].owner.host, (int)view->holders[0].owner.pid);
 	else
 		snprintf(text, SAYING_SIZE, "%s says that it is free", name);
 	return true;
 }
 
 /* "h1:6379 says that it is free, h2:6379 does not answer"; empty: all are of one mind. */
-static void write_dissent(const struct listing *listing, const struct entry *entries, size_t count,
-	const struct lock_view *agreed, char text[static TEXT_SIZE])
+static void write_dissent(
+	const struct listing *listing, const struct lock_view *agreed, char text[static TEXT_SIZE])
 {
 	size_t used = 0;
 
 	text[0] = '\0';
 	for (size_t i = 0; i < listing->count && used < TEXT_SIZE; i++) {
-		const struct witness *witness = &listing->witnesses[i];
-		const struct lock_view *view = NULL;
 		char saying[SAYING_SIZE];
 
-		for (size_t j = 0; j < count; j++)
-			if (entries[j].witness == witness)
-				view = entries[j].view;
-		if (write_saying(witness, view, agreed, saying))
+		if (write_saying(&listing->witnesses[i], agreed, saying))
 			used += (size_t)snprintf(
 				text + used, TEXT_SIZE - used, "%s%s", used ? ", " : "", saying);
-	}
-}
-
-/* The hold-off that reaches furthest, if so many servers have one that the others are no majority.
- */
-static void find_hold_off(const struct listing *listing, const struct entry *entries, size_t count,
-	struct lock_view *view)
-{
-	size_t found = 0;
-
-	view->hold_off = LOCK_HOLD_OFF_NONE;
-	view->hold_off_ms = 0;
-	for (size_t i = 0; i < count; i++)
-		found += entries[i].view->hold_off != LOCK_HOLD_OFF_NONE;
-	for (size_t i = 0;
-		i < count && found + listing->silent > listing->count - listing->majority; i++) {
-		const struct lock_view *one = entries[i].view;
-
-		if (one->hold_off == LOCK_HOLD_OFF_NONE || one->hold_off_ms < view->hold_off_ms)
-			continue;
-		view->hold_off = one->hold_off;
-		view->hold_off_ms = one->hold_off_ms;
 	}
 }
 
@@ -296,120 +244,108 @@ static void later(struct lock_run *run, const struct lock_run *other)
 		*run = *other;
 }
 
-/* Entries of one name. False: no memory. */
-static bool show_lock(const struct listing *listing, const struct entry *entries, size_t count,
-	void (*show)(const struct lock_view *view, void *context), void *context)
+/* The latest of all; and the hold-off that reaches furthest, if so many servers have one that the
+ * others are no majority. */
+static void collect(const struct listing *listing, struct lock_view *view)
+{
+	size_t off = listing->silent;
+
+	view->hold_off = LOCK_HOLD_OFF_NONE;
+	view->hold_off_ms = 0;
+	for (size_t i = 0; i < listing->view_count; i++) {
+		const struct lock_view *one = listing->views[i];
+
+		if (one->fence > view->fence)
+			view->fence = one->fence;
+		if (one->counters.acquisitions > view->counters.acquisitions)
+			view->counters = one->counters;
+		later(&view->last_run, &one->last_run);
+		later(&view->last_success, &one->last_success);
+		off += one->hold_off != LOCK_HOLD_OFF_NONE;
+		if (one->hold_off != LOCK_HOLD_OFF_NONE && one->hold_off_ms >= view->hold_off_ms) {
+			view->hold_off = one->hold_off;
+			view->hold_off_ms = one->hold_off_ms;
+		}
+	}
+	if (off > listing->count - listing->majority)
+		return;
+	view->hold_off = LOCK_HOLD_OFF_NONE;
+	view->hold_off_ms = 0;
+}
+
+/* False: no memory. */
+static bool show_lock(const struct listing *listing)
 {
 	size_t times;
-	const struct lock_view *holder = find_holder(entries, count, &times);
-	struct lock_view view = *entries[0].view;
+	const struct lock_view *holder = find_holder(listing, &times);
+	struct lock_view view = *listing->views[0];
 	struct lock_view_owner *waiters;
 	char dissent[TEXT_SIZE];
 
 	if (holder && times + listing->silent >= listing->majority) {
 		view = *holder;
-		view.ttl_ms = find_ttl(listing, entries, count, holder);
+		view.ttl_ms = find_ttl(listing, holder);
 	} else {
 		view.foreign = false;
 		view.holder_count = 0;
 		view.ttl_ms = -1;
 	}
-	for (size_t i = 0; i < count; i++) {
-		if (entries[i].view->fence > view.fence)
-			view.fence = entries[i].view->fence;
-		if (entries[i].view->counters.acquisitions > view.counters.acquisitions)
-			view.counters = entries[i].view->counters;
-		later(&view.last_run, &entries[i].view->last_run);
-		later(&view.last_success, &entries[i].view->last_success);
-	}
-	find_hold_off(listing, entries, count, &view);
-	waiters = gather_waiters(entries, count, &view.waiter_count);
-	if (!waiters)
+	collect(listing, &view);
+	if (!gather_waiters(listing, &waiters, &view.waiter_count))
 		return false;
 	view.waiters = waiters;
-	write_dissent(listing, entries, count, &view, dissent);
+	write_dissent(listing, &view, dissent);
 	view.dissent = dissent[0] != '\0' ? dissent : NULL;
 	if (is_held(&view) || view.waiter_count > 0 || holder ||
-		lock_query_shows_idle(listing->query, view.name))
-		show(&view, context);
+		lock_query_shows_idle(&listing->lister->query, view.name))
+		listing->lister->show(&view, listing->lister->context);
 	free(waiters);
 	return true;
 }
 
-static int compare_entries(const void *a, const void *b)
+/* The first by name of those that were not shown yet. False: there is none. */
+static bool find_next(struct listing *listing)
 {
-	return strcmp(((const struct entry *)a)->view->name, ((const struct entry *)b)->view->name);
-}
+	const struct lock_view *first = NULL;
 
-static bool gather(struct listing *listing)
-{
-	size_t most = 1;
+	listing->view_count = 0;
+	for (size_t i = 0; i < listing->count; i++) {
+		struct witness *witness = &listing->witnesses[i];
 
-	for (size_t i = 0; i < listing->count; i++)
-		most += listing->witnesses[i].views.count;
-	listing->entries = calloc(most, sizeof(*listing->entries));
-	if (!listing->entries)
-		return false;
-	for (size_t i = 0; i < listing->count; i++)
-		for (size_t j = 0; j < listing->witnesses[i].views.count; j++)
-			listing->entries[listing->entry_count++] = (struct entry){
-				&listing->witnesses[i].views.list[j], &listing->witnesses[i]};
-	qsort(listing->entries, listing->entry_count, sizeof(*listing->entries), compare_entries);
-	return true;
-}
-
-static bool show_all(const struct listing *listing,
-	void (*show)(const struct lock_view *view, void *context), void *context)
-{
-	const struct entry *entries = listing->entries;
-	size_t next;
-
-	for (size_t i = 0; i < listing->entry_count; i = next) {
-		for (next = i; next < listing->entry_count; next++)
-			if (strcmp(entries[next].view->name, entries[i].view->name) != 0)
-				break;
-		if (!show_lock(listing, entries + i, next - i, show, context))
-			return false;
+		witness->view = witness->answered && witness->shown < witness->views.count
+					? &witness->views.list[witness->shown]
+					: NULL;
+		if (witness->view && (!first || strcmp(witness->view->name, first->name) < 0))
+			first = witness->view;
 	}
-	return true;
+	for (size_t i = 0; first && i < listing->count; i++) {
+		struct witness *witness = &listing->witnesses[i];
+
+		if (witness->view && strcmp(witness->view->name, first->name) != 0)
+			witness->view = NULL;
+		witness->shown += witness->view != NULL;
+		if (witness->view)
+			listing->views[listing->view_count++] = witness->view;
+	}
+	return first != NULL;
 }
 
-static void forget_views(struct listing *listing)
-{
-	for (size_t i = 0; i < listing->count; i++)
-		lock_list_free(&listing->witnesses[i].views);
-	free(listing->entries);
-	listing->entries = NULL;
-	listing->entry_count = 0;
-	listing->silent = 0;
-}
-
-/* Each look has connections of its own. */
 bool quorum_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
 {
-	struct listing listing = {.server = lister->server,
-		.query = &lister->query,
-		.witnesses = calloc(lister->server->endpoint_count, sizeof(*listing.witnesses)),
-		.count = lister->server->endpoint_count,
-		.majority = lister->server->endpoint_count / 2 + 1};
-	bool good;
+	struct listing *listing = lock_lister_state(lister, sizeof(*listing), free, failure);
+	bool good = true;
 
-	if (!listing.witnesses)
-		return failure_set(failure, EXIT_SYSTEM, "out of memory");
-	for (size_t i = 0; i < listing.count; i++) {
-		struct witness *witness = &listing.witnesses[i];
-
-		*witness = (struct witness){
-			.query = listing.query, .deadline = deadline_within(deadline, SHARE_MOST)};
-		peer_open(&witness->peer, listing.server, i);
-	}
-	ask_all(&listing);
-	good = listing.count - listing.silent >= listing.majority || fail(&listing, failure);
-	for (size_t i = 0; good && i < listing.count; i++)
-		good = !listing.witnesses[i].views.out_of_memory || fail(&listing, failure);
-	if (good && !(gather(&listing) && show_all(&listing, lister->show, lister->context)))
-		good = failure_set(failure, EXIT_SYSTEM, "out of memory");
-	forget_views(&listing);
-	free(listing.witnesses);
+	if (!listing)
+		return false;
+	listing->lister = lister;
+	listing->count = lister->server->endpoint_count;
+	listing->majority = listing->count / 2 + 1;
+	ask_all(listing, deadline);
+	if (listing->count - listing->silent < listing->majority)
+		good = fail(listing, failure);
+	while (good && find_next(listing))
+		good = show_lock(listing) || failure_set(failure, EXIT_SYSTEM, "out of memory");
+	for (size_t i = 0; i < listing->count; i++)
+		lock_list_free(&listing->witnesses[i].views);
 	return good;
 }

@@ -77,6 +77,7 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer, str
 	if (answer->known) {
 		answer->holder = record.owner;
 		answer->held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+		own_of(answer)->claimed = record.claimed;
 	}
 	replies_read_handed(reply_at(reply, 8), handed);
 	own_of(answer)->handed_on = reply_count(reply_at(reply, 8)) > 0;
@@ -120,6 +121,12 @@ void replies_read_take(const struct link *link, const struct reply *reply,
 		read_size(link, reply, answer);
 	} else if (word && strcmp(word, "already") == 0) {
 		read_already(reply, answer, handed);
+	} else if (word && strcmp(word, "twice") == 0) {
+		answer->result = LOCK_FAILED;
+		failure_set(&answer->failure, EXIT_USAGE,
+			"%s is also one of the other servers in the server URL: each may be listed "
+			"once",
+			link_server_name(link));
 	} else if (word && strcmp(word, "ended") == 0) {
 		answer->result = LOCK_LOST;
 	} else {

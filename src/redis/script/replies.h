@@ -25,6 +25,7 @@ struct replies_own {
 	int64_t since_us;    /* the grant, by the server's clock */
 	uint64_t ticket;     /* LOCK_BUSY: our place in the queue; 0: none */
 	bool handed_on;      /* LOCK_BUSY: the request has handed the lock to another */
+	bool claimed;        /* LOCK_BUSY: the holder has it; else, on a quorum, it only tries */
 };
 
 const struct replies_own *replies_own(const struct lock_answer *answer);

@@ -11,7 +11,7 @@
 static void report_holders(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
-	static struct lock_answer held; /* large */
+	struct lock_answer held;
 	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
 	const struct reply *holders = reply_at(reply, 3);
 
@@ -36,7 +36,7 @@ static void report_holders(const struct reply *reply,
 static void report_hold_off(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
-	static struct lock_answer held; /* large */
+	struct lock_answer held;
 
 	memset(&held, 0, sizeof(held));
 	held.result = LOCK_BUSY;

@@ -45,6 +45,11 @@ static void begin_release(
 	if (release_terms->ran)
 		call_add_run(call, release_terms->exit, single->since_us, single->granted_at,
 			single->text);
+	if (!single->leaves)
+		return;
+	for (size_t i = release_terms->ran ? 3 : 0; i < 3; i++)
+		call_add(call, "");
+	call_add(call, single->waiter);
 }
 
 static bool read_release(
@@ -80,28 +85,25 @@ static bool is_redirect(const char *error)
 	return error && error_reply_read(error, "", &unheard) == ERROR_REPLY_REDIRECT;
 }
 
-/*
- * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it.
- * On a connection of its own it could be: what is granted late would then stay for a TTL. How many
- * replies come first is not known if a child has read some; none of them looks like ours. A release
- * in full needs no second request.
- */
-static enum io_result release_behind(struct single *single, struct call *call,
-	struct deadline deadline, struct lock_answer *answer)
+bool single_write_release(struct single *single, const struct release_terms *release_terms)
+{
+	struct call call;
+
+	begin_release(single, &call, release_terms);
+	return link_write_behind(&single->link, &call);
+}
+
+enum io_result single_await_release(
+	struct single *single, struct deadline deadline, struct lock_answer *answer)
 {
 	struct link *link = &single->link;
-	nanos left = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
-	struct deadline limit =
-		deadline_within(deadline, left / 2 < BEHIND_MOST ? left / 2 : BEHIND_MOST);
-	enum io_result io = IO_CLOSED;
+	enum io_result io = IO_OK;
 	bool found = false;
 
-	if (call_append(call, link->connection, true))
-		io = connection_flush(link->connection, limit, &answer->failure);
 	while (io == IO_OK && !found) {
 		struct reply *reply;
 
-		io = connection_read(link->connection, &reply, limit, &answer->failure);
+		io = connection_read(link->connection, &reply, deadline, &answer->failure);
 		if (io != IO_OK)
 			break;
 		found = read_release(single, reply, answer);
@@ -110,12 +112,33 @@ static enum io_result release_behind(struct single *single, struct call *call,
 			io = link_handle_error(link, reply_error(reply), &answer->failure);
 		reply_free(reply);
 	}
+	if (!found) {
+		link_drop(link);
+		return io == IO_FAILED ? IO_CLOSED : io;
+	}
 	link->waiting = link->owes = false;
 	link->handshake.due = 0;
-	if (found)
-		return IO_OK;
-	link_drop(link);
-	return io == IO_FAILED ? IO_CLOSED : io;
+	return IO_OK;
+}
+
+/*
+ * A request is under way on this connection. Sent behind it, the release cannot be overtaken by it.
+ * On a connection of its own it could be: what is granted late would then stay for a TTL. How many
+ * replies come first is not known; none of them looks like ours. A release in full needs no second
+ * request.
+ */
+static enum io_result release_behind(struct single *single,
+	const struct release_terms *release_terms, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	nanos left = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
+
+	if (!single_write_release(single, release_terms)) {
+		link_drop(&single->link);
+		return IO_CLOSED;
+	}
+	return single_await_release(single,
+		deadline_within(deadline, left / 2 < BEHIND_MOST ? left / 2 : BEHIND_MOST), answer);
 }
 
 static enum io_result release_once(struct single *single, const struct release_terms *release_terms,
@@ -126,13 +149,13 @@ static enum io_result release_once(struct single *single, const struct release_t
 	struct call call;
 	enum io_result io;
 
-	begin_release(single, &call, release_terms);
 	wait_stop(single);
 	single_borrow(single);
 	/* Behind a WAIT it would wait as well; on a connection of its own it may overtake the
 	 * request, which then finds that its token has ended. */
 	if (link->connection && link->waiting && !link->owes)
-		return release_behind(single, &call, deadline, answer);
+		return release_behind(single, release_terms, deadline, answer);
+	begin_release(single, &call, release_terms);
 	io = link_call(link, &call, &reply, deadline, &answer->failure);
 	if (io != IO_OK)
 		return io;
@@ -145,7 +168,7 @@ static enum io_result release_once(struct single *single, const struct release_t
 }
 
 /* After the answer: nothing of this attempt is left in the server. */
-static void forget(struct single *single)
+void single_forget(struct single *single)
 {
 	single->lock.asked = false;
 	single->loss_told = false;
@@ -170,7 +193,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	for (;;) {
 		io = release_once(single, release_terms ? release_terms : &plain, deadline, answer);
 		if (io == IO_OK) {
-			forget(single);
+			single_forget(single);
 			return;
 		}
 		answer->result = io == IO_TIMEOUT ? LOCK_TIMEOUT : single_result(io, deadline);

@@ -46,7 +46,7 @@ static void begin_renewal(
 	call_add_number(call, (int64_t)single->fence);
 	call_add_number(call, (int64_t)single->generation);
 	call_add(call, who);
-	call_add_number(call, 0);
+	call_add_number(call, (int64_t)single->size);
 	call_add_number(call, 1);
 }
 

@@ -72,6 +72,10 @@ struct single {
 	int64_t since_us;
 	nanos granted_at;
 	uint64_t ticket; /* 0: none */
+	size_t size;     /* of the quorum that this server is one of; 0: it is alone. Then also */
+	char waiter[LOCK_TOKEN_SIZE]; /* by which it stands in queues, whatever the attempt's token;
+				       */
+	bool leaves;                  /* with the release it leaves them */
 	struct wait_state waiting;
 };
 
@@ -95,6 +99,15 @@ bool single_new_token(struct single *single, struct failure *failure);
 
 /* Before a request: if there is no connection, that of another of several locks is used. */
 void single_borrow(struct single *single);
+
+/* Behind a request that is not answered: writes the release, in full, and waits for nothing; false:
+ * not all of it, or there is no connection. And reads until its answer comes. */
+bool single_write_release(struct single *single, const struct release_terms *release_terms);
+enum io_result single_await_release(
+	struct single *single, struct deadline deadline, struct lock_answer *answer);
+
+/* After that answer, as nothing of this attempt is left in the server. */
+void single_forget(struct single *single);
 
 /* For the row in redis_service.c. */
 void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);

@@ -9,6 +9,7 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
+#define PROMISE_MS      5000                    /* how long one lives that is not confirmed */
 #define GIVE_BACK       (500 * NANOS_PER_MS)    /* limit, for what too few replicas have */
 #define US_PER_PRIORITY (60 * INT64_C(1000000)) /* a point counts as a minute of waiting */
 
@@ -46,8 +47,13 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 	call_add_number(call, lock_window_ms(&single->lock, request));
 	call_add(call, single->once);
 	call_add(call, request->queues && request->held ? request->held : "");
-	if (request->settle_ms > 0)
+	if (request->settle_ms > 0 || single->size > 0)
 		call_add_number(call, single_settle(request));
+	if (single->size > 0) {
+		call_add_number(call, (int64_t)single->size);
+		call_add(call, single->waiter);
+		call_add_number(call, number_least(request->ttl_ms, PROMISE_MS));
+	}
 	ask_for_replicas(single, call, deadline);
 }
 
@@ -62,7 +68,7 @@ static struct deadline limit_of(const struct single *single, struct deadline dea
 /* A lock that the server granted though it refused the greeting must not stay. */
 static void take_back(struct single *single, struct deadline deadline)
 {
-	static struct lock_answer unheard; /* large, and seldom needed */
+	struct lock_answer unheard;
 
 	single->link.handshake.refusal.code = EXIT_DONE;
 	single_release(&single->lock, NULL, deadline, &unheard);

@@ -14,6 +14,7 @@
 --      15  the exit code of COMMAND; '': none has run; may be left out
 --      16  when it began (us); below 0: that long ago
 --      17  TEXT of what has run it
+--      18  on a quorum: the waiter whose place in the queue goes as well; may be left out
 -- ->    released | gone | lost, {handed}
 --       gone: it was not there, and no client that the server remembers has come since the grant, or no
 --       grant is known
@@ -23,6 +24,7 @@ local since, news = tonumber(ARGV[8]), ARGV[9] == '1'
 local success, cooldown, once = ARGV[10] == '1', tonumber(ARGV[11]), ARGV[12]
 local proof = tonumber(ARGV[14] or 0)
 local exit, began = ARGV[15] or '', tonumber(ARGV[16] or 0)
+local waiter = ARGV[18] or me
 local result, rank, look = 'released', false, false
 
 local held_us, asks = know('held_us', 'asks')
@@ -74,14 +76,17 @@ if mine and left > 0 then
 elseif mine then
   free()
 end
-if not mine then
-  rank = call('ZRANK', QUEUE, me)
+if not mine or waiter ~= me then
+  rank = call('ZRANK', QUEUE, waiter)
   if rank then
-    call('ZREM', QUEUE, me)
+    call('ZREM', QUEUE, waiter)
     count('timeouts')
   end
-  call('DEL', WHO, WAKE)
-  drop_hold_offs(me)
+  local who = companion('who:', waiter)
+  call('DEL', who, companion('wake:', waiter), mine and who or WHO)
+  drop_hold_offs(waiter)
+end
+if not mine then
   if not repeated and not rank then
     if fence == 0 or want == 'x' and not cur and meta.fence <= fence
       or want ~= 'x' and (not cur or cur == WORDS[want]) and meta.gen <= gen then
