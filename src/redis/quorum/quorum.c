@@ -51,7 +51,7 @@ static enum deadline_end await_news(struct quorum *quorum, struct deadline *dead
 	return end;
 }
 
-/* What the last wait has brought counts though time is up. A limit that is noticed late
+/* Replies that the last wait has brought count though time is up. A limit that is noticed late
  * (deadline.h) is put off once. */
 enum deadline_end quorum_await(struct quorum *quorum, bool (*is_over)(const struct quorum *quorum),
 	struct deadline (*limit)(const struct quorum *quorum, struct deadline deadline),

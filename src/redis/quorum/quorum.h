@@ -20,8 +20,8 @@
 #include "redis/redis_url.h"
 #include "redis/single/single.h"
 
-/* What servers get that are slower than the majority: a span, and a multiple of what the majority
- * took. */
+/* The time for servers that are slower than the majority: a span, and a multiple of the time that
+ * the majority took. */
 #define QUORUM_SHARE       (50 * NANOS_PER_MS)
 #define QUORUM_SHARE_TIMES 4
 
@@ -47,7 +47,7 @@ enum vote {
 	VOTE_NO, /* see failure: does not count this time */
 };
 
-/* What goes with an order. */
+/* The arguments of an order. */
 struct errand {
 	unsigned attempt;
 	char token[LOCK_TOKEN_SIZE];
@@ -60,7 +60,7 @@ struct errand {
 	bool orphaned;              /* and which another process may have made necessary, */
 	bool lost;                  /* or the lock is lost anyway */
 	int64_t listen_ms;
-	struct owner self; /* that of the request, which may change meanwhile */
+	struct owner self; /* the request's, which may change meanwhile */
 };
 
 /* One server. */
@@ -85,16 +85,16 @@ struct voter {
 	bool busy;              /* the thread does something */
 	bool written;           /* the last order needs no more of this process: it is on its way */
 	bool touched;           /* as promised */
-	bool had;               /* it has had the lock since the grant */
-	bool again;             /* it had lost it since the last renewal */
-	bool twin;              /* it is another of the list's servers, by another name */
-	bool deaf;              /* it cannot be listened to */
+	bool had;               /* the server has had the lock since the grant */
+	bool again;             /* the server had lost the lock since the last renewal */
+	bool twin;              /* the server is another of the list's, by another name */
+	bool deaf;              /* the server cannot be listened to */
 	enum vote vote;
-	struct lock_answer answer; /* that to the request to acquire */
+	struct lock_answer answer; /* to the request to acquire */
 	nanos replied_at;
-	nanos proved_at;        /* before the last request that it granted or extended was sent */
-	bool spoke;             /* it has answered the renewal, the release or the force: word */
-	enum lock_result word;  /* what */
+	nanos proved_at; /* before the last request that it granted or extended was sent */
+	bool spoke;      /* the renewal, the release or the force is answered, by word */
+	enum lock_result word;
 	struct failure failure; /* why it does not count; code 0: it does, or may */
 };
 
@@ -190,8 +190,7 @@ nanos quorum_proved_at(const struct quorum *quorum);
  */
 bool quorum_explain(const struct quorum *quorum, struct failure *failure);
 
-/* What is wrong with the list of servers: no other attempt will mend that. NULL: nothing that is
- * known by now. */
+/* A fault of the list of servers, which no other attempt will mend. NULL: none is known by now. */
 const struct failure *quorum_find_refusal(const struct quorum *quorum);
 
 /* How an attempt that got no majority is to be taken: LOCK_BUSY with the holder, LOCK_FAILED, or

@@ -68,7 +68,7 @@ static enum lock_result wait_for_next(const struct quorum *quorum, struct deadli
 	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
 }
 
-/* That a majority can be reached at all is to be known as well. */
+/* The caller is to know as well whether a majority can be reached at all. */
 static bool is_decided(const struct quorum *quorum)
 {
 	size_t open = quorum_count_if(quorum, may_promise);
@@ -228,7 +228,7 @@ static void attempt_all(struct quorum *quorum, struct deadline deadline, struct 
 	for (quorum->tries = 0; quorum->tries <= TRIES_MOST; quorum->tries++) {
 		begin(quorum, deadline);
 		attempt(quorum, deadline, answer);
-		/* What a server has promised beside that expires by itself. */
+		/* Promises that a server has given beside that expire by themselves. */
 		if (answer->result == LOCK_GRANTED)
 			return;
 		/* The more queues it stands in, the more servers may be lost in the wait. */
@@ -246,7 +246,8 @@ static void attempt_all(struct quorum *quorum, struct deadline deadline, struct 
 	quorum_busy(quorum, answer);
 }
 
-/* What it had was taken back. If no majority can be reached, that is not tried again. */
+/* All that the attempt had was taken back. If no majority can be reached, that is not tried again.
+ */
 static void learn_denial(struct quorum *quorum, const struct lock_answer *answer)
 {
 	quorum->tried_at = clock_now();

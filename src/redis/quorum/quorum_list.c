@@ -1,6 +1,6 @@
 /*
- * What the servers of a quorum know of locks, as one. Each is asked by a thread of its own, as a
- * single server is. A lock is held by the owner that a majority names, counting those that are
+ * The locks that the servers of a quorum know, as one list. Each is asked by a thread of its own,
+ * as a single server is. A lock is held by the owner that a majority names, counting those that are
  * silent; if a server says otherwise, that is told as well.
  */
 #include "redis/quorum/quorum.h"
@@ -197,7 +197,7 @@ static bool gather_waiters(
 	return true;
 }
 
-/* What it says against what is agreed on. False: nothing. */
+/* The word of a witness against what is agreed on. False: it says nothing else. */
 static bool write_saying(const struct witness *witness, const struct lock_view *agreed,
 	char text[static SAYING_SIZE])
 {
@@ -205,7 +205,7 @@ static bool write_saying(const struct witness *witness, const struct lock_view *
 	const char *name = witness->name;
 
 	if (!witness->answered && witness->failure.code != EXIT_UNREACHABLE)
-		/* It names the server, and why it counts as one that is dead. */
+		/* The failure names the server, and why it counts as one that is dead. */
 		strlcpy(text, witness->failure.text, SAYING_SIZE);
 	else if (!witness->answered)
 		snprintf(text, SAYING_SIZE, "%s does not answer", name);
@@ -237,7 +237,7 @@ static void write_dissent(
 	}
 }
 
-/* What the majority of that time had may be known to few by now. */
+/* A run that the majority of that time had may be known to few by now. */
 static void later(struct lock_run *run, const struct lock_run *other)
 {
 	if (other->ended_us > run->ended_us)

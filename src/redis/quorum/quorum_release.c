@@ -11,7 +11,8 @@ static bool has_promised(const struct voter *voter)
 	return voter_is_pending(voter) && voter->vote != VOTE_NONE && voter->vote != VOTE_BUSY;
 }
 
-/* What may be left: also what is under way, of which nothing is known yet. */
+/* Whether the voter may have something left; a request under way counts, as nothing is known of it.
+ */
 static bool may_have(const struct voter *voter)
 {
 	return (voter->touched && voter->vote != VOTE_BUSY) || voter_is_pending(voter);
@@ -43,7 +44,7 @@ static bool is_to_release(const struct voter *voter)
 	if (voter->task == TASK_RELEASE && voter_is_pending(voter))
 		return false;
 	return may_have(voter) || quorum->errand.orphaned || quorum->enrolled ||
-	       single_by_token(&quorum->request);
+	       lock_is_by_token(&quorum->request);
 }
 
 /* LOCK_TIMEOUT: it is not known yet. */
@@ -54,7 +55,7 @@ static enum lock_result count_releases(const struct quorum *quorum)
 	size_t lost = quorum_count_word(quorum, LOCK_LOST);
 	bool pending = quorum_count_if(quorum, voter_is_pending) > 0;
 
-	if (quorum->errand.fence == 0 && !single_by_token(&quorum->request))
+	if (quorum->errand.fence == 0 && !lock_is_by_token(&quorum->request))
 		return !pending || released + gone + lost >= quorum->majority ? LOCK_RELEASED
 									      : LOCK_TIMEOUT;
 	if (released >= quorum->majority)

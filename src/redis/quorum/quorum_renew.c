@@ -8,7 +8,7 @@ void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer)
 {
 	answer->result = LOCK_LOST;
 	quorum->errand.lost = true;
-	if (single_by_token(&quorum->request))
+	if (lock_is_by_token(&quorum->request))
 		failure_set(&answer->failure, EXIT_BUSY,
 			"not held with this token on a majority of the servers: it is wrong, has "
 			"expired, was released, or is that of a holder that still runs");
@@ -48,7 +48,8 @@ static void report_renewal(struct quorum *quorum, struct lock_answer *answer)
 	}
 }
 
-/* One that is under way counts from when it was sent; once it is answered there is another. */
+/* A renewal that is under way counts from when it was sent; once it is answered there is another.
+ */
 static bool is_to_renew(const struct voter *voter)
 {
 	return !voter->twin && !(voter_is_pending(voter) && voter->task == TASK_RENEW);
@@ -80,7 +81,7 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	quorum->errand.self = *quorum->request.self;
 	renew(quorum, deadline, answer);
 	/* No process stays to bring it to the servers that are too slow. */
-	if (single_by_token(&quorum->request) && answer->result == LOCK_GRANTED)
+	if (lock_is_by_token(&quorum->request) && answer->result == LOCK_GRANTED)
 		quorum_await_while(quorum, voter_is_pending, quorum_share(quorum, QUORUM_SHARE));
 	quorum_leave(lock);
 }

@@ -1,4 +1,4 @@
-/* What follows from what the servers of a quorum say. */
+/* The conclusions from the answers of the servers of a quorum. */
 #include "redis/quorum/quorum.h"
 
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static bool is_refusing(const struct voter *voter)
 	return voter->failure.code != EXIT_DONE && voter->failure.code != EXIT_UNREACHABLE;
 }
 
-/* What waiting will not mend is said if it alone prevents a majority. */
+/* A fault that waiting will not mend is said if such faults alone prevent a majority. */
 bool quorum_explain(const struct quorum *quorum, struct failure *failure)
 {
 	bool for_good = quorum_is_blocked(quorum, quorum_count_if(quorum, is_refusing));
@@ -112,7 +112,7 @@ static size_t count_holder(const struct quorum *quorum, const struct voter *one)
 	return count;
 }
 
-/* That one's grant is complete, or it is no dlock; else it only tries. */
+/* The holder's grant is complete, or it is no dlock; else it only tries. */
 static bool is_claimed(const struct voter *voter)
 {
 	return voter->answer.foreign || replies_own(&voter->answer)->claimed;
@@ -183,7 +183,7 @@ void quorum_busy(struct quorum *quorum, struct lock_answer *answer)
 							   REPLIES_LOOK_AFTER;
 }
 
-/* It grants nothing for a while (--settle). */
+/* The server grants nothing for a while (--settle). */
 static bool is_off(const struct voter *voter)
 {
 	return voter->vote == VOTE_BUSY && voter->answer.holder_token[0] == '\0';

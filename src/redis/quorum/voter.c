@@ -96,7 +96,7 @@ static void take(struct voter *voter, const struct errand *errand)
 	struct single *single = voter->single;
 	struct lock_answer *answer = &voter->reply;
 
-	/* What the last attempt may have left, if there was no time for that. */
+	/* The last attempt may have left something, if there was no time for its release. */
 	if (voter->promised && begin_release(voter, errand))
 		single_write_release(single, &errand->terms);
 	answer->result = LOCK_FAILED;
@@ -522,7 +522,7 @@ bool voter_open(struct voter *voter, struct quorum *quorum, const struct server 
 	voter->wakeup_fd = -1;
 	quorum_one_of(list, which, &voter->server, voter->name);
 	request.token_page = NULL;
-	request.held = NULL; /* it may change under a thread; no circle is looked for here */
+	request.held = NULL; /* the text may change under a thread; no circle is looked for here */
 	request.self = &voter->self;
 	voter->self = quorum->errand.self;
 	voter->single = (struct single *)redis_service.open(&voter->server, &request, failure);

@@ -25,7 +25,7 @@ static void begin_release(
 {
 	const struct lock_request *request = &single->request;
 
-	if (single_by_token(&single->request)) {
+	if (lock_is_by_token(&single->request)) {
 		call_begin(call, &script_detached_release, &single->keys, single->lock.token);
 		call_add(call, "");
 		return;
@@ -68,7 +68,7 @@ static bool read_release(
 		replies_read_handed(reply_at(reply, 1), &single->handed);
 		return true;
 	}
-	if (!single_by_token(&single->request) || !replies_read_denial(reply, answer))
+	if (!lock_is_by_token(&single->request) || !replies_read_denial(reply, answer))
 		return false;
 	/* On the connection before this one the same release may have landed. */
 	if (single->link.dials > 1 && word && strcmp(word, "ended") == 0) {
@@ -200,7 +200,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 		if (io == IO_CANCELLED ||
 			(io == IO_FAILED && answer->failure.code != EXIT_UNREACHABLE))
 			return;
-		if (single_by_token(&single->request) && single->link.dials == 0)
+		if (lock_is_by_token(&single->request) && single->link.dials == 0)
 			return;
 		if (!single_pause(deadline, &answer->result))
 			return;

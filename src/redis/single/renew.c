@@ -18,7 +18,7 @@ static enum lock_result read_renewal(
 	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
 	const char *word = reply_text(reply_at(reply, 0));
 
-	if (single_by_token(&single->request) && replies_read_denial(reply, answer))
+	if (lock_is_by_token(&single->request) && replies_read_denial(reply, answer))
 		return LOCK_LOST;
 	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcmp(word, words[i].word) == 0)
@@ -30,7 +30,7 @@ static enum lock_result read_renewal(
 static void begin_renewal(
 	struct single *single, struct call *call, char who[static OWNER_RECORD_SIZE])
 {
-	if (single_by_token(&single->request)) {
+	if (lock_is_by_token(&single->request)) {
 		call_begin(call, &script_detached_renew, &single->keys, single->lock.token);
 		call_add_number(call, single->request.ttl_ms);
 		return;
@@ -107,7 +107,7 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 		reply_free(reply);
 	} else {
 		if (io == IO_AGAIN && single->link.moving && is_exclusive(single) &&
-			!single_by_token(&single->request))
+			!lock_is_by_token(&single->request))
 			io = extend(single, answer, deadline);
 		answer->result = single_result(io, deadline);
 		if (io != IO_OK)

@@ -55,8 +55,3 @@ int64_t single_settle(const struct lock_request *request)
 {
 	return request->settle_asked ? request->settle_ms : -request->settle_ms;
 }
-
-bool single_by_token(const struct lock_request *request)
-{
-	return request->detached && request->token;
-}

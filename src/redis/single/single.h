@@ -88,9 +88,6 @@ bool single_pause(struct deadline deadline, enum lock_result *result);
 /* request.settle_ms, as acquire.lua takes it. */
 int64_t single_settle(const struct lock_request *request);
 
-/* Whether a token is all that is known: what was acquired detached, by another process. */
-bool single_by_token(const struct lock_request *request);
-
 /* False: out of memory. */
 bool single_set_token(struct single *single, const char *token, struct failure *failure);
 
