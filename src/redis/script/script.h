@@ -26,7 +26,7 @@ extern const struct script script_acquire, script_release, script_renew, script_
 	script_inspect, script_confirm, script_force, script_detached_renew,
 	script_detached_release, script_extend;
 
-#define CALL_WORDS   40
+#define CALL_WORDS   80 /* verify.lua takes the most: HANDED_MOST tokens behind 12 words */
 #define CALL_NUMBERS 12
 
 /* One call of a script: borrowed strings, which must live until it is sent (and sent again). */

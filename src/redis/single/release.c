@@ -218,6 +218,7 @@ enum lock_result single_verify(struct lock *lock, struct deadline deadline)
 	wait_stop(single);
 	single_borrow(single);
 	call_begin(&call, &script_verify, &single->keys, single->lock.token);
+	_Static_assert(CALL_WORDS >= 12 + HANDED_MOST, "all tokens fit");
 	for (int i = 0; i < single->handed.count; i++)
 		call_add(&call, single->handed.tokens[i]);
 	io = link_call(&single->link, &call, &reply, deadline, &unheard);
