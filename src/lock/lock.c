@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/circle.h"
 #include "lock/lock_check.h"
 #include "lock/service.h"
 #include "lock/services.h"
@@ -159,23 +158,6 @@ void lock_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	lock->asked = true;
 	lock->service->take_over(lock, granted);
-}
-
-enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
-{
-	for (;;) {
-		struct deadline limit = deadline;
-		nanos due = circle_due(lock);
-		enum lock_result result;
-
-		if (due < limit.until)
-			limit = (struct deadline){.until = due, .cancel_fd = deadline.cancel_fd};
-		result = lock->service->wait(lock, limit, failure);
-		if (result != LOCK_TIMEOUT || due == NANOS_NEVER || due > deadline.until)
-			return result;
-		if (clock_now() >= due && !circle_look(lock, failure))
-			return LOCK_FAILED;
-	}
 }
 
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
