@@ -9,7 +9,7 @@ dlock_options=()
 # contestants_open [NAME]...: those that are there, of these or of all.
 contestants_open() {
 	local name names=("$@")
-	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp dlock-file redis-cli dlock-etcd etcdctl \
+	((${#names[@]} > 0)) || names=(flock dlock dlock-tcp shared shared-tcp dlock-file redis-cli dlock-etcd etcdctl \
 		dlock-postgres psql libpq dlock-zookeeper kazoo redis-py node-redlock)
 	dlock=$(find_dlock)
 	[[ -z $dlock ]] || progress "dlock is $dlock"
@@ -26,7 +26,7 @@ contestants_open() {
 # Those of ours that are there, whether they take part or not.
 contestants_there() {
 	local name
-	for name in dlock dlock-tcp dlock-file dlock-etcd dlock-postgres dlock-zookeeper; do
+	for name in dlock dlock-tcp shared shared-tcp dlock-file dlock-etcd dlock-postgres dlock-zookeeper; do
 		! contestant_is_there "$name" || echo "$name"
 	done
 }
@@ -63,6 +63,7 @@ contestant_is_there() {
 	case $1 in
 	flock) command -v flock ;;
 	dlock | dlock-tcp | dlock-file | dlock-quorum) [[ -n $dlock ]] ;;
+	shared | shared-tcp) is_program "${DLOCK_SHARED:-}" ;;
 	redis-cli) command -v redis-cli ;;
 	dlock-etcd) [[ -n $dlock && -x ${dlock%/*}/dlock-etcd ]] && command -v etcd && command -v etcdctl ;;
 	etcdctl) command -v etcd && command -v etcdctl ;;
@@ -88,6 +89,10 @@ contestant_words() {
 	dlock)
 		settings+=("DLOCK_SERVER=unix://$folder/redis.sock")
 		lock=("$dlock" "${dlock_options[@]}" bench)
+		;;
+	shared | shared-tcp)
+		contestant_words "${1/shared/dlock}" "$folder"
+		lock[0]=$DLOCK_SHARED
 		;;
 	dlock-tcp)
 		settings+=("DLOCK_SERVER=redis://127.0.0.1:$(<"$folder/port")")

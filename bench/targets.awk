@@ -34,7 +34,7 @@ END {
 			printf "| %s | %s | %s | %s |\n", f[6], f[4], least[key], result
 		if (f[1] != part || f[5] != "check")
 			continue
-		if (result == "not measured" && f[2] ~ /^dlock-/ && index("\n" there "\n", "\n" f[2] "\n") == 0) {
+		if (result == "not measured" && f[2] ~ /^(dlock-|shared)/ && index("\n" there "\n", "\n" f[2] "\n") == 0) {
 			printf "%s: left out, as %s is not there\n", f[6], f[2]
 			continue
 		}

@@ -126,7 +126,7 @@ measure_failures() {
 	rm -rf "$work/failures"
 	mkdir -p "$work/failures"
 	for name in "${contestants[@]}"; do
-		[[ $name != @(dlock-tcp|dlock-file|dlock-etcd|dlock-postgres|psql|libpq|dlock-zookeeper|kazoo) ]] || continue
+		[[ $name != @(dlock-tcp|shared|shared-tcp|dlock-file|dlock-etcd|dlock-postgres|psql|libpq|dlock-zookeeper|kazoo) ]] || continue
 		for case in term kill server; do
 			[[ $name == flock && $case == server ]] && continue
 			failure_case "$name" "$case" 2>"$work/failures/$name-$case.log" &
@@ -135,7 +135,7 @@ measure_failures() {
 	done
 	wait "${jobs[@]}"
 	for name in "${contestants[@]}"; do
-		[[ $name != @(dlock-tcp|dlock-file|dlock-etcd|dlock-postgres|psql|libpq|dlock-zookeeper|kazoo) ]] || continue
+		[[ $name != @(dlock-tcp|shared|shared-tcp|dlock-file|dlock-etcd|dlock-postgres|psql|libpq|dlock-zookeeper|kazoo) ]] || continue
 		for case in term kill server; do
 			[[ ! -s $work/failures/$name-$case/cell ]] ||
 				figure failures "$name" "$case" "$(<"$work/failures/$name-$case/cell")"

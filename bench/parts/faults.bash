@@ -74,7 +74,7 @@ measure_faults() {
 	mkdir -p "$work/faults"
 	"${CC:-cc}" -std=c17 -D_GNU_SOURCE -O2 -o "$work/judge" "$here/judge.c" || return
 	for name in "${contestants[@]}"; do
-		[[ $name == @(dlock-tcp|libpq|dlock-quorum) ]] || names+=("$name")
+		[[ $name == @(dlock-tcp|shared|shared-tcp|libpq|dlock-quorum) ]] || names+=("$name")
 		[[ $name != dlock ]] || names+=(dlock-quorum)
 	done
 	seconds=$((faults_seconds / ((${#names[@]} + faults_lanes - 1) / faults_lanes) - 10))

@@ -54,7 +54,7 @@ measure_handoff() {
 	for name in "${contestants[@]}"; do
 		case $name in
 		flock) ;;
-		dlock | dlock-tcp | dlock-file) handoff_pairs "$name" "$handoff_rounds" ;;
+		dlock | dlock-tcp | shared | shared-tcp | dlock-file) handoff_pairs "$name" "$handoff_rounds" ;;
 		*) handoff_pairs "$name" 1 ;; # some take ten seconds
 		esac
 	done

@@ -52,6 +52,6 @@ measure_memory() {
 	for name in "${contestants[@]}"; do
 		# Nothing here asks their servers.
 		[[ $name != @(dlock-postgres|psql|libpq|dlock-zookeeper|kazoo) ]] || continue
-		[[ $name == dlock-tcp ]] || memory_of "$name"
+		[[ $name == @(dlock-tcp|shared-tcp) ]] || memory_of "$name"
 	done
 }

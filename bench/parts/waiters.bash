@@ -95,7 +95,7 @@ measure_waiters() {
 	rm -rf "$work/waiters"
 	for name in "${contestants[@]}"; do
 		case $name in
-		flock | dlock-tcp | dlock-file | dlock-etcd | etcdctl | dlock-postgres | psql | libpq | dlock-zookeeper | kazoo) ;; # no server; as dlock; counts otherwise
+		flock | dlock-tcp | shared | shared-tcp | dlock-file | dlock-etcd | etcdctl | dlock-postgres | psql | libpq | dlock-zookeeper | kazoo) ;; # no server; as dlock; counts otherwise
 		*) waiters_idle "$name" ;;
 		esac
 	done
