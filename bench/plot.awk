@@ -72,7 +72,7 @@ function draw_dots(p,    i, n, v, x, y, kind) {
 		v = value[part[p], row[i], metric[p]] + 0
 		if (v <= 0)
 			continue
-		kind = row[i] ~ /^dlock/ ? "ours" : "theirs"
+		kind = row[i] ~ /^(dlock|shared)/ ? "ours" : "theirs"
 		x = place(p, log10(v))
 		printf "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" class=\"%s\"/>\n", x, y, kind
 		text(x + 9, y + 4, "class=\"" kind "\"", v < 10 ? sprintf("%.2f", v) : sprintf("%.0f", v))
@@ -97,7 +97,7 @@ END {
 	for (i = 1; i <= rows; i++)
 		if (row[i] in line)
 			text(left - 16, top + n++ * step + step / 2 - 2, \
-				"text-anchor=\"end\"" (row[i] ~ /^dlock/ ? " class=\"ours\"" : ""), label[row[i]])
+				"text-anchor=\"end\"" (row[i] ~ /^(dlock|shared)/ ? " class=\"ours\"" : ""), label[row[i]])
 	for (p = 1; p <= panels; p++) {
 		span(p)
 		draw_axis(p)
