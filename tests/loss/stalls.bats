@@ -73,6 +73,7 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 is_stopped() { [[ $(proc_state "$1") == T ]]; }
 
 @test "connecting takes six seconds: granted" {
+	cli CLIENT PAUSE 6500 >/dev/null # so that the answer is not there as soon as it is asked for
 	stalls connect "$DLOCK_SERVER"
 	cli SCRIPT FLUSH >/dev/null # then it takes two requests
 	stalls connect "$DLOCK_SERVER" -n
