@@ -117,8 +117,8 @@ bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task,
 
 	kill_keeper(watch);
 	errno = error;
-	return !decided; /* COMMAND may run already: keeper_watch_run finds that the keeper has died
-			  */
+	/* COMMAND may run already: keeper_watch_run finds that the keeper has died. */
+	return !decided && watch->lease->granted_at != 0;
 }
 
 static void tell_keeper(const struct keeper_watch *watch)
