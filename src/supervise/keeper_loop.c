@@ -305,8 +305,7 @@ void keeper_loop_look(struct keeper_loop *loop)
 	bool was_stopped = loop->tree.stopped;
 
 	tree_reap(&loop->tree);
-	if (loop->guests.joined >
-		0) /* one that was COMMAND, or below it, left before COMMAND ended */
+	if (loop->guests.joined > 0) /* a guest at COMMAND or below it left before COMMAND ended */
 		attend_guests(loop);
 	if (loop->tree.over && !atomic_load(&loop->lease->command_over)) {
 		loop->lease->command_status = loop->tree.status;
