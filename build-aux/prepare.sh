@@ -10,7 +10,7 @@ server_packages="redis-tools"
 quick_packages="bats curl dash iproute2 jq perl procps python3 python3-redis strace tmux uidmap util-linux"
 test_packages="bash-completion etcd-client etcd-server fish groff-base mandoc openssl pgbouncer postgresql
 	python3-kazoo python3-yaml rsync systemd zookeeper zsh"
-search_packages="busybox-static git spin valgrind xz-utils"
+search_packages="busybox-static spin valgrind xz-utils"
 package_packages="debhelper dpkg-dev lintian rpm xz-utils"
 lint_packages="clang-tidy cppcheck shellcheck"
 

@@ -1,8 +1,8 @@
 # The dlock of the oldest release that is still supported (../compat/oldest), beside the one under test:
 # `load ../lib/oldest` after helper, then oldest_begin in setup_file.
 #
-# It is built once, in the folder of the build. OLDEST_DLOCK names one that was built elsewhere, with its dlock-postgres
-# beside it: for a tree without git.
+# It is built once, in the folder of the build, of ../compat/oldest.tar.xz: a clone may have no history, a tarball no git.
+# OLDEST_DLOCK names one that was built elsewhere, with its dlock-postgres beside it.
 
 # Sets SIDES: a folder with old/dlock and new/dlock.
 oldest_begin() {
@@ -37,14 +37,9 @@ oldest_built() {
 
 oldest_build() { # TOP COMMIT FOLDER
 	[[ ! -x $3/made/src/dlock ]] || return 0
-	if ! git -C "$1" cat-file -e "$2^{commit}" 2>/dev/null; then
-		echo "tests/compat needs the commit $2, which is not here: a clone with its whole history has it (git fetch" \
-			"--unshallow), or OLDEST_DLOCK=FILE names a dlock built of it"
-		return 1
-	fi
 	rm -rf "$3"
 	mkdir -p "$3"
-	git -C "$1" archive "$2" | tar -C "$3" -xf -
+	tar -C "$3" -xJf "$1/tests/compat/oldest.tar.xz"
 	mkdir "$3/made"
 	(
 		cd "$3"
