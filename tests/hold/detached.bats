@@ -24,15 +24,14 @@ give() {
 }
 
 who() { echo "lock:{lock:$1}:who:$2"; }
-expiry_of() { cli PEXPIRETIME "lock:$1"; }
 counter() { cli HGET "$(meta_of "$1")" "$2"; }
 
 # All that the server holds: keys, values, and when each expires.
 everything() {
-	cli EVAL '
+	cli EVAL "$EXPIRY"'
 		local all = {}
 		for _, key in ipairs(redis.call("KEYS", "*")) do
-			all[#all + 1] = key .. " " .. redis.call("PEXPIRETIME", key) .. " " .. redis.sha1hex(redis.call("DUMP", key))
+			all[#all + 1] = key .. " " .. expiry_of(key) .. " " .. redis.sha1hex(redis.call("DUMP", key))
 		end
 		table.sort(all)
 		return all' 0
@@ -358,12 +357,12 @@ running() {
 	assert owner_is x "$one_token"
 	assert_equal "$(counter x fence)" "$one_fence"
 	local before
-	before=$(expiry_of x)
+	before=$(expiry_of lock:x)
 	sleep 0.01
 	try dlock -v renew x "$one_token"
 	assert_equal "$status" 0
 	assert_match "$err" 'renewed'
-	(($(expiry_of x) > before)) || fail "not extended"
+	(($(expiry_of lock:x) > before)) || fail "not extended"
 	give x "$one_token"
 }
 

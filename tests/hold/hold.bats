@@ -525,7 +525,7 @@ stolen() {
 	wait_until is_gone "$one_pid"
 	finish one
 	assert_equal "$(grep -cx 'dlock: x: the lock was lost: somebody else took it, or it was ended; stopping its caller' one.err)" 1
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 	rm -f ./*.stamp
 }
 
@@ -554,8 +554,8 @@ stolen() {
 # Waits for a renewal; prints when the lock ends, in ms.
 just_renewed() {
 	local before now
-	before=$(cli PEXPIRETIME lock:x)
-	while now=$(cli PEXPIRETIME lock:x) && [[ $now == "$before" ]]; do
+	before=$(expiry_of lock:x)
+	while now=$(expiry_of lock:x) && [[ $now == "$before" ]]; do
 		sleep 0.02
 	done
 	echo "$now"

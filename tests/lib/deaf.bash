@@ -22,4 +22,4 @@ start_deaf() {
 	declare -g "${name}_command=$(<command)"
 }
 
-expiry() { cli PEXPIRETIME lock:x; }
+expiry() { expiry_of lock:x; }

@@ -181,6 +181,35 @@ server_continue() { kill -CONT "$(server_pid)"; }
 # The file's server, directly; one that stands still is no reason to stand still as well.
 cli() { timeout 60 redis-cli -s "$SERVER/socket" "$@"; }
 
+# expiry_of KEY [REDIS-CLI...]: when the server will let it go, in ms since 1970; by default the file's server.
+expiry_of() {
+	local ask=("${@:2}")
+	"${ask[@]:-cli}" EVAL "$EXPIRY return expiry_of(KEYS[1])" 1 "$1"
+}
+
+# For a script. Only a Redis from 7.0 on has PEXPIRETIME; an older one is asked twice for the time, as a millisecond may
+# end between two calls.
+readonly EXPIRY='
+	local function now()
+		local time = redis.call("TIME")
+		return time[1] * 1000 + math.floor(time[2] / 1000)
+	end
+	local function expiry_of(key)
+		local at = redis.pcall("PEXPIRETIME", key)
+		if type(at) == "number" then
+			return at
+		end
+		local began, left
+		repeat
+			began = now()
+			left = redis.call("PTTL", key)
+		until began == now()
+		return left < 0 and left or began + left
+	end'
+
+# taken KEY: what it holds; then it is gone. Only a Redis from 6.2 on has GETDEL.
+taken() { cli EVAL 'local held = redis.call("GET", KEYS[1]) redis.call("DEL", KEYS[1]) return held' 1 "$1"; }
+
 # ---- Before and after each test ------------------------------------------------------------------
 
 test_begin() {

@@ -45,7 +45,7 @@ expires_after() { (($(expiry) > $1)); }
 	wait_until is_gone $one_command
 	finish one
 	assert_equal "$status" 80
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 @test "FLUSHALL and another dlock that is quicker: the first is stopped, and never gets it back" {

@@ -95,7 +95,7 @@ rejoin() {
 expiries_of() {
 	local i
 	for i; do
-		on "$i" PEXPIRETIME lock:x
+		expiry_of lock:x on "$i"
 	done
 }
 are_renewed() {

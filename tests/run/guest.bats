@@ -416,7 +416,7 @@ keeper_of() { tr -d ' ' <"/proc/$1/task/$1/children"; }
 	assert_equal "$status" 80
 	finish one
 	assert_equal "$status" 80
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 @test "the server loses its memory: the keeper sets the lock again for its guest" {

@@ -119,7 +119,7 @@ freed_after_the_tree() {
 	wait_until is_stopped $one_pid
 	wait_until is_stopped "$keeper"
 	kill -KILL "$keeper" $one_pid
-	expires=$(cli PEXPIRETIME lock:x)
+	expires=$(expiry_of lock:x)
 	wait_until -t 1 is_gone "$(<command)"
 	assert is_held x
 	try dlock -n x echo too early
@@ -259,7 +259,7 @@ is_kept_zombie() { [[ $(proc_state "$1") == Z ]]; }
 	assert_equal "$status" 80 "$err"
 	refute_match "$err" 'could not stop'
 	assert_equal "$(jq -c .survivors report)" '[]'
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 	touch detach
 	finish debugger
 }
@@ -271,7 +271,7 @@ is_kept_zombie() { [[ $(proc_state "$1") == Z ]]; }
 	kill -STOP $one_keeper
 	# What is there now may be extended by no one any more.
 	local expires
-	expires=$(cli PEXPIRETIME lock:x)
+	expires=$(expiry_of lock:x)
 	wait_until all_gone $one_command $sleepers
 	assert_between "$(($(now_ms) - expires))" $((-3000 * TEST_PATIENCE)) -1 "the tree's end, in ms from the end of the lock"
 	finish one
@@ -314,7 +314,7 @@ is_kept_zombie() { [[ $(proc_state "$1") == Z ]]; }
 	kill -CONT $one_pid 2>/dev/null || true
 	finish one
 	assert_equal "$status" 80
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 # ---- What COMMAND leaves behind ------------------------------------------------------------------
@@ -384,7 +384,7 @@ is_kept_zombie() { [[ $(proc_state "$1") == Z ]]; }
 	assert_equal "$status" 0
 	cli SET lock:x thief PX 60000 >/dev/null
 	wait_until -t 5 is_gone "$(<child)"
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 @test "zombies that COMMAND leaves are not descendants that live" {
@@ -398,12 +398,12 @@ is_kept_zombie() { [[ $(proc_state "$1") == Z ]]; }
 # Waits for a renewal of x, and prints when the server will let the lock go (ms since 1970).
 just_renewed() {
 	local before now
-	before=$(cli PEXPIRETIME lock:x)
+	before=$(expiry_of lock:x)
 	now=$before
 	local limit=$(($(now_ms) + 20000))
 	while [[ $now == "$before" ]]; do
 		(($(now_ms) < limit)) || fail 'no renewal came' || return 1
-		now=$(cli PEXPIRETIME lock:x)
+		now=$(expiry_of lock:x)
 	done
 	echo "$now"
 }
@@ -574,7 +574,7 @@ write_stubborn() {
 	wait_until all_gone $one_command $sleepers
 	finish one
 	assert_equal "$status$out" 80
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 @test "a thief on the key: stop signal at the next renewal, SIGKILL after the grace, exit 80" {
@@ -587,14 +587,14 @@ write_stubborn() {
 	assert_between "$(($(now_ms) - $(<termed)))" 350 $((1500 * TEST_PATIENCE)) 'ms from TERM to the end'
 	finish one
 	expect_failure 80 'lost'
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 @test "lost as seen only at the release: exit 80, the thief's key untouched" {
 	try dlock x sh -c 'redis-cli -s "${DLOCK_SERVER#unix://}" SET lock:x thief PX 60000; exit 0'
 	assert_equal "$status$out" 80OK
 	assert_match "$err" '^dlock: x: [^'$'\n'']*lost[^'$'\n'']*$'
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 @test "--on-lost warn: COMMAND goes on to its end, with a warning" {
@@ -607,7 +607,7 @@ write_stubborn() {
 	touch end
 	finish one
 	assert_equal "$out" whole
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 @test "the release cannot be sent: COMMAND's exit code, a warning, two seconds at most" {

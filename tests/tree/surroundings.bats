@@ -429,7 +429,7 @@ in_crowd() {
 	all=$(children_of "$(<crowd.pid)")
 	kill -KILL "$last_keeper"
 	wait_until is_gone "$last_keeper"
-	expires=$(cli PEXPIRETIME lock:x)
+	expires=$(expiry_of lock:x)
 	wait_until is_free x
 	freed=$(now_ms)
 	living=$(how_many_live $all)
@@ -599,7 +599,7 @@ was_lost() {
 	killed_in_grace
 	cli SET lock:x thief PX 60000 >/dev/null
 	was_lost
-	assert_equal "$(cli GETDEL lock:x)" thief
+	assert_equal "$(taken lock:x)" thief
 }
 
 # ---- COMMAND ends while its tree is looked at -----------------------------------------------------
