@@ -11,7 +11,7 @@ teardown() { test_end; }
 # What a laptop does: every process of the run stands still past the end of the lock, and another
 # process has it meanwhile.
 suspended() {
-	start_deaf one -t 2
+	start_deaf one -t $((2 * TEST_PATIENCE))
 	keeper=$(parent_of $one_command)
 	kill -STOP $one_pid $keeper $one_command
 	wait_until is_free x
@@ -46,14 +46,14 @@ wake() { kill -CONT $one_pid $keeper $one_command; }
 	assert_equal "$status" 0
 }
 
-# A job under a shell with job control: Ctrl-Z stops COMMAND, and the keeper goes on renewing.
+# A job under a shell with job control: Ctrl-Z stops COMMAND, and the keeper goes on renewing. TTL and SECONDS are stretched.
 ctrl_z() { # SECONDS THIEF
 	needs terminal
 	python "$SERVER/socket" "$@" <<-'END'
 		import subprocess, sys, time
-		from terminal import Shell, check, process_state, wait_until
+		from terminal import PATIENCE, Shell, check, process_state, wait_until
 
-		socket, seconds, thief = sys.argv[1], float(sys.argv[2]), sys.argv[3] == "thief"
+		socket, seconds, thief = sys.argv[1], float(sys.argv[2]) * PATIENCE, sys.argv[3] == "thief"
 
 		def call(*words):
 		    return subprocess.run(["redis-cli", "-s", socket, *words], capture_output=True,
@@ -66,7 +66,7 @@ ctrl_z() { # SECONDS THIEF
 		        return ""
 
 		shell = Shell()
-		shell.send("dlock -t 2 x sh -c 'echo $$ >command; until [ -e end ]; do sleep 0.05; done; exit 7'\n")
+		shell.send(f"dlock -t {2 * PATIENCE} x sh -c 'echo $$ >command; until [ -e end ]; do sleep 0.05; done; exit 7'\n")
 		wait_until(lambda: text("command"), "COMMAND")
 		command = int(text("command"))
 		token = call("GET", "lock:x")
@@ -97,7 +97,7 @@ ctrl_z() { # SECONDS THIEF
 stopped_by_terminal() { # SETTING COMMAND ANSWER
 	python "$SERVER/socket" "$@" <<-'END'
 		import subprocess, sys, time
-		from terminal import Shell, check, process_state, wait_until
+		from terminal import PATIENCE, Shell, check, process_state, wait_until
 
 		socket, setting, action, answer = sys.argv[1:5]
 
@@ -113,14 +113,14 @@ stopped_by_terminal() { # SETTING COMMAND ANSWER
 
 		shell = Shell()
 		shell.run(setting)
-		shell.send(f"dlock -t 2 x sh -c 'echo $$ >command; until [ -e begin ]; do sleep 0.05; done;"
+		shell.send(f"dlock -t {2 * PATIENCE} x sh -c 'echo $$ >command; until [ -e begin ]; do sleep 0.05; done;"
 		           f" {action}; exit 7' &\n")
 		wait_until(lambda: text("command"), "COMMAND")
 		command = int(text("command"))
 		token = call("GET", "lock:x")
 		open("begin", "w").close()
 		wait_until(lambda: process_state(command) == "T", "COMMAND's stop")
-		until = time.monotonic() + 3
+		until = time.monotonic() + 3 * PATIENCE
 		while time.monotonic() < until:
 		    check(call("GET", "lock:x") == token, "the lock while COMMAND is stopped")
 		    check(process_state(command) == "T", process_state(command))
