@@ -76,9 +76,9 @@ present_at() {
 	redis-cli -s "$1/socket" CONFIG SET tls-cert-file "$CA/$2.pem" tls-key-file "$CA/$2.key" >/dev/null
 }
 
-# has_tls || return 0: where dlock was built without, every test ends with what it says then.
+# has_tls || return 0: if dlock was built without, every test ends with what it says then.
 has_tls() {
-	[[ $(dlock -V) != *'TLS: yes'* ]] || return 0
+	build_lacks tls || return 0
 	try dlock x touch ran
 	expect_failure 78 'rediss.*the program dlock-tls is not installed'
 	refute_file ran

@@ -46,6 +46,7 @@ etcd_answers() { etcd_ctl "$1" --dial-timeout=1s --command-timeout=1s get x >/de
 
 # etcd_begin NAME...: members of one cluster, with $etcd_options, and with TLS if $etcd_tls is not empty.
 etcd_begin() {
+	of_build etcd
 	local name cluster='' dir
 	for name; do
 		dir=$(etcd_dir "$name")

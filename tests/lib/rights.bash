@@ -21,6 +21,12 @@ needs() {
 	done
 }
 
+# build_lacks PART: the build says of itself that it was configured without tls, postgres, etcd or zookeeper.
+build_lacks() { grep -qs "^DLOCK_PARTS = .*\b$1:no\b" "${builddir:-$BATS_TEST_DIRNAME/../..}/Makefile"; }
+
+# of_build PART: the test is left out if the build lacks that.
+of_build() { ! build_lacks "$1" || left_out "this build lacks $1"; }
+
 # left_out REASON [PART]: ends the test here, or goes on without PART of it; tests/all says so at the end.
 # Where CI is set it fails.
 left_out() {

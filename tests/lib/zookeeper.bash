@@ -70,6 +70,7 @@ zookeeper_answers() { [[ $(zookeeper_ask "$1" srvr) == *Mode:* ]]; }
 
 # zookeeper_prepare NAME...: folders of one server, or an ensemble, with $zookeeper_options as lines of zoo.cfg.
 zookeeper_prepare() {
+	of_build zookeeper
 	local name dir ensemble='' number=0
 	for name; do
 		dir=$(zookeeper_dir "$name")

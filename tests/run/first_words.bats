@@ -85,10 +85,10 @@ make install"
 	local line
 	for line in postgres:dlock-postgres:libpq etcd:dlock-etcd:libcurl zookeeper:dlock-zookeeper:libzookeeper; do
 		IFS=: read -r scheme program library <<<"$line"
-		if [[ -e $builddir/src/$program ]]; then
-			assert grep -qE "^$scheme +$library [0-9]+\.[0-9]+" version
-		else
+		if build_lacks "$scheme"; then
 			assert grep -qE "^$scheme +not there: the package $program " version
+		else
+			assert grep -qE "^$scheme +$library [0-9]+\.[0-9]+" version
 		fi
 	done
 	# Alone, without the programs beside it.
