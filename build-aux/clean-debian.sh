@@ -31,7 +31,9 @@ within() {
 		mount -t devpts -o newinstance,ptmxmode=666 none "$1/dev/pts"
 		ln -s pts/ptmx "$1/dev/ptmx"
 		ln -s /proc/self/fd "$1/dev/fd"
-		cp -L /etc/resolv.conf "$1/etc/resolv.conf"
+		for file in hosts resolv.conf; do
+			cp -L "/etc/$file" "$1/etc/$file"
+		done
 		exec chroot "$1" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
 			DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} \
 			sh -euc "$2"' within "$1" "$2"
