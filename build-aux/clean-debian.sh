@@ -31,6 +31,9 @@ within() {
 		mount -t devpts -o newinstance,ptmxmode=666 none "$1/dev/pts"
 		ln -s pts/ptmx "$1/dev/ptmx"
 		ln -s /proc/self/fd "$1/dev/fd"
+		ln -s fd/0 "$1/dev/stdin"
+		ln -s fd/1 "$1/dev/stdout"
+		ln -s fd/2 "$1/dev/stderr"
 		for file in hosts resolv.conf; do
 			cp -L "/etc/$file" "$1/etc/$file"
 		done
