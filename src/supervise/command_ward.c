@@ -38,7 +38,7 @@ static enum outcome_kind end_of_run(const struct keeper_watch *watch)
 	};
 	enum outcome_kind kind = stopped[watch->lease->stop];
 
-	if (atomic_load(&watch->lease->lost))
+	if (atomic_load(&watch->lease->lost) || (watch->stood_still && watch->kills_keeper))
 		return OUTCOME_LOST;
 	return kind == OUTCOME_RAN && watch->overrun ? OUTCOME_MAX_RUN : kind;
 }

@@ -278,6 +278,7 @@ static void end_keeper(struct keeper_watch *watch)
 	} else {
 		tree_signal(&watch->tree, SIGKILL);
 	}
+	watch->kills_keeper = true;
 	watch->next_round = clock_now() + ROUND_EVERY;
 }
 
@@ -467,9 +468,12 @@ static nanos next_due(const struct keeper_watch *watch, const struct keeper_task
 }
 
 /* Below another dlock the keeper's end is awaited: it would be taken for a descendant that keeps
- * the lock. */
+ * the lock. A keeper that runs again, and sees COMMAND killed by the front, may still say that it
+ * lingers before it dies. */
 static bool needs_us_no_longer(const struct keeper_watch *watch, const struct keeper_task *task)
 {
+	if (watch->kills_keeper)
+		return false;
 	return (phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
 	       (phase(watch) == LEASE_ENDED && !task->nested);
 }

@@ -54,7 +54,8 @@ struct keeper_watch {
 	nanos moved_at;                   /* which was then */
 	bool overrun;                     /* the keeper did not act when --max-run was up */
 	bool release_late;                /* the keeper has not released the lock in time */
-	nanos next_round;                 /* when to kill it again, if it is not gone by then */
+	bool kills_keeper;     /* no word of the keeper counts any more, but for its end */
+	nanos next_round;      /* when to kill it again, if it is not gone by then */
 	struct notify *notify; /* borrowed; NULL: no service manager is told of anything */
 };
 
