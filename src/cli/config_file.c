@@ -2,12 +2,10 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ini.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/failure.h"
 
@@ -139,14 +137,6 @@ static bool read_entries(struct reading *reading)
 	return !reading->failed;
 }
 
-/* The files that are always read are not waited for: a FIFO there would be. */
-static bool is_waited_for(int fd, bool must_exist)
-{
-	struct stat status;
-
-	return !must_exist && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
-}
-
 static enum exit_code code_of(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM ? EXIT_SYSTEM : EXIT_CONFIG;
@@ -157,25 +147,19 @@ bool config_file_read(const char *path, bool must_exist, bool pardoned, config_t
 {
 	struct reading reading = {
 		.entry.path = path, .take = take, .context = context, .failure = failure};
+	struct stat status;
 	bool done;
-	/* Most runs end here, without any of stdio. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | (must_exist ? 0 : O_NONBLOCK));
 
-	if (fd < 0) {
+	/* The files that are always read are not waited for. */
+	if (!must_exist && stat(path, &status) == 0 && S_ISFIFO(status.st_mode))
+		return failure_set(failure, EXIT_CONFIG, "%s: a FIFO", path);
+	reading.file = fopen(path, "re");
+	if (reading.file == NULL) {
 		if (!must_exist && (errno == ENOENT || errno == ENOTDIR))
 			return true;
 		if (pardoned && errno == EACCES)
 			return true;
 		return failure_set(failure, code_of(errno), "%s: %m", path);
-	}
-	if (is_waited_for(fd, must_exist)) {
-		close(fd);
-		return failure_set(failure, EXIT_CONFIG, "%s: a FIFO", path);
-	}
-	reading.file = fdopen(fd, "r");
-	if (reading.file == NULL) {
-		close(fd);
-		return failure_set(failure, EXIT_SYSTEM, "%s: %m", path);
 	}
 	done = read_entries(&reading);
 	fclose(reading.file);

@@ -188,16 +188,7 @@ static bool take_nothing_more(const struct options *options, struct failure *fai
 		       options->operands[0]);
 }
 
-bool operands_take_acquire(struct options *options, struct failure *failure)
-{
-	if (!take_name(options, failure) || !take_nothing_more(options, failure))
-		return false;
-	if (options->label == NULL)
-		options->label = options->command->word;
-	return true;
-}
-
-bool operands_take_hold(struct options *options, struct failure *failure)
+bool operands_take_name(struct options *options, struct failure *failure)
 {
 	return take_name(options, failure) && take_nothing_more(options, failure);
 }

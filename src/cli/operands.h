@@ -10,15 +10,12 @@ struct options;
  * if no other was given, the label. False with failure EXIT_USAGE, or EXIT_SYSTEM. */
 bool operands_take_run(struct options *options, struct failure *failure);
 
-/* NAME, and nothing else. Sets name and, if no other was given, the label. False as above. */
-bool operands_take_acquire(struct options *options, struct failure *failure);
+/* NAME, and nothing else. Sets name. False as above. */
+bool operands_take_name(struct options *options, struct failure *failure);
 
 /* NAME TOKEN, with the fencing token behind it or in the same word, as acquire prints both; `-` is
  * a TOKEN on standard input, which is read. Sets name and token. False as above. */
 bool operands_take_renew(struct options *options, struct failure *failure);
-
-/* NAME, and nothing else. Sets name. False as above. */
-bool operands_take_hold(struct options *options, struct failure *failure);
 
 /* As of renew; or NAME alone, without a token. */
 bool operands_take_release(struct options *options, struct failure *failure);

@@ -22,6 +22,10 @@ enum option_completion {
 	COMPLETE_SIGNAL,
 };
 
+/* Whether an option counts before the files are read: which files these are, how much to say of
+ * them, and where to. */
+enum option_early { EARLY_NOT, EARLY_SETTING, EARLY_AUDIENCE };
+
 /* The text that an option shows. */
 enum option_show { SHOW_NOTHING, SHOW_HELP, SHOW_VERSION };
 
@@ -35,6 +39,7 @@ struct option_row {
 	unsigned commands;                   /* which take it: struct command's bit */
 	bool configurable;                   /* may stand in the configuration file */
 	enum option_completion completion;
+	enum option_early early;
 
 	/* Exactly one of three. Sets a field of the options; text is NULL for an option without
 	 * argument on the command line, in a file such a one is yes or no. Borrows text. False
@@ -49,5 +54,6 @@ struct option_row {
 	/* For set() */
 	size_t field; /* offset in struct options */
 	int64_t least, most;
-	const char *const *choices; /* ends with NULL; the index is stored */
+	const char *(*fault)(const char *text); /* what is wrong with it; NULL: nothing */
+	const char *const *choices;             /* ends with NULL; the index is stored */
 };

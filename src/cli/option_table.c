@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/option_values.h"
 #include "cli/options.h"
+#include "lock/name.h"
 
 #define RUN    COMMAND_RUN
 #define STATUS COMMAND_STATUS
@@ -28,6 +29,11 @@ static const char *const on_lost_choices[] = {
 
 static const char *const if_unreachable_choices[] = {
 	[IF_UNREACHABLE_FAIL] = "fail", [IF_UNREACHABLE_SKIP] = "skip", NULL};
+
+static const char *path_fault(const char *text)
+{
+	return *text == '/' ? NULL : "is no absolute path";
+}
 
 /* A table is read by its rows. */
 /* clang-format off */
@@ -52,7 +58,7 @@ const struct option_row option_rows[] = {
 		.set = option_set_duration, .most = YEAR, FIELD(cooldown)},
 	{.names = {"once"}, .argument = "ID",
 		.help = "skip when a success under NAME and ID is on record",
-		.commands = RUN, .configurable = true, .set = option_set_id, FIELD(once)},
+		.commands = RUN, .configurable = true, .set = option_set_text, .fault = name_id_fault, FIELD(once)},
 	{.names = {"once-for"}, .argument = "DURATION",
 		.help = "how long a success is kept for --once", .preset = "7d",
 		.commands = RUN, .configurable = true,
@@ -94,10 +100,10 @@ const struct option_row option_rows[] = {
 	{.names = {"password-file"}, .argument = "FILE",
 		.help = "holds the server's password",
 		.configurable = true, .completion = COMPLETE_FILE,
-		.set = option_set_path, FIELD(password_file)},
+		.set = option_set_text, .fault = path_fault, FIELD(password_file)},
 	{.names = {"prefix"}, .argument = "TEXT",
 		.help = "of the keys in the server", .preset = "lock:",
-		.commands = SERVED, .configurable = true, .set = option_set_prefix, FIELD(prefix)},
+		.commands = SERVED, .configurable = true, .set = option_set_text, .fault = name_prefix_fault, FIELD(prefix)},
 	{.names = {"wait-replicas"}, .argument = "NUMBER[:DURATION]",
 		.help = "so many replicas must have the lock, within that (default 1s)",
 		.commands = TAKES, .configurable = true, .set = option_set_replicas},
@@ -187,30 +193,30 @@ const struct option_row option_rows[] = {
 	{.letters = "q", .names = {"quiet"},
 		.help = "no warnings; twice: no messages at all",
 		.commands = ALL, .configurable = true,
-		.set = option_set_step, .least = -1, FIELD(verbosity)},
+		.set = option_set_step, .least = -1, FIELD(verbosity), .early = EARLY_SETTING},
 	{.letters = "v", .names = {"verbose"},
 		.help = "more messages; twice: each renewal, too",
 		.commands = ALL, .configurable = true,
-		.set = option_set_step, .least = 1, FIELD(verbosity)},
+		.set = option_set_step, .least = 1, FIELD(verbosity), .early = EARLY_SETTING},
 	{.names = {"syslog"},
 		.help = "messages to syslog too",
-		.commands = ALL, .configurable = true, .set = option_set_flag, FIELD(syslog)},
+		.commands = ALL, .configurable = true, .set = option_set_flag, FIELD(syslog), .early = EARLY_AUDIENCE},
 	{.names = {"report"}, .argument = "FILE",
 		.help = "write the outcome there, as a JSON object",
 		.commands = RUN, .configurable = true, .completion = COMPLETE_FILE,
-		.set = option_set_text, FIELD(report)},
+		.set = option_set_text, FIELD(report), .early = EARLY_AUDIENCE},
 	{.names = {"report-fd"}, .argument = "NUMBER",
 		.help = "the same to an open file descriptor",
 		.commands = RUN, .configurable = true,
-		.set = option_set_number, .most = INT_MAX, FIELD(report_fd)},
+		.set = option_set_number, .most = INT_MAX, FIELD(report_fd), .early = EARLY_AUDIENCE},
 
 	/* Where options come from. */
 	{.names = {"profile"}, .argument = "NAME",
 		.help = "a section of the configuration",
-		.commands = ALL, .completion = COMPLETE_PROFILE, .set = option_set_text, FIELD(profile)},
+		.commands = ALL, .completion = COMPLETE_PROFILE, .set = option_set_text, FIELD(profile), .early = EARLY_SETTING},
 	{.names = {"config"}, .argument = "FILE",
 		.help = "another configuration file than the usual ones",
-		.commands = ALL, .completion = COMPLETE_FILE, .set = option_set_text, FIELD(config)},
+		.commands = ALL, .completion = COMPLETE_FILE, .set = option_set_text, FIELD(config), .early = EARLY_SETTING},
 	{.letters = "h", .names = {"help"}, .help = "show this", .commands = ALL, .show = SHOW_HELP},
 	{.letters = "V", .names = {"version"}, .help = "show the version",
 		.commands = ALL, .show = SHOW_VERSION},

@@ -14,7 +14,6 @@
 #include "cli/hint.h"
 #include "cli/option_row.h"
 #include "cli/options.h"
-#include "lock/name.h"
 #include "lock/services.h"
 #include "net/server.h"
 
@@ -32,18 +31,14 @@ static void *field(const struct option_row *row, struct options *options)
  * fails. */
 static bool read_yes(const char *text, bool *yes, struct failure *failure)
 {
-	static const struct {
-		const char *word;
-		bool yes;
-	} words[] = {{"yes", true}, {"true", true}, {"on", true}, {"1", true}, {"no", false},
-		{"false", false}, {"off", false}, {"0", false}};
+	static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
 
 	*yes = text == NULL;
 	if (*yes)
 		return true;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcasecmp(text, words[i].word) == 0) {
-			*yes = words[i].yes;
+		if (strcasecmp(text, words[i]) == 0) {
+			*yes = i % 2 == 1;
 			return true;
 		}
 	}
@@ -132,7 +127,10 @@ OPTION_SETTER(option_set_token)
 
 OPTION_SETTER(option_set_text)
 {
-	(void)failure;
+	const char *fault = row->fault != NULL ? row->fault(text) : NULL;
+
+	if (fault != NULL)
+		return failure_set(failure, EXIT_USAGE, "'%.100s' %s", text, fault);
 	*(const char **)field(row, options) = text;
 	return true;
 }
@@ -140,13 +138,6 @@ OPTION_SETTER(option_set_text)
 OPTION_SETTER(option_set_label)
 {
 	return option_set_text(row, *text == '\0' ? NULL : text, options, failure);
-}
-
-OPTION_SETTER(option_set_path)
-{
-	if (*text != '/')
-		return failure_set(failure, EXIT_USAGE, "'%.100s' is no absolute path", text);
-	return option_set_text(row, text, options, failure);
 }
 
 OPTION_SETTER(option_set_also)
@@ -181,24 +172,6 @@ OPTION_SETTER(option_set_replicas)
 			text, REPLICAS_MOST);
 	options->replicas_in = within;
 	return true;
-}
-
-OPTION_SETTER(option_set_prefix)
-{
-	const char *fault = name_prefix_fault(text);
-
-	if (fault != NULL)
-		return failure_set(failure, EXIT_USAGE, "'%.100s' %s", text, fault);
-	return option_set_text(row, text, options, failure);
-}
-
-OPTION_SETTER(option_set_id)
-{
-	const char *fault = name_id_fault(text);
-
-	if (fault != NULL)
-		return failure_set(failure, EXIT_USAGE, "'%.100s' %s", text, fault);
-	return option_set_text(row, text, options, failure);
 }
 
 OPTION_SETTER(option_set_choice)

@@ -19,13 +19,10 @@ OPTION_SETTER(option_set_constant); /* int: row->least */
 OPTION_SETTER(option_set_duration); /* nanos from row->least to row->most */
 OPTION_SETTER(option_set_number);   /* int from row->least to row->most */
 OPTION_SETTER(option_set_token);    /* int64_t from row->least to row->most */
-OPTION_SETTER(option_set_text);     /* const char * */
+OPTION_SETTER(option_set_text);     /* const char * that row->fault passes */
 OPTION_SETTER(option_set_label);    /* the same; an empty one is none */
-OPTION_SETTER(option_set_path);     /* const char *, absolute */
 OPTION_SETTER(option_set_also);     /* one more NAME of options->also */
 OPTION_SETTER(option_set_replicas); /* options->replicas, replicas_in: NUMBER[:DURATION] */
-OPTION_SETTER(option_set_prefix);   /* const char * that name_prefix_fault() passes */
-OPTION_SETTER(option_set_id);       /* const char * that name_id_fault() passes */
 OPTION_SETTER(option_set_choice);   /* unsigned: the index in row->choices */
 OPTION_SETTER(option_set_signal);   /* int: TERM, SIGTERM, 15, RTMIN+1 */
 OPTION_SETTER(option_set_server);   /* struct server *; frees the one before */

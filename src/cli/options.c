@@ -2,6 +2,7 @@
 
 #include <bsd/stdlib.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "net/server.h"
 
@@ -28,4 +29,12 @@ void *options_keep(struct options *options, void *memory)
 	options->kept = kept;
 	kept[options->kept_count++] = memory;
 	return memory;
+}
+
+void options_guard_password(const struct options *options)
+{
+	struct rlimit none = {0, 0};
+
+	if (options->server->password != NULL)
+		setrlimit(RLIMIT_CORE, &none);
 }

@@ -109,3 +109,7 @@ void options_close(struct options *options);
 /* Hands memory over to the options, which free it when they are closed. Returns it; NULL when it
  * is NULL or memory is short (it is then freed). */
 void *options_keep(struct options *options, void *memory);
+
+/* If the server has a password, this process leaves no core file from now on, however it dies. For
+ * commands that start no other; those that do give the limit back (caller_state_keep_secret). */
+void options_guard_password(const struct options *options);

@@ -17,27 +17,26 @@
 #include "cli/config_file.h"
 #include "cli/option_table.h"
 #include "cli/options.h"
-#include "cli/password.h"
 #include "cli/other_program.h"
+#include "lock/service.h"
+#include "net/password.h"
 #include "net/server.h"
 #include "net/url.h"
 
 #define SYSTEM_FILE "/etc/dlock.conf"
 #define PLACE_SIZE  256 /* "FILE:LINE: "; a longer one is cut */
-
-/* Where a value comes from: a later one beats an earlier one. */
-enum origin { FROM_PRESET, FROM_FILE, FROM_ENVIRONMENT, FROM_ARGUMENTS };
+#define GRACE_UNSET (-1)
 
 struct reading {
 	struct options *options;
 	const struct command *commands;
 	struct failure *failure;
 	struct arguments arguments;
-	enum origin grace_from, ttl_from, server_from, settle_from;
 	const char *user_file; /* the user's own, from when it is read on; NULL: another one is */
-	const char *system_server, *user_server; /* as the two files name it; NULL: not at all */
+	const char *system_server, *user_server; /* as the two files name it; NULL: not at all, or
+						  * it does not count */
 	const char *open_file;  /* the last that was found to give a password away */
-	char place[PLACE_SIZE]; /* the line of a file that last set one of the two */
+	char place[PLACE_SIZE]; /* the line of a file that last set the TTL or the grace */
 	bool profile_found;
 };
 
@@ -97,18 +96,9 @@ static bool set_presets(struct reading *reading)
 	return true;
 }
 
-/* Notes where the two come from that have to agree with each other; false for all others. */
-static bool record_origin(struct reading *reading, const struct option_row *row, enum origin origin)
+static bool sets(const struct option_row *row, size_t field)
 {
-	if (row->field == offsetof(struct options, settle))
-		reading->settle_from = origin;
-	if (row->field == offsetof(struct options, grace))
-		reading->grace_from = origin;
-	else if (row->field == offsetof(struct options, ttl))
-		reading->ttl_from = origin;
-	else
-		return false;
-	return true;
+	return row->field == field;
 }
 
 /* Reads a key of a file. A key of another profile is checked all the same. */
@@ -130,13 +120,16 @@ static bool take_entry(const struct config_entry *entry, void *context, struct f
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	reading->profile_found |= chosen;
 	chosen |= *entry->section == '\0';
-	if (row->field == offsetof(struct options, server)) {
+	if (sets(row, offsetof(struct options, server))) {
 		check_secrecy(reading, entry);
 		if (chosen)
 			*(reading->user_file ? &reading->user_server : &reading->system_server) =
 				value;
 	}
-	if (chosen && record_origin(reading, row, FROM_FILE))
+	if (chosen && sets(row, offsetof(struct options, settle)))
+		reading->options->settle_given = true;
+	if (chosen && (sets(row, offsetof(struct options, grace)) ||
+			      sets(row, offsetof(struct options, ttl))))
 		snprintf(reading->place, sizeof(reading->place), "%s:%d: ", entry->path,
 			entry->line);
 	done = row->set(row, value, chosen ? reading->options : &unused, failure);
@@ -184,10 +177,10 @@ static bool read_files(struct reading *reading)
 	return done;
 }
 
-static bool is_given(const struct arguments *arguments, const struct option_row *row)
+static bool is_given(const struct reading *reading, size_t field)
 {
-	for (size_t i = 0; i < arguments->option_count; i++)
-		if (arguments->options[i].row == row)
+	for (size_t i = 0; i < reading->arguments.option_count; i++)
+		if (sets(reading->arguments.options[i].row, field))
 			return true;
 	return false;
 }
@@ -199,9 +192,9 @@ static bool read_environment(struct reading *reading)
 
 	if ((row->commands & reading->options->command->bit) == 0)
 		return true;
-	if (value == NULL || *value == '\0' || is_given(&reading->arguments, row))
+	if (is_given(reading, offsetof(struct options, server)) || value == NULL || *value == '\0')
 		return true;
-	reading->server_from = FROM_ENVIRONMENT;
+	reading->user_server = NULL;
 	return row->set(row, value, reading->options, reading->failure) ||
 	       failure_set(reading->failure, reading->failure->code, "DLOCK_SERVER: %s",
 		       reading->failure->text);
@@ -211,24 +204,15 @@ static bool take_argument(struct reading *reading, const struct argument *argume
 {
 	const struct option_row *row = argument->row;
 	struct failure *failure = reading->failure;
-	bool done = row->set(row, argument->text, reading->options, failure);
 
-	record_origin(reading, row, FROM_ARGUMENTS);
-	if (row->field == offsetof(struct options, server))
-		reading->server_from = FROM_ARGUMENTS;
-	return done ||
+	if (sets(row, offsetof(struct options, server)))
+		reading->user_server = NULL;
+	return row->set(row, argument->text, reading->options, failure) ||
 	       failure_set(failure, failure->code, "--%s: %s", row->names[0], failure->text);
 }
 
-/* The options that name the receivers of a report. They count even if the report is that another
- * option is wrong. */
-static bool is_audience(const struct option_row *row)
-{
-	return row->field == offsetof(struct options, report) ||
-	       row->field == offsetof(struct options, report_fd) ||
-	       row->field == offsetof(struct options, syslog);
-}
-
+/* The options that name the receivers of a report count even if the report is that another option
+ * is wrong. */
 static void take_audience(struct reading *reading)
 {
 	struct failure unheard;
@@ -236,19 +220,10 @@ static void take_audience(struct reading *reading)
 	for (size_t i = 0; i < reading->arguments.option_count; i++) {
 		const struct argument *argument = &reading->arguments.options[i];
 
-		if (is_audience(argument->row))
+		if (argument->row->early == EARLY_AUDIENCE)
 			argument->row->set(
 				argument->row, argument->text, reading->options, &unheard);
 	}
-}
-
-/* The settings that count before the files are read: which files, how much to say of them, and
- * where to. */
-static bool is_early(const struct option_row *row)
-{
-	return row->field == offsetof(struct options, config) ||
-	       row->field == offsetof(struct options, profile) ||
-	       row->field == offsetof(struct options, verbosity) || is_audience(row);
 }
 
 static bool take_early_arguments(struct reading *reading)
@@ -256,7 +231,7 @@ static bool take_early_arguments(struct reading *reading)
 	for (size_t i = 0; i < reading->arguments.option_count; i++) {
 		const struct argument *argument = &reading->arguments.options[i];
 
-		if (is_early(argument->row) && !take_argument(reading, argument))
+		if (argument->row->early != EARLY_NOT && !take_argument(reading, argument))
 			return false;
 	}
 	return true;
@@ -266,17 +241,17 @@ static bool take_early_arguments(struct reading *reading)
 static bool take_arguments(struct reading *reading)
 {
 	const struct arguments *arguments = &reading->arguments;
+	struct options *options = reading->options;
 
-	if (is_given(arguments, option_by_letter('q')) ||
-		is_given(arguments, option_by_letter('v')))
-		reading->options->verbosity = MESSAGE_WARNING;
+	if (is_given(reading, offsetof(struct options, verbosity)))
+		options->verbosity = MESSAGE_WARNING;
 	for (size_t i = 0; i < arguments->option_count; i++)
 		if (!take_argument(reading, &arguments->options[i]))
 			return false;
-	reading->options->ttl_given = reading->ttl_from == FROM_ARGUMENTS;
-	reading->options->settle_given = reading->settle_from != FROM_PRESET;
-	reading->options->settle_named = reading->settle_from == FROM_ARGUMENTS;
-	if (reading->options->once == NULL && is_given(arguments, option_by_name("once-for")))
+	options->ttl_given = is_given(reading, offsetof(struct options, ttl));
+	options->settle_named = is_given(reading, offsetof(struct options, settle));
+	options->settle_given |= options->settle_named;
+	if (options->once == NULL && is_given(reading, offsetof(struct options, once_for)))
 		return failure_set(reading->failure, EXIT_USAGE,
 			"--once-for says how long a success is kept for --once ID, which is not "
 			"given");
@@ -289,18 +264,41 @@ static bool settle_grace(struct reading *reading)
 {
 	struct options *options = reading->options;
 	nanos most = options->ttl / 3 < OPTIONS_GRACE_MOST ? options->ttl / 3 : OPTIONS_GRACE_MOST;
-	bool in_file = reading->grace_from != FROM_ARGUMENTS && reading->ttl_from != FROM_ARGUMENTS;
+	bool in_file = !is_given(reading, offsetof(struct options, grace)) && !options->ttl_given;
 
-	if (options->command->bit & (COMMAND_ACQUIRE | COMMAND_RENEW))
-		return true; /* there is nothing to stop */
-	if (reading->grace_from == FROM_PRESET)
+	if (options->grace == GRACE_UNSET)
 		options->grace = most;
-	if (options->grace <= most)
-		return true;
+	if (options->grace <= most || (options->command->bit & (COMMAND_ACQUIRE | COMMAND_RENEW)))
+		return true; /* these two have nothing to stop */
 	return failure_set(reading->failure, in_file ? EXIT_CONFIG : EXIT_USAGE,
 		"%sa grace of %" PRId64 "ms is more than %" PRId64
 		"ms, the smaller of 10s and a third of the TTL",
 		in_file ? reading->place : "", options->grace / NANOS_PER_MS, most / NANOS_PER_MS);
+}
+
+/* The password of a server whose URL names none: from DLOCK_PASSWORD, its service's own variable,
+ * or the first line of the file, which is read again for each later connection (net/password.h).
+ * False with failure: there is one that cannot be had. */
+static bool find_password(struct server *server, const char *file, struct failure *failure)
+{
+	const char *variables[] = {"DLOCK_PASSWORD", server->service->password_variable};
+
+	if (!variables[1])
+		return true;
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		const char *value = getenv(variables[i]);
+
+		if (value == NULL || *value == '\0')
+			continue;
+		server->password = strdup(value);
+		return server->password != NULL ||
+		       failure_set(failure, EXIT_SYSTEM, "out of memory");
+	}
+	if (file == NULL)
+		return true;
+	server->password_file = strdup(file); /* without it the password stays as it is now */
+	server->password = password_read(file, failure);
+	return server->password != NULL;
 }
 
 /* There is no server to fall back on: a cron job that has lost its environment must not lock
@@ -319,15 +317,13 @@ static bool settle_server(struct reading *reading)
 			"no server is named: by -S URL, by DLOCK_SERVER, or by 'server = URL' in "
 			"%s (-S file: locks on this host alone)",
 			options->config != NULL ? options->config : SYSTEM_FILE);
-	if (reading->server_from < FROM_ENVIRONMENT)
-		check_choice(reading);
-	if (options->server->password != NULL)
-		return true;
-	options->server->password =
-		password_find(options->server, options->password_file, reading->failure);
+	check_choice(reading);
+	if (options->server->password == NULL &&
+		!find_password(options->server, options->password_file, reading->failure))
+		return false;
 	if (options->server->user != NULL && options->server->password == NULL)
 		server_hide_user(options->server);
-	return options->server->password != NULL || reading->failure->code == EXIT_DONE;
+	return true;
 }
 
 /* A token or a password may lie where it can be read only once. */
@@ -383,6 +379,7 @@ bool options_read(struct options *options, const struct command *commands, int a
 
 	*options = (struct options){.started = clock_now(),
 		.wait = OPTIONS_WAIT_FOREVER,
+		.grace = GRACE_UNSET,
 		.verbosity = MESSAGE_WARNING,
 		.report_fd = -1};
 	*failure = (struct failure){.code = EXIT_DONE};

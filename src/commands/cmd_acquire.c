@@ -14,10 +14,6 @@
 #include "cli/options.h"
 #include "commands/take_lock.h"
 #include "lock/lock.h"
-#include "lock/nesting.h"
-#include "net/server.h"
-#include "process/caller_state.h"
-#include "supervise/detached.h"
 #include "supervise/outcome.h"
 
 /* NFS finds a full disk when a descriptor is closed, any one of the file's. */
@@ -65,31 +61,13 @@ static enum lock_result print_token(
 	return write_out(line, strlen(line), deadline, &granted->failure);
 }
 
-static void acquire(const struct options *options, struct outcome *outcome)
+static bool prepare(const struct options *options, struct taking *taking, struct failure *failure)
 {
-	struct nesting nesting;
-	struct lock_request request;
-	static struct caller_state caller_state;
-	struct front_task task;
-	struct failure failure;
-	struct lease *lease = take_lock_begin(options, &caller_state, &nesting, &failure);
-	struct lock *lock = NULL;
-
-	if (lease) {
-		take_lock_prepare(options, &nesting, lease, &request);
-		request.detached = true;
-		lock = lock_open(options->server, &request, &failure);
-	}
-	if (!lock) {
-		outcome_fail(outcome, &failure);
-		return;
-	}
-	take_lock_announce(options->server);
-	task = take_lock_task(options, lock, lease, &nesting, &request, &caller_state);
-	task.terms = (struct lease_terms){.ttl = options->ttl};
-	task.deliver = print_token;
-	detached_acquire(&task, outcome);
-	lock_close(lock);
+	(void)failure;
+	taking->request.detached = true;
+	taking->task.terms = (struct lease_terms){.ttl = options->ttl};
+	taking->task.deliver = print_token;
+	return true;
 }
 
 int cmd_acquire(const struct options *options)
@@ -101,6 +79,6 @@ int cmd_acquire(const struct options *options)
 			"cannot print the token: standard output is not open for writing");
 		return EXIT_SYSTEM;
 	}
-	acquire(options, &outcome);
+	take_lock(options, prepare, &outcome);
 	return take_lock_end(&outcome, options, NULL);
 }

@@ -7,7 +7,6 @@
 #include "base/message.h"
 #include "base/output.h"
 #include "cli/options.h"
-#include "cli/password.h"
 #include "lock/lock.h"
 #include "lock/lock_check.h"
 #include "net/server.h"
@@ -59,7 +58,7 @@ int cmd_check(const struct options *options)
 	struct failure failure;
 	int code;
 
-	password_guard(options->server);
+	options_guard_password(options);
 	message_say(MESSAGE_INFO, "looking at %s", options->server->text);
 	if (examine(&findings, options, &failure) && show(&findings, options, &failure)) {
 		code = (int)check_report_code(&findings);

@@ -10,7 +10,6 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "cli/options.h"
-#include "cli/password.h"
 #include "hold/release_socket.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
@@ -80,7 +79,7 @@ static int do_step(const struct options *options,
 	struct lock *lock;
 
 	signal(SIGPIPE, SIG_IGN); /* a message without a reader is lost, no more */
-	password_guard(options->server);
+	options_guard_password(options);
 	lock = lock_open(options->server, &request, &failure);
 	if (!lock)
 		return message_failure(&failure);

@@ -6,24 +6,10 @@
 #include "cli/options.h"
 #include "commands/report.h"
 #include "commands/take_lock.h"
-#include "lock/lock.h"
-#include "lock/lock_set.h"
-#include "lock/nesting.h"
-#include "net/server.h"
-#include "process/caller_state.h"
 #include "process/program.h"
 #include "process/surroundings.h"
 #include "supervise/command_ward.h"
-#include "supervise/front.h"
 #include "supervise/outcome.h"
-
-static struct lock *open_lock(
-	const struct options *options, const struct lock_request *request, struct failure *failure)
-{
-	if (options->also_count == 0)
-		return lock_open(options->server, request, failure);
-	return lock_set_open(options->server, request, options->also, options->also_count, failure);
-}
 
 /* Looks COMMAND up. */
 static bool find_program(
@@ -41,40 +27,20 @@ static bool find_program(
 	return false;
 }
 
-/* From the first look at COMMAND to its end. */
-static void run(const struct options *options, struct outcome *outcome)
+static bool prepare(const struct options *options, struct taking *taking, struct failure *failure)
 {
-	/* Large: on the stack each page of theirs would be probed, which costs a fault. */
-	static struct nesting nesting;
-	static struct program program;
-	struct lock_request request;
-	static struct caller_state caller_state;
-	struct front_task task;
-	struct failure failure;
-	struct lease *lease = take_lock_begin(options, &caller_state, &nesting, &failure);
-	struct lock *lock = NULL;
+	static struct program program; /* large */
+	struct front_task *task = &taking->task;
 
-	if (lease && surroundings_suffice(&caller_state, &failure) &&
-		find_program(options, &program, &failure)) {
-		take_lock_prepare(options, &nesting, lease, &request);
-		lock = open_lock(options, &request, &failure);
-	}
-	if (!lock) {
-		outcome_fail(outcome, &failure);
-		return;
-	}
-	take_lock_announce(options->server);
-	task = take_lock_task(options, lock, lease, &nesting, &request, &caller_state);
-	task.terms.max_run = options->max_run;
-	task.ward = (struct ward){&command_ward, &program};
-	task.close_early = options->close;
-	task.also = options->also;
-	task.also_count = options->also_count;
-	front_run(&task, outcome);
-	if (task.lock)
-		lock_close(task.lock);
-	if (outcome->kind == OUTCOME_UNREACHABLE && options->if_unreachable == IF_UNREACHABLE_SKIP)
-		outcome->kind = OUTCOME_SKIPPED;
+	if (!surroundings_suffice(&taking->caller_state, failure) ||
+		!find_program(options, &program, failure))
+		return false;
+	task->terms.max_run = options->max_run;
+	task->ward = (struct ward){&command_ward, &program};
+	task->close_early = options->close;
+	task->also = options->also;
+	task->also_count = options->also_count;
+	return true;
 }
 
 int cmd_run(const struct options *options)
@@ -85,6 +51,8 @@ int cmd_run(const struct options *options)
 
 	if (!report_open(&report, options, &failure))
 		return message_failure(&failure);
-	run(options, &outcome);
+	take_lock(options, prepare, &outcome);
+	if (outcome.kind == OUTCOME_UNREACHABLE && options->if_unreachable == IF_UNREACHABLE_SKIP)
+		outcome.kind = OUTCOME_SKIPPED;
 	return take_lock_end(&outcome, options, &report);
 }

@@ -2,7 +2,6 @@
 #include "commands/commands.h"
 
 #include <stdio.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,14 +9,12 @@
 #include "base/message.h"
 #include "base/output.h"
 #include "cli/options.h"
-#include "cli/password.h"
 #include "commands/status_live.h"
 #include "lock/lock_list.h"
 #include "lock/name.h"
 #include "net/server.h"
 #include "lock/service.h"
 #include "show/openmetrics.h"
-#include "show/runs.h"
 #include "show/status_json.h"
 #include "show/table.h"
 
@@ -73,9 +70,9 @@ static void show_table(const struct lock_list *views, const struct options *opti
 	}
 	table_print(views->list, views->count, &form);
 	if (asks_for_one(options) && views->count > 0) {
-		char text[RUNS_TEXT];
+		char text[TABLE_RUNS_TEXT];
 
-		if (*runs_describe(&views->list[0], text))
+		if (*table_describe_runs(&views->list[0], text))
 			puts(text);
 	}
 }
@@ -98,13 +95,13 @@ static bool show(
 static int judge(const struct lock_list *views, const struct options *options)
 {
 	const struct lock_view *view = views->count > 0 ? &views->list[0] : NULL;
-	char text[RUNS_TEXT] = "";
+	char text[TABLE_RUNS_TEXT] = "";
 
 	if (view && view->last_success.ended_us != 0 &&
 		view->last_success.ago_ms <= options->succeeded_within / NANOS_PER_MS)
 		return EXIT_DONE;
 	if (view)
-		runs_describe(view, text);
+		table_describe_runs(view, text);
 	message_say(MESSAGE_WARNING, "%s: %s", options->operands[0],
 		*text ? text : "no run is on record");
 	return EXIT_BUSY;
@@ -136,7 +133,7 @@ int cmd_status(const struct options *options)
 	struct failure failure;
 	int code;
 
-	password_guard(options->server);
+	options_guard_password(options);
 	if (options->watch)
 		return status_watch(options);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);

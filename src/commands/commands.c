@@ -27,7 +27,7 @@ const struct command commands[] = {
 		.bit = COMMAND_HOLD,
 		.usage = "NAME",
 		.summary = "hold the lock NAME for the rest of a shell script",
-		.take = operands_take_hold,
+		.take = operands_take_name,
 		.run = cmd_hold,
 	},
 	{
@@ -35,7 +35,7 @@ const struct command commands[] = {
 		.bit = COMMAND_ACQUIRE,
 		.usage = "NAME",
 		.summary = "take the lock NAME, detached, and print its token",
-		.take = operands_take_acquire,
+		.take = operands_take_name,
 		.run = cmd_acquire,
 	},
 	{

@@ -98,28 +98,20 @@ static int create_beside(const char *path, char **name)
 static bool replace_file(const char *path, const char *line)
 {
 	char *name;
-	int fd = create_beside(path, &name);
+	int fd = create_beside(path, &name), error;
 	bool done;
-	int error;
 
 	if (fd < 0)
 		return false;
 	done = !line || write_line(fd, line);
+	done = close(fd) == 0 && done; /* NFS: only now is the disk found full */
+	done = done && (!line || rename(name, path) == 0);
 	error = errno;
-	if (close(fd) != 0 && done) { /* NFS: only now is the disk found full */
-		done = false;
-		error = errno;
-	}
-	if (done && line && rename(name, path) == 0) {
-		free(name);
-		return true;
-	}
-	if (done)
-		error = errno;
-	unlink(name);
+	if (!done || !line)
+		unlink(name);
 	free(name);
 	errno = error;
-	return done && !line;
+	return done;
 }
 
 /* O_NONBLOCK: a FIFO without a reader is an error, not a reason to wait. */

@@ -31,45 +31,43 @@ struct status_live {
 	struct lock_lister *lister; /* owned */
 	struct lock_list views;     /* owned; what was seen last */
 	struct failure trouble;     /* of the last look; EXIT_DONE: none */
-	int ends, resizes;          /* owned signalfds: what ends or stops us, what only redraws */
-	int wakes;                  /* owned: epoll of ends and the keys */
+	int signals;                /* owned signalfd */
+	int wakes;                  /* owned: epoll of signals and keys */
 	int left;                   /* lines that the frame has room for */
 	int end;                    /* the signal that has come; 0: none */
 	bool quit, gone;            /* wanted; the terminal is */
 };
 
-/* All that would end us, but crashes: those are screen.c's. SIGPIPE is of no use: a terminal is no
- * pipe, and a message without a reader is lost, no more. A signal that is ignored (nohup) stays so:
- * a signalfd would get it. */
-static void fill_sets(sigset_t *ends, sigset_t *resizes, sigset_t *all)
+/* All that would end us, but crashes: those are screen.c's; and what has us draw anew. SIGPIPE is
+ * of no use: a terminal is no pipe, and a message without a reader is lost, no more. A signal that
+ * is ignored (nohup) stays so: a signalfd would get it. */
+static int open_signals(void)
 {
-	static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,
-		SIGALRM, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT};
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2,
+		SIGALRM, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT, SIGWINCH,
+		SIGCONT};
 	struct sigaction action;
+	sigset_t set;
+	int fd;
 
-	sigemptyset(ends);
-	for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-		if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-			sigaddset(ends, ending[i]);
-	sigemptyset(resizes);
-	sigaddset(resizes, SIGWINCH);
-	sigaddset(resizes, SIGCONT);
-	sigorset(all, ends, resizes);
-	sigaddset(all, SIGPIPE);
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, signals[i]);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	sigaddset(&set, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return fd;
 }
 
 static bool listen_to_all(struct status_live *watch, struct failure *failure)
 {
 	struct epoll_event readable = {.events = EPOLLIN};
-	sigset_t ends, resizes, all;
 
-	fill_sets(&ends, &resizes, &all);
-	sigprocmask(SIG_BLOCK, &all, NULL);
-	watch->ends = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
-	watch->resizes = signalfd(-1, &resizes, SFD_CLOEXEC | SFD_NONBLOCK);
+	watch->signals = open_signals();
 	watch->wakes = epoll_create1(EPOLL_CLOEXEC);
-	if (watch->ends < 0 || watch->resizes < 0 || watch->wakes < 0 ||
-		epoll_ctl(watch->wakes, EPOLL_CTL_ADD, watch->ends, &readable) != 0)
+	if (watch->signals < 0 || watch->wakes < 0 ||
+		epoll_ctl(watch->wakes, EPOLL_CTL_ADD, watch->signals, &readable) != 0)
 		return failure_set(failure, EXIT_SYSTEM, "cannot listen to signals: %m");
 	if (watch->screen.has_keys)
 		epoll_ctl(watch->wakes, EPOLL_CTL_ADD, STDIN_FILENO, &readable);
@@ -118,18 +116,21 @@ static bool heed(struct status_live *watch)
 	struct signalfd_siginfo info;
 	bool redraws = false;
 
-	while (watch->end == 0 && read(watch->ends, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo != SIGTSTP)
-			watch->end = (int)info.ssi_signo;
-		else
+	while (watch->end == 0 && read(watch->signals, &info, sizeof(info)) == sizeof(info)) {
+		redraws = true;
+		switch (info.ssi_signo) {
+		case SIGTSTP:
 			stop(watch);
-		redraws = true;
-	}
-	while (read(watch->resizes, &info, sizeof(info)) == sizeof(info)) {
-		/* Stopped by SIGSTOP, the shell has changed what we set. */
-		if (info.ssi_signo == SIGCONT)
+			break;
+		case SIGCONT: /* stopped by SIGSTOP, the shell has changed what we set */
 			screen_enter(&watch->screen);
-		redraws = true;
+			break;
+		case SIGWINCH:
+			break;
+		default:
+			watch->end = (int)info.ssi_signo;
+			break;
+		}
 	}
 	handle_keys(watch);
 	return redraws;
@@ -205,10 +206,9 @@ static bool look(struct status_live *watch)
 
 static void pause_until(const struct status_live *watch, nanos moment)
 {
-	struct pollfd fds[] = {
-		{.fd = watch->wakes, .events = POLLIN}, {.fd = watch->resizes, .events = POLLIN}};
+	struct pollfd wakes = {.fd = watch->wakes, .events = POLLIN};
 
-	poll(fds, 2, clock_poll_ms(moment));
+	poll(&wakes, 1, clock_poll_ms(moment));
 }
 
 static void run(struct status_live *watch)

@@ -6,38 +6,27 @@
 
 #include "base/duration.h"
 #include "base/message.h"
+#include "cli/command.h"
 #include "cli/options.h"
-#include "commands/last_look.h"
 #include "commands/report.h"
 #include "lock/holder.h"
-#include "lock/lock.h"
-#include "lock/nesting.h"
+#include "lock/lock_list.h"
+#include "lock/lock_set.h"
 #include "net/server.h"
-#include "process/caller_state.h"
 #include "process/exit_status.h"
+#include "supervise/detached.h"
+#include "supervise/front.h"
 #include "supervise/notify.h"
 #include "supervise/outcome.h"
 #include "supervise/wait_line.h"
 
-struct lease *take_lock_begin(const struct options *options, struct caller_state *caller_state,
-	struct nesting *nesting, struct failure *failure)
-{
-	struct lease *lease;
+#define LOOK_LIMIT (80 * NANOS_PER_MS) /* -w is kept to 100 ms or so */
 
-	caller_state_take(caller_state);
-	lease = lease_open(); /* by a file, perhaps: no SIGXFSZ ends us by now */
-	if (options->server->password)
-		caller_state_keep_secret(caller_state);
-	nesting_open(nesting);
-	if (!lease)
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return lease;
-}
-
-void take_lock_prepare(const struct options *options, const struct nesting *nesting,
-	struct lease *lease, struct lock_request *request)
+static struct lock_request request_of(const struct options *options, struct taking *taking)
 {
-	*request = (struct lock_request){
+	struct lease *lease = taking->task.lease;
+
+	return (struct lock_request){
 		.name = options->name,
 		.prefix = options->prefix,
 		.mode = options->sharers == OPTIONS_EXCLUSIVE ? LOCK_EXCLUSIVE
@@ -58,28 +47,25 @@ void take_lock_prepare(const struct options *options, const struct nesting *nest
 		.replicas_ms = options->replicas_in / NANOS_PER_MS,
 		.priority = options->priority,
 		.watched = wait_line_is_wanted() || notify_is_wanted(options->notify_ready),
-		.held = nesting->held,
+		.held = taking->nesting.held,
 		.token_page = lease->token,
 		.self = &lease->owner,
 	};
-	owner_self(&lease->owner, options->label);
 }
 
-struct front_task take_lock_task(const struct options *options, struct lock *lock,
-	struct lease *lease, struct nesting *nesting, const struct lock_request *request,
-	struct caller_state *caller_state)
+static struct front_task task_of(
+	const struct options *options, struct taking *taking, struct lease *lease)
 {
 	return (struct front_task){
-		.lock = lock,
 		.lease = lease,
-		.nesting = nesting,
-		.request = request,
+		.nesting = &taking->nesting,
+		.request = &taking->request,
 		.server = options->server,
 		.place = options->server->text,
 		.terms = {.ttl = options->ttl,
 			.grace = options->grace,
 			.at_least = options->at_least},
-		.caller_state = caller_state,
+		.caller_state = &taking->caller_state,
 		.name = options->name,
 		.started = options->started,
 		.wait = options->wait,
@@ -89,11 +75,120 @@ struct front_task take_lock_task(const struct options *options, struct lock *loc
 	};
 }
 
-void take_lock_announce(const struct server *server)
+/* Prepares this process for it: signals, secrets, the dlocks around it. */
+static bool begin(const struct options *options, struct taking *taking, struct failure *failure)
+{
+	struct lease *lease;
+
+	caller_state_take(&taking->caller_state);
+	lease = lease_open(); /* by a file, perhaps: no SIGXFSZ ends us by now */
+	if (options->server->password)
+		caller_state_keep_secret(&taking->caller_state);
+	nesting_open(&taking->nesting);
+	if (!lease)
+		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	taking->task = task_of(options, taking, lease);
+	taking->request = request_of(options, taking);
+	owner_self(&lease->owner, options->label ? options->label : options->command->word);
+	return true;
+}
+
+static void announce(const struct server *server)
 {
 	message_say(MESSAGE_INFO, "asking %s", server->text);
 	if (server->remark)
 		message_say(MESSAGE_WARNING, "%s", server->remark);
+}
+
+void take_lock(const struct options *options, take_lock_prepare prepare, struct outcome *outcome)
+{
+	/* Large: on the stack each page of it would be probed, which costs a fault. */
+	static struct taking taking;
+	struct front_task *task = &taking.task;
+	struct failure failure;
+
+	if (begin(options, &taking, &failure) && prepare(options, &taking, &failure))
+		task->lock = task->also_count == 0
+				     ? lock_open(options->server, task->request, &failure)
+				     : lock_set_open(options->server, task->request, task->also,
+					       task->also_count, &failure);
+	if (!task->lock) {
+		outcome_fail(outcome, &failure);
+		return;
+	}
+	announce(options->server);
+	if (task->deliver)
+		detached_acquire(task, outcome);
+	else
+		front_run(task, outcome);
+	if (task->lock)
+		lock_close(task->lock);
+}
+
+/* ---- the words in the end ---- */
+
+enum last_look {
+	LAST_LOOK_HELD,    /* the answer is up to date */
+	LAST_LOOK_FREE,    /* nobody has the lock, or waits for it */
+	LAST_LOOK_UNHEARD, /* there was no answer in time, and nothing was changed */
+};
+
+struct look {
+	const char *name;
+	struct lock_answer *answer;
+	bool seen;
+};
+
+/* If there are sharers: the one that was named before, if it is still among them. */
+static const struct lock_view_owner *find_holder(
+	const struct lock_view *view, const struct owner *before)
+{
+	for (size_t i = 0; i < view->holder_count; i++)
+		if (owner_is_same(&view->holders[i].owner, before))
+			return &view->holders[i];
+	return view->holder_count > 0 ? &view->holders[0] : NULL;
+}
+
+static void take(const struct lock_view *view, void *context)
+{
+	struct look *look = context;
+	struct lock_answer *answer = look->answer;
+	const struct lock_view_owner *holder = find_holder(view, &answer->holder);
+
+	if (strcmp(view->name, look->name) != 0)
+		return;
+	look->seen = true;
+	answer->known = holder != NULL;
+	answer->free_in_ms = view->ttl_ms;
+	if (!view->foreign)
+		answer->foreign = NULL;
+	else if (!answer->foreign)
+		answer->foreign = "another client";
+	if (holder) {
+		answer->holder = holder->owner;
+		answer->held_ms = holder->ms;
+	} else {
+		answer->free_in_ms = view->foreign ? view->ttl_ms : 0;
+	}
+}
+
+/* Asks the server once more, by a connection of its own, and brings what LOCK_BUSY said of the
+ * holder up to date. No longer than nobody notices. */
+static enum last_look last_look(const struct options *options, struct lock_answer *answer)
+{
+	struct look look = {answer->name ? answer->name : options->name, answer, false};
+	const struct lock_query query = {
+		options->prefix, (char *const[]){(char *)look.name}, 1, false, false, true};
+	struct failure unheard;
+	struct lock_lister *lister = lock_list_open(options->server, &query, &unheard);
+	struct deadline limit = {.until = clock_now() + LOOK_LIMIT, .cancel_fd = -1};
+	bool done = lister && lock_list_look(lister, take, &look, limit, &unheard);
+
+	if (lister)
+		lock_list_close(lister);
+	if (!done)
+		return LAST_LOOK_UNHEARD;
+	return look.seen ? LAST_LOOK_HELD : LAST_LOOK_FREE;
 }
 
 /* The answer from when the wait began is old by now. Returns text. */

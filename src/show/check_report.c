@@ -22,20 +22,13 @@ static const struct {
 	[LOCK_UNFIT] = {"failure", COLOR_BAD},
 };
 
-static char *copy_clean(const char *text)
-{
-	char *copy = strdup(text);
-
-	return copy == NULL ? NULL : utf8_clean(copy);
-}
-
-/* The same of several lines. */
-static char *copy_lines(const char *text)
+/* The same text, but for what a terminal must not get; each line by itself. */
+static char *copy_clean(const char *text, const char *line_end)
 {
 	char *copy = strdup(text), *rest = copy, *to = copy;
 
 	while (rest != NULL) {
-		const char *line = utf8_clean(strsep(&rest, "\n"));
+		const char *line = utf8_clean(strsep(&rest, line_end));
 		size_t length = strlen(line);
 
 		memmove(to, line, length);
@@ -47,13 +40,15 @@ static char *copy_lines(const char *text)
 	return copy;
 }
 
-static void free_finding(const struct lock_finding *finding)
+/* Its texts, of which the script alone has several lines. */
+enum { SCRIPT = 4, TEXTS };
+
+static const char **text_of(struct lock_finding *finding, int i)
 {
-	free((char *)finding->server);
-	free((char *)finding->subject);
-	free((char *)finding->found);
-	free((char *)finding->advice);
-	free((char *)finding->script);
+	const char **texts[TEXTS] = {&finding->server, &finding->subject, &finding->found,
+		&finding->advice, [SCRIPT] = &finding->script};
+
+	return texts[i];
 }
 
 void check_report_take(const struct lock_finding *finding, void *context)
@@ -61,32 +56,27 @@ void check_report_take(const struct lock_finding *finding, void *context)
 	struct check_report *findings = context;
 	struct lock_finding *list =
 		reallocarray(findings->list, findings->count + 1, sizeof(*list));
-	struct lock_finding copy = *finding;
 
 	if (list == NULL) {
 		findings->out_of_memory = true;
 		return;
 	}
 	findings->list = list;
-	copy.server = copy_clean(finding->server);
-	copy.subject = copy_clean(finding->subject);
-	copy.found = copy_clean(finding->found);
-	copy.advice = finding->advice == NULL ? NULL : copy_clean(finding->advice);
-	copy.script = finding->script == NULL ? NULL : copy_lines(finding->script);
-	if (copy.server == NULL || copy.subject == NULL || copy.found == NULL ||
-		(copy.advice == NULL && finding->advice != NULL) ||
-		(copy.script == NULL && finding->script != NULL)) {
-		findings->out_of_memory = true;
-		free_finding(&copy);
-		return;
+	list[findings->count] = *finding;
+	for (int i = 0; i < TEXTS; i++) {
+		const char **text = text_of(&list[findings->count], i);
+
+		if (*text != NULL && (*text = copy_clean(*text, i == SCRIPT ? "\n" : "")) == NULL)
+			findings->out_of_memory = true;
 	}
-	list[findings->count++] = copy;
+	findings->count++;
 }
 
 void check_report_free(struct check_report *findings)
 {
 	for (size_t i = 0; i < findings->count; i++)
-		free_finding(&findings->list[i]);
+		for (int j = 0; j < TEXTS; j++)
+			free((char *)*text_of(&findings->list[i], j));
 	free(findings->list);
 }
 

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/duration.h"
 #include "base/utf8.h"
 #include "lock/lock_list.h"
@@ -198,4 +199,41 @@ void table_print(const struct lock_view *views, size_t count, const struct table
 	for_each_row(&table, views, count, measure_row);
 	narrow(&table);
 	for_each_row(&table, views, count, print_row);
+}
+
+/* ---- the last runs ---- */
+
+static const char *span_of(int64_t ms, char text[static DURATION_TEXT])
+{
+	return duration_format(ms < 0 ? 0 : ms * NANOS_PER_MS, text);
+}
+
+static void describe(
+	const struct lock_run *run, const char *what, char text[static TABLE_RUNS_TEXT / 2])
+{
+	char ago[DURATION_TEXT], took[DURATION_TEXT];
+
+	snprintf(text, TABLE_RUNS_TEXT / 2, "%s %s ago on %s, took %s", what,
+		span_of(run->ago_ms, ago), run->owner.host,
+		span_of((run->ended_us - run->began_us) / 1000, took));
+}
+
+const char *table_describe_runs(const struct lock_view *view, char text[static TABLE_RUNS_TEXT])
+{
+	const struct lock_run *run = &view->last_run, *success = &view->last_success;
+	char half[TABLE_RUNS_TEXT / 2], what[40];
+
+	text[0] = '\0';
+	if (success->ended_us != 0) {
+		describe(success, "last success", half);
+		strlcat(text, half, TABLE_RUNS_TEXT);
+	}
+	if (run->ended_us > success->ended_us) {
+		snprintf(what, sizeof(what), "last run failed (%d)", run->exit);
+		describe(run, what, half);
+		strlcat(text, *text ? "; " : "", TABLE_RUNS_TEXT);
+		strlcat(text, half, TABLE_RUNS_TEXT);
+	}
+	utf8_clean(text);
+	return text;
 }

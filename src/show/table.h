@@ -14,3 +14,9 @@ struct table_form {
 
 /* A heading, then a line for each holder; a lock without a known holder has a line as well. */
 void table_print(const struct lock_view *views, size_t count, const struct table_form *form);
+
+#define TABLE_RUNS_TEXT 400 /* enough for table_describe_runs */
+
+/* "last success 7m ago on web3, took 2m; last run failed (7) 1m ago on web4, took 3s"; "" if none
+ * is on record. Pure. Returns text. */
+const char *table_describe_runs(const struct lock_view *view, char text[static TABLE_RUNS_TEXT]);
