@@ -21,40 +21,34 @@
 #define LIMIT      (5 * NANOS_PER_SEC)
 #define DEPTH_MOST 64
 
-static int fail_to_find(const struct options *options)
+static int say_free(const struct options *options)
 {
-	struct failure failure;
-
 	if (options->fence > 0)
-		failure_set(&failure, EXIT_BUSY,
+		message_say(MESSAGE_ERROR,
 			"no holder has the fencing token %" PRId64 ": nothing was released",
 			options->fence);
 	else
-		failure_set(&failure, EXIT_BUSY, "it is free: there was nothing to release");
-	return message_failure(&failure);
+		message_say(MESSAGE_ERROR, "it is free: there was nothing to release");
+	return EXIT_BUSY;
 }
 
-static int end(const struct lock_answer *answer, const struct options *options)
+static int end(struct lock_answer *answer, const struct options *options)
 {
-	struct failure failure;
-
 	switch (answer->result) {
 	case LOCK_GRANTED:
 	case LOCK_RELEASED:
 		return EXIT_DONE;
 	case LOCK_GONE:
-		return fail_to_find(options);
+		return say_free(options);
 	case LOCK_LOST:
 		if (answer->failure.code == EXIT_DONE) /* the service knows no more */
-			token_refuse(false, &failure);
-		else
-			failure = answer->failure;
-		return message_failure(&failure);
+			token_refuse(false, &answer->failure);
+		return message_failure(&answer->failure);
 	case LOCK_FAILED:
 		return message_failure(&answer->failure);
 	default:
-		failure_set(&failure, EXIT_UNREACHABLE, "no answer from %s", options->server->text);
-		return message_failure(&failure);
+		message_say(MESSAGE_ERROR, "no answer from %s", options->server->text);
+		return EXIT_UNREACHABLE;
 	}
 }
 

@@ -104,15 +104,12 @@ static int run_job(struct fence_file *file, const struct program *program,
 	const struct caller_state *caller_state)
 {
 	pid_t group = caller_state->terminal ? getpgrp() : 0;
-	bool exec_failed;
-	pid_t pid = program_start(program, caller_state, getpid(), group, &exec_failed);
-	int error = errno, status, terminal_signal;
 	struct failure failure;
+	pid_t pid = program_start(program, caller_state, getpid(), group, &failure);
+	int status, terminal_signal;
 
 	if (pid < 0) {
 		fence_file_close(file);
-		failure_set(&failure, exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
-			"cannot execute '%s': %s", program->argv[0], strerror(error));
 		return message_failure(&failure);
 	}
 	terminal_signal = wait_for_end(pid, caller_state, &status);

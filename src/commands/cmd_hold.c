@@ -27,10 +27,7 @@ static bool prepare(const struct options *options, struct taking *taking, struct
 	struct owner *owner = &taking->task.lease->owner;
 	char program[PROCESS_PROGRAM];
 
-	hold = (struct hold){.caller_state = &taking->caller_state,
-		.prefix = options->prefix,
-		.name = options->name,
-		.print = options->print};
+	hold.print = options->print;
 	if (!surroundings_suffice(&taking->caller_state, failure) ||
 		!find_caller(options, &hold.caller, failure))
 		return false;
@@ -42,7 +39,7 @@ static bool prepare(const struct options *options, struct taking *taking, struct
 	taking->request.cooldown_ms = 0;
 	taking->request.once = NULL;
 	taking->request.hold = true;
-	taking->task.ward = (struct ward){&hold_ward, &hold};
+	taking->task.ward = (struct ward){&hold_ward, &hold, hold.caller.fd};
 	return true;
 }
 

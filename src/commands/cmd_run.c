@@ -30,13 +30,13 @@ static bool find_program(
 static bool prepare(const struct options *options, struct taking *taking, struct failure *failure)
 {
 	static struct program program; /* large */
-	struct front_task *task = &taking->task;
+	struct task *task = &taking->task;
 
 	if (!surroundings_suffice(&taking->caller_state, failure) ||
 		!find_program(options, &program, failure))
 		return false;
 	task->terms.max_run = options->max_run;
-	task->ward = (struct ward){&command_ward, &program};
+	task->ward = (struct ward){&command_ward, &program, -1};
 	task->close_early = options->close;
 	task->also = options->also;
 	task->also_count = options->also_count;

@@ -53,10 +53,10 @@ static struct lock_request request_of(const struct options *options, struct taki
 	};
 }
 
-static struct front_task task_of(
+static struct task task_of(
 	const struct options *options, struct taking *taking, struct lease *lease)
 {
-	return (struct front_task){
+	return (struct task){
 		.lease = lease,
 		.nesting = &taking->nesting,
 		.request = &taking->request,
@@ -104,7 +104,7 @@ void take_lock(const struct options *options, take_lock_prepare prepare, struct 
 {
 	/* Large: on the stack each page of it would be probed, which costs a fault. */
 	static struct taking taking;
-	struct front_task *task = &taking.task;
+	struct task *task = &taking.task;
 	struct failure failure;
 
 	if (begin(options, &taking, &failure) && prepare(options, &taking, &failure))

@@ -14,7 +14,7 @@ struct taking {
 	struct caller_state caller_state;
 	struct nesting nesting;
 	struct lock_request request; /* of the options; lease->owner asks */
-	struct front_task task;      /* without a ward */
+	struct task task;            /* without a ward */
 };
 
 /* Finds what the lock is for, before it is asked for: sets task.ward, or task.deliver, and what

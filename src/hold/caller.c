@@ -278,8 +278,9 @@ static bool tell(int fd, const char *line, size_t length)
 	return write(fd, line, length) == (ssize_t)length;
 }
 
-bool caller_report(const struct caller *caller, const char *line, size_t length)
+bool caller_report(const char *line, size_t length, void *context)
 {
+	const struct caller *caller = context;
 	int fd = caller->stderr_fd >= 0 ? caller->stderr_fd : open_stderr(caller);
 	bool told = fd >= 0 && tell(fd, line, length);
 

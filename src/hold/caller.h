@@ -34,6 +34,6 @@ bool caller_open(struct caller *caller, pid_t pid, struct failure *failure);
 void caller_keep_stderr(struct caller *caller);
 void caller_drop_stderr(struct caller *caller);
 
-/* Writes to what is its standard error at this moment, without keeping that open. False: it is
- * gone, has none, or nobody reads it. Any thread. */
-bool caller_report(const struct caller *caller, const char *line, size_t length);
+/* For message_divert, of a struct caller: writes to what is its standard error at this moment,
+ * without keeping that open. False: it is gone, has none, or nobody reads it. Any thread. */
+bool caller_report(const char *line, size_t length, void *context);

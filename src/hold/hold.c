@@ -1,7 +1,6 @@
 #include "hold/hold.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,22 +16,20 @@
 #include "base/wakeup.h"
 #include "process/caller_state.h"
 #include "process/process.h"
-#include "supervise/task.h"
+#include "supervise/guest.h"
 #include "supervise/keeper_loop.h"
 #include "supervise/keeper_watch.h"
 #include "supervise/outcome.h"
+#include "supervise/task.h"
 
 /* ---- the front ---- */
 
-static int end_fd(const void *own)
+static void explain_end(const struct task *task, struct failure *failure)
 {
-	return ((const struct hold *)own)->caller.fd;
-}
+	const struct hold *hold = task->ward.own;
 
-static void explain_end(const void *own, struct failure *failure)
-{
 	failure_set(failure, EXIT_SYSTEM, "process %d, which was to hold the lock, has ended",
-		(int)((const struct hold *)own)->caller.pid);
+		(int)hold->caller.pid);
 }
 
 /* export VARIABLE='TEXT', whatever TEXT holds. */
@@ -47,14 +44,14 @@ static void print_export(const char *variable, const char *text)
 	puts("'");
 }
 
-static bool print_exports(const struct hold *hold, const struct lock_answer *answer,
-	const char *token, struct failure *failure)
+static bool print_exports(const struct task *task, struct failure *failure)
 {
+	const struct lock_answer *answer = &task->lease->answer;
 	char fence[NUMBER_SIZE];
 
 	number_write_unsigned(fence, answer->fence);
-	print_export("DLOCK_NAME", hold->name);
-	print_export("DLOCK_TOKEN", token);
+	print_export("DLOCK_NAME", task->name);
+	print_export("DLOCK_TOKEN", guest_token(task));
 	print_export("DLOCK_FENCE", fence);
 	if (answer->has_slot) {
 		number_write(fence, answer->slot);
@@ -69,34 +66,33 @@ static bool is_held(const struct lease *lease)
 	return lease->covered || atomic_load(&lease->phase) == LEASE_LINGERING;
 }
 
-static void conclude_held(
-	const struct hold *hold, struct lease *lease, const char *token, struct outcome *outcome)
+static void conclude_held(const struct task *task, struct outcome *outcome)
 {
+	const struct hold *hold = task->ward.own;
 	struct failure failure;
 
 	/* A reader may be slow, or stopped: a signal ends that, and us, at once. */
 	if (hold->print)
-		sigprocmask(SIG_SETMASK, &hold->caller_state->mask, NULL);
-	if (hold->print && !print_exports(hold, &lease->answer, token, &failure)) {
+		sigprocmask(SIG_SETMASK, &task->caller_state->mask, NULL);
+	if (hold->print && !print_exports(task, &failure)) {
 		outcome_fail(outcome, &failure); /* the keeper releases the lock */
 		return;
 	}
 	outcome->kind = OUTCOME_HELD;
-	atomic_store(&lease->told, true);
+	atomic_store(&task->lease->told, true);
 }
 
 /* The caller learns of the lock by the front's exit code. If a signal ends the front before that,
  * the keeper finds that the caller was not told, and releases the lock. */
-static void conclude(const void *own, const struct keeper_watch *watch, const char *token,
-	struct outcome *outcome)
+static void conclude(const struct keeper_watch *watch, struct outcome *outcome)
 {
-	struct lease *lease = watch->lease;
+	const struct lease *lease = watch->lease;
 
 	if (watch->ending_signal != 0) {
 		outcome->kind = OUTCOME_CANCELLED;
 		outcome->end_signal = watch->ending_signal;
 	} else if (is_held(lease)) {
-		conclude_held(own, lease, token, outcome);
+		conclude_held(watch->task, outcome);
 	} else {
 		bool lost = atomic_load(&lease->lost) || lease->stop != STOP_NONE;
 
@@ -109,20 +105,15 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 
 static struct hold *hold_of(const struct keeper_loop *loop)
 {
-	return loop->task->run->ward.own;
+	return loop->task->ward.own;
 }
 
-static bool report_caller(const char *line, size_t length, void *context)
-{
-	return caller_report(context, line, length);
-}
-
-static void open_release_socket(struct hold *hold)
+static void open_release_socket(const struct task *task, struct hold *hold)
 {
 	hold->release_socket = (struct release_socket){.fd = -1};
 	if (!release_socket_open(&hold->release_socket,
 		    &(struct release_address){hold->caller.pid, hold->caller.start,
-			    process_namespace(), hold->prefix, hold->name}))
+			    process_namespace(), task->request->prefix, task->name}))
 		message_say(MESSAGE_WARNING, "dlock release will not find this lock: %s",
 			strerror(errno));
 }
@@ -137,25 +128,17 @@ static bool start(struct keeper_loop *loop)
 		.root = hold->caller.pid, .start = hold->caller.start, .fd = hold->caller.fd};
 	foreign_tree_attach(&hold->tree, &loop->tree);
 	loop->tree.status = -1; /* the caller's exit status never comes to us */
-	open_release_socket(hold);
+	open_release_socket(loop->task, hold);
+	loop->ward_fd = hold->caller.fd;
+	loop->release_fd = hold->release_socket.fd;
 	loop->lingering = true;
 	prctl(PR_SET_NAME, HOLDER_PROGRAM);
-	caller_state_close(loop->task->run->caller_state);
-	message_divert(report_caller, &hold->caller);
+	caller_state_close(loop->task->caller_state);
+	message_divert(caller_report, &hold->caller);
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	atomic_store(&loop->lease->phase, LEASE_LINGERING);
 	wakeup_send(loop->task->wakeup_fd);
 	return true;
-}
-
-static void watch(const struct keeper_loop *loop, struct pollfd fds[WARD_FDS])
-{
-	const struct hold *hold = hold_of(loop);
-
-	if (!loop->tree.over)
-		fds[0] = (struct pollfd){.fd = hold->caller.fd, .events = POLLIN};
-	if (loop->stop == STOP_NONE)
-		fds[1] = (struct pollfd){.fd = hold->release_socket.fd, .events = POLLIN};
 }
 
 static bool release_asked(struct keeper_loop *loop)
@@ -203,6 +186,7 @@ static void after_stop(struct keeper_loop *loop)
 
 static void releasing(struct keeper_loop *loop)
 {
+	loop->release_fd = -1;
 	release_socket_close(&hold_of(loop)->release_socket);
 }
 
@@ -227,11 +211,9 @@ const struct ward_ops hold_ward = {
 	.name = "its caller",
 	.own_session = true, /* the keeper outlives a script that may have the terminal: no Ctrl-C,
 				and no hangup */
-	.end_fd = end_fd,
 	.explain_end = explain_end,
 	.conclude = conclude,
 	.start = start,
-	.watch = watch,
 	.release_asked = release_asked,
 	.forward = forward,
 	.front_gone = front_gone,

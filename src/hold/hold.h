@@ -12,12 +12,8 @@
 #include "process/foreign_tree.h"
 #include "supervise/ward.h"
 
-struct caller_state;
-
 struct hold {
 	struct caller caller;
-	const char *prefix, *name;
-	const struct caller_state *caller_state;
 	bool print; /* the variables that COMMAND would find in its environment, as lines of sh */
 
 	/* The keeper's, from its start. */

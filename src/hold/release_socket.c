@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 
 /* From the first try to connect to the answer; the keeper itself tries for 2 s. */
 #define ANSWER_WITHIN (10 * NANOS_PER_SEC)
+#define AGAIN_AFTER   (10 * NANOS_PER_MS)
 
 /* Any user can list the sockets' names, so the lock's is not in it. */
 static socklen_t make_address(const struct release_address *named, struct sockaddr_un *address)
@@ -101,53 +101,41 @@ void release_socket_answer(struct release_socket *keeper, int exit_code)
 			MSG_NOSIGNAL);
 }
 
-/* SO_SNDTIMEO limits connect(2) on a unix socket, which blocks while the backlog is full; poll(2)
- * cannot wait for room there. With a time limit connect(2) fails by EINTR when we are stopped and
- * continued (signal(7)). */
-static bool connect_until(int fd, const struct release_address *named, nanos until)
+/* poll(2) cannot wait for room in the backlog. */
+static bool connect_within(int fd, const struct release_address *named, struct deadline *limit)
 {
 	struct sockaddr_un address;
 	socklen_t length = make_address(named, &address);
-	nanos left;
 
-	while ((left = until - clock_now()) > 0) {
-		struct timeval limit;
-
-		left += NANOS_PER_US; /* 0 would be no limit */
-		limit = (struct timeval){left / NANOS_PER_SEC, left % NANOS_PER_SEC / NANOS_PER_US};
-
-		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-		if (connect(fd, (struct sockaddr *)&address, length) == 0)
-			return true;
-		if (errno != EINTR)
+	while (connect(fd, (struct sockaddr *)&address, length) != 0)
+		if (errno != EAGAIN || deadline_is_over(limit) ||
+			!deadline_pause(*limit, AGAIN_AFTER))
 			return false;
-	}
-	errno = EAGAIN;
-	return false;
+	return true;
 }
 
-static int read_answer(int fd, nanos until)
+static int read_answer(int fd, struct deadline *limit)
 {
-	struct deadline deadline = {.until = until, .cancel_fd = -1};
 	uint8_t answer;
 
-	if (deadline_wait(&deadline, fd, POLLIN) != DEADLINE_READY)
+	if (deadline_wait(limit, fd, POLLIN) != DEADLINE_READY)
 		return -2;
 	return recv(fd, &answer, sizeof(answer), MSG_DONTWAIT) == sizeof(answer) ? answer : -2;
 }
 
 int release_socket_request(const struct release_address *named)
 {
-	nanos until = clock_now() + ANSWER_WITHIN;
-	int fd = named->space == 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct deadline limit = {.until = clock_now() + ANSWER_WITHIN, .cancel_fd = -1};
+	int fd = named->space == 0 ? -1
+				   : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int answer = -1;
 
 	if (fd < 0)
 		return -1;
-	if (!connect_until(fd, named, until))
+	if (!connect_within(fd, named, &limit))
 		answer = errno == EAGAIN ? -2 : -1;
 	else if (is_trusted(fd))
-		answer = read_answer(fd, until);
+		answer = read_answer(fd, &limit);
 	close(fd);
 	return answer;
 }

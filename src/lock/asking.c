@@ -5,12 +5,16 @@
 
 #include "base/message.h"
 #include "lock/handoff.h"
+#include "lock/nesting.h"
 
 #define FIRST_ANSWER (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
 #define UNUSED_LIMIT (2 * NANOS_PER_SEC)  /* for giving back a grant that could not be used */
 #define WAIT_LEAST   (80 * NANOS_PER_MS)  /* for a step of the last try if -w is over by then */
 #define LOSS_UNTOLD  NANOS_PER_SEC        /* a failover that was prepared is over by then */
 #define SHORT_WAIT   (200 * NANOS_PER_MS) /* nothing will have been learnt in it by itself */
+#define CALLER_LOOKS NANOS_PER_SEC        /* within that, beside the wait, for a dlock around us */
+#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back if it is not late yet, */
+#define LATE_LIMIT   (80 * NANOS_PER_MS)  /* and if it is: -w is kept to 100 ms */
 #define RETRY_LEAST  50 /* ms between tries to reach a server that has answered before */
 #define RETRY_MORE   200
 
@@ -79,6 +83,13 @@ void asking_withdraw(struct asking *a, nanos limit, nanos verify)
 	handoff_verify(a->lock, verify);
 	a->outstanding =
 		!has_refused(a) && (answer.result == LOCK_TIMEOUT || answer.result == LOCK_FAILED);
+}
+
+void asking_give_up(struct asking *a, enum lock_result result)
+{
+	bool late = result == LOCK_BUSY || result == LOCK_FAILED;
+
+	asking_withdraw(a, late ? LATE_LIMIT : CANCEL_LIMIT, HANDOFF_GLANCE);
 }
 
 /* A try that was cut off by -w says less than the one before it. */
@@ -188,12 +199,14 @@ static void record_denial(struct asking *a, const struct lock_answer *answer)
 	handoff_verify(a->lock, HANDOFF_GLANCE);
 }
 
-/* We would wait for ourselves. If the time is short, that is not found beside the wait. */
+/* We would wait for ourselves. If the time is short, that is not found beside the wait; nor is it
+ * there once the caller has looked. */
 static bool is_around(struct asking *a, const struct lock_answer *answer)
 {
-	bool brief = a->wait == 0 || end_of_wait(a) - clock_now() < SHORT_WAIT;
+	bool looks = a->wait == 0 || end_of_wait(a) - clock_now() < SHORT_WAIT ||
+		     clock_now() - a->started > CALLER_LOOKS;
 
-	return answer->result == LOCK_BUSY && a->ops->is_around(a->context, answer, brief);
+	return answer->result == LOCK_BUSY && nesting_has(a->nesting, a->self, answer, looks);
 }
 
 static void expect(const struct asking *a, nanos until)

@@ -10,6 +10,8 @@
 #include "base/failure.h"
 #include "lock/lock.h"
 
+struct nesting;
+
 /* The meaning of cancel_fd, which became readable, for the asking. */
 enum asking_news {
 	ASKING_GOES_ON,
@@ -26,9 +28,6 @@ struct asking_ops {
 	void (*unreached)(void *context, const struct failure *why);
 	/* The lock is busy, as answer says, and is waited for. */
 	void (*denied)(void *context, const struct lock_answer *answer);
-	/* Whether the holder of a busy lock is a dlock around this one. may_look: it may take its
-	 * time to find that, as this is the end, or the wait is too short to find it beside. */
-	bool (*is_around)(void *context, const struct lock_answer *answer, bool may_look);
 	/* Reads what has come by cancel_fd. */
 	enum asking_news (*news)(void *context);
 	/* NULL: always. After a wait: whether a grant could be used now. If not, the place in the
@@ -44,9 +43,11 @@ struct asking {
 	struct lock *lock;
 	const struct asking_ops *ops;
 	void *context;
-	nanos started; /* `wait` counts from here */
-	nanos wait;    /* 0: do not; NANOS_NEVER: for ever */
-	int cancel_fd; /* ends each wait */
+	struct nesting *nesting;  /* of this process, */
+	const struct owner *self; /* which asks for it */
+	nanos started;            /* `wait` counts from here */
+	nanos wait;               /* 0: do not; NANOS_NEVER: for ever */
+	int cancel_fd;            /* ends each wait */
 
 	/* Its own; zeros. */
 	struct lock_answer denial; /* the last that was busy, a success on record, or too few
@@ -76,3 +77,6 @@ enum lock_result asking_run(
 /* Takes back what may be under way, within a span: a place in the queue, a request that may yet be
  * granted. A lock that was handed on by it is looked after for `verify` at most. */
 void asking_withdraw(struct asking *asking, nanos limit, nanos verify);
+
+/* The same while the caller waits: right after asking_run, which has not granted the lock. */
+void asking_give_up(struct asking *asking, enum lock_result result);

@@ -175,7 +175,7 @@ static void become(const struct program *program, const struct caller_state *cal
 }
 
 pid_t program_start(const struct program *program, const struct caller_state *caller_state,
-	pid_t dlock, pid_t group, bool *exec_failed)
+	pid_t dlock, pid_t group, struct failure *failure)
 {
 	struct environment environment;
 	pid_t parent = getpid();
@@ -189,11 +189,14 @@ pid_t program_start(const struct program *program, const struct caller_state *ca
 	if (pid == 0)
 		become(program, caller_state, &environment, group, parent, &fault);
 
+	int error = pid < 0 ? errno : fault;
+
 	environment_close(&environment);
-	*exec_failed = pid > 0 && fault != 0;
-	if (!*exec_failed)
+	if (error == 0)
 		return pid;
-	waitpid(pid, NULL, 0);
-	errno = fault;
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	failure_set(failure, pid > 0 ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM, "cannot execute '%s': %s",
+		program->argv[0], strerror(error));
 	return -1;
 }

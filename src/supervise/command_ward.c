@@ -44,20 +44,12 @@ static enum outcome_kind end_of_run(const struct keeper_watch *watch)
 }
 
 /* COMMAND ran, or could not be started. */
-static void conclude(const void *own, const struct keeper_watch *watch, const char *token,
-	struct outcome *outcome)
+static void conclude(const struct keeper_watch *watch, struct outcome *outcome)
 {
-	const struct program *program = own;
 	const struct lease *lease = watch->lease;
 
-	(void)token;
-	if (lease->command_errno != 0) {
-		struct failure failure;
-
-		failure_set(&failure, lease->exec_failed ? EXIT_NOT_EXECUTABLE : EXIT_SYSTEM,
-			"cannot execute '%s': %s", program->argv[0],
-			strerror(lease->command_errno));
-		outcome_fail(outcome, &failure);
+	if (lease->start_failure.code != EXIT_DONE) {
+		outcome_fail(outcome, &lease->start_failure);
 		return;
 	}
 	outcome->kind = end_of_run(watch);
@@ -79,7 +71,7 @@ static void conclude(const void *own, const struct keeper_watch *watch, const ch
 static struct foreign_tree below;
 
 /* A process that cannot be read is not known, and no more than that. */
-static void record_all(const struct keeper_watch *watch, const struct keeper_task *task)
+static void record_all(const struct keeper_watch *watch)
 {
 	struct process process = {0};
 
@@ -87,36 +79,36 @@ static void record_all(const struct keeper_watch *watch, const struct keeper_tas
 	below = (struct foreign_tree){.root = watch->keeper,
 		.start = process.start,
 		.fd = fcntl(watch->keeper_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-		.token = task->run->lock ? lock_token(task->run->lock) : NULL};
+		.token = watch->task->lock ? lock_token(watch->task->lock) : NULL};
 	foreign_tree_record(&below);
 }
 
 /* To the keeper's end. The lock's end is seen to from here only if the keeper cannot do it. */
-static _Noreturn void stay(struct keeper_watch *watch, const struct keeper_task *task)
+static _Noreturn void stay(struct keeper_watch *watch)
 {
 	setsid();
-	caller_state_close(task->run->caller_state);
+	caller_state_close(watch->task->caller_state);
 	(void)!chdir("/"); /* or the file system of the caller's could not be unmounted */
 	watch->notify = NULL;
 	foreign_tree_attach(&below, &watch->tree);
 	watch->tree.empty = false;
-	if (keeper_watch_run(watch, task) == KEEPER_WATCH_DIED)
-		takeover(watch, task);
+	if (keeper_watch_run(watch) == KEEPER_WATCH_DIED)
+		takeover(watch);
 	_exit(0);
 }
 
-static bool leave_behind(struct keeper_watch *watch, const struct keeper_task *task)
+static bool leave_behind(struct keeper_watch *watch)
 {
 	pid_t pid;
 
 	process_keep_proc();
-	record_all(watch, task);
+	record_all(watch);
 	if (process_has_ended(below.fd))
 		return false;
 	atomic_store(&watch->lease->told, true);
 	pid = fork();
 	if (pid == 0)
-		stay(watch, task);
+		stay(watch);
 	if (pid < 0)
 		message_say(MESSAGE_WARNING,
 			"no second process for what COMMAND left running (%s): if its keeper is "
@@ -146,7 +138,7 @@ static int compare_names(const void *a, const void *b)
 /* If there are several locks: NAME=FENCE of each, in their order. */
 static void export_fences(const struct keeper_loop *loop)
 {
-	const struct front_task *run = loop->task->run;
+	const struct task *run = loop->task;
 	size_t count = run->also_count + 1, size = 1, used = 0;
 	const char **names = calloc(count, sizeof(*names));
 	char *text;
@@ -161,7 +153,7 @@ static void export_fences(const struct keeper_loop *loop)
 	for (size_t i = 0; text && i < count; i++)
 		if (i == 0 || strcmp(names[i], names[i - 1]) != 0)
 			used += (size_t)snprintf(text + used, size - used, "%s%s=%" PRIu64,
-				i ? " " : "", names[i], keeper_loop_fence(loop, names[i]));
+				i ? " " : "", names[i], guest_fence(loop->task, names[i]));
 	setenv("DLOCK_FENCES", text ? text : "", 1);
 	free(text);
 	free(names);
@@ -170,12 +162,12 @@ static void export_fences(const struct keeper_loop *loop)
 /* A slot, and the fences of several locks, are those of the dlock around us if it has all. */
 static void export_answer(const struct keeper_loop *loop)
 {
-	const struct front_task *run = loop->task->run;
+	const struct task *run = loop->task;
 	char fence[NUMBER_SIZE];
 
-	number_write_unsigned(fence, keeper_loop_fence(loop, run->name));
+	number_write_unsigned(fence, guest_fence(loop->task, run->name));
 	setenv("DLOCK_NAME", run->name, 1);
-	setenv("DLOCK_TOKEN", keeper_loop_token(loop), 1);
+	setenv("DLOCK_TOKEN", guest_token(run), 1);
 	setenv("DLOCK_FENCE", fence, 1);
 	if (loop->lock)
 		export_slot(&loop->lease->answer);
@@ -199,21 +191,17 @@ static void leave_session(pid_t group)
 
 static bool start(struct keeper_loop *loop)
 {
-	const struct caller_state *caller_state = loop->task->run->caller_state;
-	bool exec_failed;
+	const struct caller_state *caller_state = loop->task->caller_state;
 	pid_t group = caller_state->terminal ? getpgid(loop->front) : 0;
 
 	export_answer(loop);
 	caller_state_hide(caller_state);
-	loop->tree.command = program_start(loop->task->run->ward.own, caller_state, loop->front,
-		group < 0 ? 0 : group, &exec_failed);
-	if (loop->tree.command < 0) {
-		loop->lease->command_errno = errno;
-		loop->lease->exec_failed = exec_failed;
+	loop->tree.command = program_start(loop->task->ward.own, caller_state, loop->front,
+		group < 0 ? 0 : group, &loop->lease->start_failure);
+	if (loop->tree.command < 0)
 		return false;
-	}
 	atomic_store(&loop->lease->command, loop->tree.command);
-	loop->command_fd = pidfd_open(loop->tree.command, 0);
+	loop->ward_fd = pidfd_open(loop->tree.command, 0);
 	if (group > 0)
 		leave_session(group);
 	return true;
@@ -228,7 +216,7 @@ static void forward(struct keeper_loop *loop, const struct signalfd_siginfo *inf
 {
 	int sig = (int)info->ssi_signo;
 
-	if (caller_state_is_shared(loop->task->run->caller_state, sig, info->ssi_code))
+	if (caller_state_is_shared(loop->task->caller_state, sig, info->ssi_code))
 		return;
 	if (sig == SIGCONT && loop->tree.stopped) {
 		keeper_loop_look(loop);
@@ -247,20 +235,11 @@ static void front_gone(struct keeper_loop *loop)
 		(int)loop->front);
 }
 
-/* SIGCHLD tells all there is to know of COMMAND; but if a debugger traces it, only once that has
- * reaped it. Its pidfd tells of its end in any case. */
-static void watch(const struct keeper_loop *loop, struct pollfd fds[WARD_FDS])
-{
-	if (!loop->tree.over)
-		fds[0] = (struct pollfd){.fd = loop->command_fd, .events = POLLIN};
-}
-
 const struct ward_ops command_ward = {
 	.name = "COMMAND",
 	.leave_behind = leave_behind,
 	.conclude = conclude,
 	.start = start,
-	.watch = watch,
 	.forward = forward,
 	.front_gone = front_gone,
 };

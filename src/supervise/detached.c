@@ -8,29 +8,23 @@
 
 #include "base/duration.h"
 #include "base/message.h"
-#include "base/number.h"
 #include "lock/asking.h"
 #include "lock/handoff.h"
 #include "lock/holder.h"
-#include "lock/nesting.h"
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/task.h"
 #include "supervise/notify.h"
 #include "supervise/outcome.h"
 
-#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back if it is not late yet, */
-#define LATE_LIMIT   (80 * NANOS_PER_MS)  /* and if it is: -w is kept to 100 ms */
-
 struct detached {
-	const struct front_task *run;
+	const struct task *run;
 	struct outcome *outcome;
 	struct wait_line line;
 	struct notify notify;
 	int signal_fd, timer;
 	int both_fd;    /* readable if either is */
 	int signal;     /* the signal that has ended it; 0 */
-	nanos look_at;  /* for a dlock around this one; NANOS_NEVER: not, or not any more */
 	bool is_around; /* such a dlock was found */
 	bool delivered; /* the lock was had, though perhaps the caller did not learn of it */
 };
@@ -49,9 +43,7 @@ static bool open_all(struct detached *d)
 
 static void set_timer(const struct detached *d)
 {
-	nanos due = number_least(d->line.draw_at, d->look_at);
-
-	clock_timer_set(d->timer, number_least(due, notify_due(&d->notify, &d->run->lease->waits)));
+	clock_timer_set(d->timer, wait_line_due(&d->line));
 }
 
 static void denied(void *context, const struct lock_answer *answer)
@@ -71,20 +63,6 @@ static void unreached(void *context, const struct failure *why)
 	notify_wait(&d->notify, &d->run->lease->waits);
 }
 
-static bool is_around(void *context, const struct lock_answer *answer, bool may_look)
-{
-	const struct front_task *run = ((const struct detached *)context)->run;
-
-	return nesting_has(run->nesting, run->request->self, answer, may_look);
-}
-
-static bool look_around(struct detached *d, bool *learnt)
-{
-	return clock_now() >= d->look_at &&
-	       wait_page_look(&d->run->lease->waits, &d->look_at, d->run->nesting,
-		       d->run->request->self, learnt) != NULL;
-}
-
 static enum asking_news read_news(void *context)
 {
 	struct detached *d = context;
@@ -94,11 +72,9 @@ static enum asking_news read_news(void *context)
 	if (read(d->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		d->signal = (int)info.ssi_signo;
 	clock_timer_clear(d->timer);
-	wait_line_draw(&d->line);
-	notify_wait(&d->notify, &d->run->lease->waits);
 	if (d->signal != 0)
 		return ASKING_ENDS;
-	d->is_around = look_around(d, &learnt);
+	d->is_around = wait_line_attend(&d->line, &learnt) != NULL;
 	set_timer(d);
 	if (d->is_around)
 		return ASKING_ENDS;
@@ -109,7 +85,7 @@ static enum asking_news read_news(void *context)
 static enum lock_result use(void *context, struct lock_answer *granted)
 {
 	struct detached *d = context;
-	const struct front_task *run = d->run;
+	const struct task *run = d->run;
 	struct deadline limit = {
 		.until = lease_valid_until(&run->terms, granted->asked_at),
 		.cancel_fd = d->signal_fd,
@@ -127,7 +103,6 @@ static enum lock_result use(void *context, struct lock_answer *granted)
 static const struct asking_ops detached_asking = {
 	.unreached = unreached,
 	.denied = denied,
-	.is_around = is_around,
 	.news = read_news,
 	.use = use,
 };
@@ -163,9 +138,7 @@ static void conclude(struct detached *d, enum lock_result result, struct asking 
 		handoff_verify(d->run->lock, HANDOFF_GLANCE);
 		return;
 	}
-	asking_withdraw(asking,
-		result == LOCK_BUSY || result == LOCK_FAILED ? LATE_LIMIT : CANCEL_LIMIT,
-		HANDOFF_GLANCE);
+	asking_give_up(asking, result);
 	if (result == LOCK_CANCELLED) {
 		outcome->kind = OUTCOME_CANCELLED;
 		outcome->end_signal = d->signal;
@@ -181,7 +154,7 @@ static void conclude(struct detached *d, enum lock_result result, struct asking 
 
 static void acquire(struct detached *d)
 {
-	const struct front_task *run = d->run;
+	const struct task *run = d->run;
 	static struct asking asking;      /* large, */
 	static struct lock_answer answer; /* as this is */
 	enum lock_result result;
@@ -192,11 +165,12 @@ static void acquire(struct detached *d)
 		outcome_fail(d->outcome, &failure);
 		return;
 	}
-	d->look_at = wait_page_look_at(run->wait);
-	wait_line_open(&d->line, run->name, &run->lease->waits);
+	wait_line_open(&d->line, run, &d->notify);
 	asking = (struct asking){.lock = run->lock,
 		.ops = &detached_asking,
 		.context = d,
+		.nesting = run->nesting,
+		.self = run->request->self,
 		.started = run->started,
 		.wait = run->wait,
 		.cancel_fd = d->both_fd};
@@ -211,7 +185,7 @@ static void acquire(struct detached *d)
 	conclude(d, result, &asking, &answer, &failure);
 }
 
-void detached_acquire(const struct front_task *run, struct outcome *outcome)
+void detached_acquire(const struct task *run, struct outcome *outcome)
 {
 	struct detached d = {.run = run, .outcome = outcome};
 

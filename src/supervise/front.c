@@ -24,8 +24,7 @@
 #define SILENT_PAUSE (100 * NANOS_PER_MS)
 
 /* A signal came before the grant, or the end of what the lock was for. */
-static bool was_cancelled(
-	const struct front_task *run, const struct keeper_watch *watch, struct outcome *outcome)
+static bool was_cancelled(const struct keeper_watch *watch, struct outcome *outcome)
 {
 	struct failure failure;
 
@@ -33,7 +32,7 @@ static bool was_cancelled(
 		outcome->kind = OUTCOME_CANCELLED;
 		outcome->end_signal = watch->cancel_signal;
 	} else if (watch->ward_gone) {
-		run->ward.ops->explain_end(run->ward.own, &failure);
+		watch->task->ward.ops->explain_end(watch->task, &failure);
 		outcome_fail(outcome, &failure);
 	} else {
 		return false;
@@ -41,19 +40,14 @@ static bool was_cancelled(
 	return true;
 }
 
-static const char *told_token(const struct front_task *run)
-{
-	return run->lock ? lock_token(run->lock) : run->guest->locks[0].token;
-}
-
 /* The keeper has done its work, or does without us: settles the outcome. */
-static void conclude(
-	const struct front_task *run, struct keeper_watch *watch, struct outcome *outcome)
+static void conclude(struct keeper_watch *watch, struct outcome *outcome)
 {
+	const struct task *run = watch->task;
 	const struct lease *lease = run->lease;
 
 	if (lease->granted_at == 0) {
-		if (!was_cancelled(run, watch, outcome))
+		if (!was_cancelled(watch, outcome))
 			outcome_deny(outcome, lease->answer.result, run->wait != 0, &lease->answer,
 				&lease->answer.failure);
 		outcome->waited = clock_now() - run->started;
@@ -64,27 +58,27 @@ static void conclude(
 	}
 	outcome_read_lease(outcome, lease, run->started);
 	keeper_watch_record_signals(watch);
-	run->ward.ops->conclude(run->ward.own, watch, told_token(run), outcome);
+	run->ward.ops->conclude(watch, outcome);
 }
 
 /* The keeper died before its work was done, or was killed as it stood still. */
-static void take_over(const struct front_task *run, struct keeper_watch *watch,
-	const struct keeper_task *task, bool late, struct outcome *outcome)
+static void take_over(struct keeper_watch *watch, bool late, struct outcome *outcome)
 {
 	static struct lock_answer answer; /* large */
+	const struct task *run = watch->task;
 	enum outcome_kind kind;
 	bool taken_back;
 
 	if (!late) {
-		kind = takeover(watch, task);
+		kind = takeover(watch);
 		outcome_read_lease(outcome, run->lease, run->started);
 		outcome->kind = kind;
 		if (run->lease->granted_at == 0)
-			was_cancelled(run, watch, outcome);
+			was_cancelled(watch, outcome);
 		return;
 	}
-	taken_back = takeover_withdraw(task);
-	if (!was_cancelled(run, watch, outcome)) {
+	taken_back = takeover_withdraw(watch);
+	if (!was_cancelled(watch, outcome)) {
 		if (!wait_page_read(&run->lease->waits, &answer, &outcome->answered_at)) {
 			answer.result = LOCK_FAILED;
 			failure_set(&answer.failure, EXIT_UNREACHABLE, "no answer from the server");
@@ -98,12 +92,12 @@ static void take_over(const struct front_task *run, struct keeper_watch *watch,
 
 /* In phase LINGERING the last of the tree may end meanwhile, and the keeper with it, as it should.
  */
-static bool left_alone(struct keeper_watch *watch, const struct keeper_task *task)
+static bool left_alone(struct keeper_watch *watch)
 {
-	const struct ward_ops *ward = task->run->ward.ops;
+	const struct ward_ops *ward = watch->task->ward.ops;
 
 	return atomic_load(&watch->lease->phase) == LEASE_LINGERING && ward->leave_behind &&
-	       !ward->leave_behind(watch, task) && atomic_load(&watch->lease->phase) != LEASE_ENDED;
+	       !ward->leave_behind(watch) && atomic_load(&watch->lease->phase) != LEASE_ENDED;
 }
 
 static void fail(struct outcome *outcome, const char *what)
@@ -116,13 +110,13 @@ static void fail(struct outcome *outcome, const char *what)
 
 /* ---- what is held around us ---- */
 
-static const char *name_of(const struct front_task *run, size_t i)
+static const char *name_of(const struct task *run, size_t i)
 {
 	return i == 0 ? run->name : run->also[i - 1];
 }
 
 /* Opens what is left to be asked for. */
-static bool open_rest(struct front_task *run, struct failure *failure)
+static bool open_rest(struct task *run, struct failure *failure)
 {
 	struct lock_request request = *run->request;
 	const char **rest = calloc(run->also_count + 1, sizeof(*rest));
@@ -145,23 +139,15 @@ static bool open_rest(struct front_task *run, struct failure *failure)
 }
 
 /* A success on record can be found inside; but none can be put there. */
-static bool wants_record(const struct front_task *run, const char *name)
+static bool wants_record(const struct task *run, const char *name)
 {
 	const struct lock_request *request = run->request;
 
 	return (request->once || request->cooldown_ms > 0) && strcmp(name, run->name) == 0;
 }
 
-static enum guest_end join(
-	const struct front_task *run, struct guest_wish *wish, struct failure *failure)
-{
-	wish->request = run->request;
-	wish->place = run->place;
-	return guest_join(run->guest, run->lease, wish, failure);
-}
-
 /* Locks that are known to be held around us: nothing is asked for them. False with failure. */
-static bool join_known(const struct front_task *run, struct failure *failure)
+static bool join_known(const struct task *run, struct failure *failure)
 {
 	char token[LOCK_TOKEN_SIZE];
 
@@ -173,7 +159,7 @@ static bool join_known(const struct front_task *run, struct failure *failure)
 			continue;
 		while ((end == GUEST_SILENT || end == GUEST_OTHER) &&
 			(line = nesting_next(run->nesting, name, line, token)))
-			end = join(
+			end = guest_join(
 				run, &(struct guest_wish){.name = name, .token = token}, failure);
 		if (end == GUEST_REFUSED)
 			return false;
@@ -182,7 +168,7 @@ static bool join_known(const struct front_task *run, struct failure *failure)
 }
 
 /* A holder that was told of by the server. False with failure: it is not to be had. */
-static bool join_found(const struct front_task *run, const struct lock_answer *found, int *silent,
+static bool join_found(const struct task *run, const struct lock_answer *found, int *silent,
 	struct failure *failure)
 {
 	const char *name = found->name ? found->name : run->name;
@@ -198,7 +184,7 @@ static bool join_found(const struct front_task *run, const struct lock_answer *f
 	strlcpy(token, found->holder_token, sizeof(token));
 	began = clock_now();
 	wish.by_ancestry = !token_is_among(run->nesting->tokens, token);
-	switch (join(run, &wish, failure)) {
+	switch (guest_join(run, &wish, failure)) {
 	case GUEST_REFUSED:
 		return false;
 	case GUEST_OTHER: /* its caller has released it: it is as any other's */
@@ -217,7 +203,7 @@ static bool join_found(const struct front_task *run, const struct lock_answer *f
 }
 
 /* The words for the keeper in the lease if nothing is to be asked for. */
-static void grant(const struct front_task *run)
+static void grant(const struct task *run)
 {
 	struct lease *lease = run->lease;
 	nanos now = clock_now();
@@ -232,9 +218,9 @@ static void grant(const struct front_task *run)
 }
 
 static const struct lock_answer *found_around(
-	const struct front_task *run, const struct keeper_watch *watch, enum keeper_watch_end end)
+	const struct keeper_watch *watch, enum keeper_watch_end end)
 {
-	const struct lease *lease = run->lease;
+	const struct lease *lease = watch->lease;
 
 	if (end != KEEPER_WATCH_OVER || lease->granted_at != 0 || watch->cancel_signal != 0 ||
 		watch->ward_gone)
@@ -246,48 +232,43 @@ static const struct lock_answer *found_around(
 
 /* One keeper, from its fork to its end. True: a dlock around this one was found, and *found says
  * which; else the outcome is settled. */
-static bool run_keeper(struct front_task *run, struct notify *notify, struct lock_answer *found,
-	struct outcome *outcome)
+static bool run_keeper(
+	struct task *run, struct notify *notify, struct lock_answer *found, struct outcome *outcome)
 {
-	struct keeper_task task = {
-		.run = run,
-		.notifies = notify->wanted,
-		.nested = run->nesting->tokens[0] != '\0',
-	};
 	struct keeper_watch watch;
 	const struct lock_answer *around;
 	enum keeper_watch_end end;
 
-	if (!keeper_watch_open(&watch, run) || !tree_open(&watch.tree)) {
+	run->nested = run->nesting->tokens[0] != '\0';
+	if (!keeper_watch_open(&watch, run, notify) || !tree_open(&watch.tree)) {
 		fail(outcome, "");
 		return false;
 	}
-	watch.notify = notify;
 	if (run->lease->covered) {
-		conclude(run, &watch, outcome);
+		conclude(&watch, outcome);
 		return false;
 	}
-	if (!keeper_watch_start(&watch, &task, keeper_start)) {
+	if (!keeper_watch_start(&watch, keeper_start)) {
 		fail(outcome, errno == ENOSYS
 				      ? "dlock needs Linux 5.3 or later, for pidfd_open(2): "
 				      : "cannot fork: ");
 		return false;
 	}
-	end = keeper_watch_run(&watch, &task);
-	around = found_around(run, &watch, end);
+	end = keeper_watch_run(&watch);
+	around = found_around(&watch, end);
 	if (around) {
 		*found = *around;
 		keeper_watch_close(&watch);
 		lease_begin_anew(run->lease);
-	} else if (end == KEEPER_WATCH_OVER && !left_alone(&watch, &task)) {
-		conclude(run, &watch, outcome);
+	} else if (end == KEEPER_WATCH_OVER && !left_alone(&watch)) {
+		conclude(&watch, outcome);
 	} else {
-		take_over(run, &watch, &task, end == KEEPER_WATCH_LATE, outcome);
+		take_over(&watch, end == KEEPER_WATCH_LATE, outcome);
 	}
 	return around != NULL;
 }
 
-static void run_keepers(struct front_task *run, struct notify *notify, struct outcome *outcome)
+static void run_keepers(struct task *run, struct notify *notify, struct outcome *outcome)
 {
 	static struct lock_answer found; /* large */
 	struct failure failure;
@@ -306,7 +287,7 @@ static void run_keepers(struct front_task *run, struct notify *notify, struct ou
 		outcome_fail(outcome, &failure);
 }
 
-void front_run(struct front_task *run, struct outcome *outcome)
+void front_run(struct task *run, struct outcome *outcome)
 {
 	static struct guest guest; /* large */
 	struct notify notify;
@@ -314,6 +295,7 @@ void front_run(struct front_task *run, struct outcome *outcome)
 	run->guest = &guest;
 	run->lease->terms = run->terms;
 	notify_open(&notify, run->name, run->notify_ready);
+	run->notifies = notify.wanted;
 	run_keepers(run, &notify, outcome);
 	notify_end(&notify, outcome);
 }

@@ -8,9 +8,9 @@
 
 #include "lock/lock.h"
 
-struct front_task;
+struct task;
 struct outcome;
 
 /* Has a keeper take the lock for its ward, to the end of COMMAND (or until the caller has it), and
  * says how it went. If one is held around us task->lock is another afterwards, or NULL. */
-void front_run(struct front_task *run, struct outcome *outcome);
+void front_run(struct task *run, struct outcome *outcome);

@@ -18,7 +18,9 @@
 #include "base/deadline.h"
 #include "base/failure.h"
 #include "base/number.h"
+#include "lock/lock_set.h"
 #include "supervise/lease.h"
+#include "supervise/task.h"
 
 #define ANSWER_WITHIN (3 * NANOS_PER_SEC)
 #define AGAIN_AFTER   (10 * NANOS_PER_MS)
@@ -102,15 +104,15 @@ static bool connect_within(int fd, const char *token, struct deadline *limit)
 	return true;
 }
 
-static void ask(int fd, const struct guest_wish *wish)
+static void ask(int fd, const struct task *task, const struct guest_wish *wish)
 {
-	struct question question = {.mode = wish->request->mode,
+	struct question question = {.mode = task->request->mode,
 		.told = wish->told,
 		.by_ancestry = wish->by_ancestry,
-		.id = id_of(wish->request)};
+		.id = id_of(task->request)};
 
 	digest("guest", wish->token, "", question.proof);
-	digest("place", wish->place, wish->request->prefix, question.place);
+	digest("place", task->place, task->request->prefix, question.place);
 	strlcpy(question.name, wish->name, sizeof(question.name));
 	(void)!send(fd, &question, sizeof(question), MSG_NOSIGNAL);
 }
@@ -136,13 +138,13 @@ static bool read_reply(int fd, struct reply *reply, int *page)
 	return length == (ssize_t)sizeof(*reply);
 }
 
-static bool await_reply(int fd, const struct guest_wish *wish, struct deadline *limit,
-	struct reply *reply, int *page)
+static bool await_reply(int fd, const struct task *task, const struct guest_wish *wish,
+	struct deadline *limit, struct reply *reply, int *page)
 {
 	char proof[DIGEST_SIZE];
 
 	*page = -1;
-	ask(fd, wish);
+	ask(fd, task, wish);
 	if (deadline_wait(limit, fd, POLLIN) != DEADLINE_READY || !read_reply(fd, reply, page))
 		return false;
 	digest("host", wish->token, "", proof);
@@ -167,17 +169,18 @@ static void record(struct guest *guest, const struct guest_wish *wish, const str
 }
 
 /* The lease goes by that page from now on. */
-static bool settle(struct guest *guest, struct lease *lease, int fd, int page)
+static bool settle(const struct task *task, int fd, int page)
 {
+	struct lease *lease = task->lease;
 	struct stat status;
 	const struct lease_lent *host;
 
 	if (fstat(page, &status) != 0 || (size_t)status.st_size < sizeof(*host))
 		return false;
 	host = mmap(NULL, sizeof(*host), PROT_READ, MAP_SHARED, page, 0);
-	if (host == MAP_FAILED || !watch_end(guest, fd))
+	if (host == MAP_FAILED || !watch_end(task->guest, fd))
 		return false;
-	lease->hosts[guest->count] = host;
+	lease->hosts[task->guest->count] = host;
 	if (host->ttl != NANOS_NEVER)
 		lease->terms.grace = number_least(lease->terms.grace, host->ttl / 3);
 	return true;
@@ -192,20 +195,19 @@ static enum guest_end refuse_mode(const struct reply *reply, struct failure *fai
 	return GUEST_REFUSED;
 }
 
-static enum guest_end follow(struct guest *guest, struct lease *lease,
-	const struct guest_wish *wish, const struct reply *reply, int fd, int page,
-	struct failure *failure)
+static enum guest_end follow(const struct task *task, const struct guest_wish *wish,
+	const struct reply *reply, int fd, int page, struct failure *failure)
 {
 	switch (reply->verdict) {
 	case VERDICT_COVERED:
-		record(guest, wish, reply);
-		lease->covered = true;
+		record(task->guest, wish, reply);
+		task->lease->covered = true;
 		return GUEST_COVERED;
 	case VERDICT_OTHER_MODE:
 		return refuse_mode(reply, failure);
 	case VERDICT_WELCOME:
-		if (guest->count < GUEST_MOST && page >= 0 && settle(guest, lease, fd, page)) {
-			record(guest, wish, reply);
+		if (task->guest->count < GUEST_MOST && page >= 0 && settle(task, fd, page)) {
+			record(task->guest, wish, reply);
 			return GUEST_JOINED;
 		}
 		failure_set(failure, EXIT_SYSTEM, "cannot be a guest of the dlock around this one");
@@ -215,8 +217,8 @@ static enum guest_end follow(struct guest *guest, struct lease *lease,
 	}
 }
 
-enum guest_end guest_join(struct guest *guest, struct lease *lease, const struct guest_wish *wish,
-	struct failure *failure)
+enum guest_end guest_join(
+	const struct task *task, const struct guest_wish *wish, struct failure *failure)
 {
 	struct deadline limit = deadline_alone(clock_now() + ANSWER_WITHIN);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), page = -1;
@@ -224,8 +226,8 @@ enum guest_end guest_join(struct guest *guest, struct lease *lease, const struct
 	struct reply reply;
 
 	if (fd >= 0 && connect_within(fd, wish->token, &limit) &&
-		await_reply(fd, wish, &limit, &reply, &page))
-		end = follow(guest, lease, wish, &reply, fd, page, failure);
+		await_reply(fd, task, wish, &limit, &reply, &page))
+		end = follow(task, wish, &reply, fd, page, failure);
 	if (end == GUEST_JOINED)
 		return end;
 	if (page >= 0)
@@ -241,6 +243,19 @@ const struct guest_lock *guest_find(const struct guest *guest, const char *name)
 		if (strcmp(guest->locks[i].name, name) == 0)
 			return &guest->locks[i];
 	return NULL;
+}
+
+uint64_t guest_fence(const struct task *task, const char *name)
+{
+	const struct guest_lock *around = guest_find(task->guest, name);
+	uint64_t fence = around ? around->fence : task->lock ? lock_fence(task->lock, name) : 0;
+
+	return fence != 0 ? fence : task->lease->answer.fence;
+}
+
+const char *guest_token(const struct task *task)
+{
+	return task->lock ? lock_token(task->lock) : task->guest->locks[0].token;
 }
 
 /* ---- the host ---- */
@@ -316,11 +331,21 @@ static bool is_same_id(const struct guest_id *one, const struct guest_id *other)
 	       one->start == other->start && one->space == other->space;
 }
 
-static bool covers(
-	const struct guests *guests, const struct guest_host *host, const struct guest_id *id)
+/* Whether it is ours, other than as a guest's. */
+static bool holds(const struct task *task, const char *name)
 {
-	struct guest_id own = id_of(host->request);
-	bool covered = is_same_id(id, &own) && !host->released;
+	bool named = strcmp(name, task->name) == 0;
+
+	for (size_t i = 0; i < task->also_count && !named; i++)
+		named = strcmp(name, task->also[i]) == 0;
+	return named && !guest_find(task->guest, name);
+}
+
+static bool covers(const struct guests *guests, const struct task *task, bool released,
+	const struct guest_id *id)
+{
+	struct guest_id own = id_of(task->request);
+	bool covered = is_same_id(id, &own) && !released;
 
 	for (size_t i = 0; i < guests->count && !covered; i++)
 		covered = guests->seats[i].joined && is_same_id(id, &guests->seats[i].id);
@@ -328,22 +353,24 @@ static bool covers(
 }
 
 /* False: it does not know our token. */
-static bool decide(const struct guests *guests, const struct guest_host *host,
+static bool decide(const struct guests *guests, const struct task *task, bool released,
 	const struct question *question, struct reply *reply)
 {
+	const char *token = lock_token(task->lock);
 	char proof[DIGEST_SIZE], place[DIGEST_SIZE];
 
-	digest("guest", host->token, "", proof);
-	digest("place", host->place, host->request->prefix, place);
-	*reply = (struct reply){.verdict = VERDICT_WELCOME, .mode = host->request->mode};
-	digest("host", host->token, "", reply->proof);
-	reply->fence = host->fence(host->context, question->name);
-	if (reply->fence == 0 || (question->by_ancestry && host->released) ||
+	digest("guest", token, "", proof);
+	digest("place", task->place, task->request->prefix, place);
+	*reply = (struct reply){.verdict = VERDICT_WELCOME, .mode = task->request->mode};
+	digest("host", token, "", reply->proof);
+	if (holds(task, question->name))
+		reply->fence = guest_fence(task, question->name);
+	if (reply->fence == 0 || (question->by_ancestry && released) ||
 		(!question->told && memcmp(question->place, place, sizeof(place)) != 0))
 		reply->verdict = VERDICT_OTHER;
 	else if (reply->mode != LOCK_EXCLUSIVE && reply->mode != question->mode)
 		reply->verdict = VERDICT_OTHER_MODE;
-	else if (covers(guests, host, &question->id))
+	else if (covers(guests, task, released, &question->id))
 		reply->verdict = VERDICT_COVERED;
 	return memcmp(question->proof, proof, sizeof(proof)) == 0;
 }
@@ -386,7 +413,8 @@ static bool send_reply(int fd, const struct reply *reply, int page)
 }
 
 /* False: the connection is of no use. */
-static bool answer(struct guests *guests, struct guest_seat *seat, const struct guest_host *host)
+static bool answer(
+	struct guests *guests, struct guest_seat *seat, const struct task *task, bool released)
 {
 	struct question question;
 	struct reply reply;
@@ -397,9 +425,9 @@ static bool answer(struct guests *guests, struct guest_seat *seat, const struct 
 				    (ssize_t)sizeof(question))
 		return false;
 	question.name[NAME_SIZE - 1] = '\0';
-	if (!decide(guests, host, &question, &reply))
+	if (!decide(guests, task, released, &question, &reply))
 		return false;
-	if (reply.verdict == VERDICT_WELCOME && (page = open_page(host->lease)) < 0)
+	if (reply.verdict == VERDICT_WELCOME && (page = open_page(task->lease)) < 0)
 		return false;
 	sent = send_reply(seat->fd, &reply, page);
 	if (page >= 0)
@@ -410,7 +438,7 @@ static bool answer(struct guests *guests, struct guest_seat *seat, const struct 
 	return seat->joined;
 }
 
-void guests_attend(struct guests *guests, const struct guest_host *host)
+void guests_attend(struct guests *guests, const struct task *task, bool released)
 {
 	struct epoll_event events[16];
 	int count;
@@ -422,7 +450,7 @@ void guests_attend(struct guests *guests, const struct guest_host *host)
 	for (int i = 0; i < count; i++)
 		for (size_t j = 0; j < guests->count; j++)
 			if (guests->seats[j].fd == events[i].data.fd) {
-				if (!answer(guests, &guests->seats[j], host))
+				if (!answer(guests, &guests->seats[j], task, released))
 					drop(guests, j);
 				break;
 			}

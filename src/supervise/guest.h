@@ -23,7 +23,7 @@
 
 struct failure;
 struct lease;
-struct lock;
+struct task;
 
 #define GUEST_MOST 16 /* locks at a time that are held around us */
 
@@ -43,9 +43,8 @@ struct guest {
 
 /* A wish to a holder around us. */
 struct guest_wish {
-	const struct lock_request *request; /* its mode, its prefix, and of `hold` the caller */
-	const char *name, *place;           /* the lock's; which server it is at */
-	const char *token;                  /* the holder's */
+	const char *name;  /* the lock's */
+	const char *token; /* the holder's */
 	bool told; /* the server has told of the holder: it is the same lock, whatever the server
 		    * is called */
 	bool by_ancestry; /* the holder is an ancestor, and no environment tells its token */
@@ -59,10 +58,15 @@ enum guest_end {
 	GUEST_REFUSED, /* see failure */
 };
 
-/* Three seconds at most. GUEST_JOINED: it is in guest->locks, and the lease goes by it (its hosts,
+/* Three seconds at most. GUEST_JOINED: it is in task->guest, and the lease goes by it (its hosts,
  * its grace). The page and the connection stay open as long as this process. */
-enum guest_end guest_join(struct guest *guest, struct lease *lease, const struct guest_wish *wish,
-	struct failure *failure);
+enum guest_end guest_join(
+	const struct task *task, const struct guest_wish *wish, struct failure *failure);
+
+/* The words for the ward, whether the lock is our own or held around us: the fencing token of one
+ * of its locks, and the owner token. */
+uint64_t guest_fence(const struct task *task, const char *name);
+const char *guest_token(const struct task *task);
 
 /* The one of that name; NULL: it is not held around us. */
 const struct guest_lock *guest_find(const struct guest *guest, const char *name);
@@ -87,23 +91,12 @@ struct guests {
 	size_t count, joined;
 };
 
-/* The host, as the guests are told of it. */
-struct guest_host {
-	const struct lock_request *request;
-	const char *place, *token;
-	const struct lease *lease;
-	bool released; /* by the caller of `hold`: nothing that knows the lock by ancestry comes in
-			*/
-	/* The fencing token of the lock of that name; 0: it is not held here. */
-	uint64_t (*fence)(const void *context, const char *name);
-	const void *context;
-};
-
 /* Listens. If that cannot be done, there will be no guests. */
 void guests_open(struct guests *guests, const char *token);
 
-/* Sees to what has come at `listener` and `events`. */
-void guests_attend(struct guests *guests, const struct guest_host *host);
+/* Sees to what has come at `listener` and `events`. released: by the caller of `hold`; nothing that
+ * knows the lock by ancestry comes in. */
+void guests_attend(struct guests *guests, const struct task *task, bool released);
 
 /* The lock is lost, or the end is near: each guest stops its ward. No further ones come in. */
 void guests_dismiss(struct guests *guests);

@@ -21,10 +21,6 @@
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
 
-#define CANCEL_LIMIT (500 * NANOS_PER_MS) /* taking the request back if it is not late yet, */
-#define LATE_LIMIT   (80 * NANOS_PER_MS)  /* and if it is: -w is kept to 100 ms */
-#define FRONT_LOOKS  NANOS_PER_SEC        /* within that, for a dlock around this one */
-
 /* ---- asking ---- */
 
 static void expect(void *context, nanos until)
@@ -50,19 +46,10 @@ static void denied(void *context, const struct lock_answer *answer)
 	keeper_loop_notify(loop);
 }
 
-/* The front has looked once when it was time; since then we do. */
-static bool is_around(void *context, const struct lock_answer *answer, bool may_look)
-{
-	const struct front_task *run = ((const struct keeper_loop *)context)->task->run;
-
-	return nesting_has(run->nesting, run->request->self, answer,
-		may_look || clock_now() - run->started > FRONT_LOOKS);
-}
-
 /* The front has found locks that are held around us. */
 static bool has_learnt(const struct keeper_loop *loop)
 {
-	struct nesting *nesting = loop->task->run->nesting;
+	struct nesting *nesting = loop->task->nesting;
 
 	if (!atomic_exchange(&loop->lease->has_learnt, false))
 		return false;
@@ -93,13 +80,19 @@ static bool front_runs(void *context)
 }
 
 /* From here on no Ctrl-C, no Ctrl-Z and no `kill %1` reaches the keeper. The front has had as well
- * what the group was sent meanwhile; it passes on what comes after the grant. */
+ * what the group was sent meanwhile; it passes on what comes after the grant. A background process
+ * group that writes to a terminal with `stty tostop` would be stopped; so would we by a Ctrl-Z
+ * while we are in COMMAND's group (leave_session). */
 static void leave_group(const struct keeper_loop *loop)
 {
 	struct signalfd_siginfo info;
+	sigset_t stopping;
 
-	keeper_loop_shield();
-	if (!loop->task->run->ward.ops->own_session || setsid() < 0)
+	sigemptyset(&stopping);
+	sigaddset(&stopping, SIGTTOU);
+	sigaddset(&stopping, SIGTSTP);
+	sigprocmask(SIG_BLOCK, &stopping, NULL);
+	if (!loop->task->ward.ops->own_session || setsid() < 0)
 		setpgid(0, 0);
 	while (read(loop->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		continue;
@@ -110,8 +103,7 @@ static void tell_of_grant(const struct keeper_loop *loop)
 {
 	if (loop->task->notifies)
 		notify_await(loop->lease, loop->task->wakeup_fd);
-	else if (loop->task->run->caller_state->terminal &&
-		 atomic_load(&loop->lease->waits.told) > 0)
+	else if (loop->task->caller_state->terminal && atomic_load(&loop->lease->waits.told) > 0)
 		wakeup_send(loop->task->wakeup_fd);
 }
 
@@ -143,7 +135,7 @@ static enum lock_result use(void *context, struct lock_answer *granted)
 		atomic_store(&lease->valid_until, 0);
 		return LOCK_CANCELLED;
 	}
-	granted->fence = keeper_loop_fence(loop, loop->task->run->name);
+	granted->fence = guest_fence(loop->task, loop->task->name);
 	holder_say_grant(granted);
 	tell_of_grant(loop);
 	return LOCK_GRANTED;
@@ -153,7 +145,6 @@ static const struct asking_ops keeper_asking = {
 	.expect = expect,
 	.unreached = unreached,
 	.denied = denied,
-	.is_around = is_around,
 	.news = read_news,
 	.is_ready = front_runs,
 	.use = use,
@@ -163,16 +154,10 @@ static const struct asking_ops keeper_asking = {
 static void go_on_alone(const struct keeper_loop *loop)
 {
 	prctl(PR_SET_NAME, HANDOFF_PROGRAM);
-	caller_state_close(loop->task->run->caller_state);
+	caller_state_close(loop->task->caller_state);
 	/* Not below another dlock: that would take us for a descendant which keeps the lock. */
 	if (!loop->task->nested)
 		wakeup_send(loop->task->wakeup_fd);
-}
-
-/* The time may be up. */
-static bool is_late(enum lock_result result)
-{
-	return result == LOCK_BUSY || result == LOCK_FAILED;
 }
 
 /* The lock was not had: tells the front why, and gives back what was asked for. */
@@ -187,12 +172,12 @@ static _Noreturn void end_denied(struct keeper_loop *loop, struct asking *asking
 	lease->answer.result = result;
 	lease->answer.failure = *failure;
 	wait_page_end(&lease->waits);
-	asking_withdraw(asking, is_late(result) ? LATE_LIMIT : CANCEL_LIMIT, HANDOFF_GLANCE);
+	asking_give_up(asking, result);
 	lease->unheard = asking->outstanding && asking->may_hold;
 	atomic_store(&lease->phase, LEASE_ENDED);
 	if (loop->lock && (asking->outstanding || lock_handed(loop->lock))) {
 		go_on_alone(loop);
-		asking_withdraw(asking, release_terms_span(loop->task->run), HANDOFF_LIMIT);
+		asking_withdraw(asking, release_terms_span(loop->task), HANDOFF_LIMIT);
 		handoff_verify(loop->lock, HANDOFF_LIMIT);
 	}
 	_exit(0);
@@ -201,7 +186,7 @@ static _Noreturn void end_denied(struct keeper_loop *loop, struct asking *asking
 /* Ends here unless the lock is ours and there is still time to use it. */
 static void take(struct keeper_loop *loop)
 {
-	const struct front_task *run = loop->task->run;
+	const struct task *run = loop->task;
 	static struct asking asking; /* large */
 	struct failure failure;
 	enum lock_result result;
@@ -209,6 +194,8 @@ static void take(struct keeper_loop *loop)
 	asking = (struct asking){.lock = loop->lock,
 		.ops = &keeper_asking,
 		.context = loop,
+		.nesting = run->nesting,
+		.self = run->request->self,
 		.started = run->started,
 		.wait = run->wait,
 		.cancel_fd = loop->task->news_fd};
@@ -246,19 +233,16 @@ static bool give_back(struct keeper_loop *loop, const struct release_terms *rele
 		*answer = (struct lock_answer){.result = LOCK_TIMEOUT};
 		return false;
 	}
-	if (loop->renewal)
-		return renewal_finish(loop->renewal, release_terms, limit, answer);
-	lock_release(loop->lock, release_terms, release_terms_limit(limit), answer);
-	return true;
+	return renewal_finish(loop->renewal, loop->lock, release_terms, limit, answer);
 }
 
 /* Releases the lock and ends. The answer is static: it is large, and there is one. */
 static _Noreturn void release(struct keeper_loop *loop, bool started)
 {
 	static struct lock_answer answer;
-	const struct ward_ops *ward = loop->task->run->ward.ops;
+	const struct ward_ops *ward = loop->task->ward.ops;
 	struct release_terms release_terms = {0}; /* if COMMAND could not be started */
-	nanos limit = clock_now() + release_terms_span(loop->task->run);
+	nanos limit = clock_now() + release_terms_span(loop->task);
 	bool ours;
 
 	loop->lease->stop = loop->stop;
@@ -285,7 +269,7 @@ static _Noreturn void release(struct keeper_loop *loop, bool started)
 }
 
 /* There are no descriptors left to watch with. */
-static _Noreturn void refuse(const struct keeper_task *task)
+static _Noreturn void refuse(const struct task *task)
 {
 	task->lease->answer.result = LOCK_FAILED;
 	failure_set(&task->lease->answer.failure, EXIT_SYSTEM, "cannot watch over COMMAND: %s",
@@ -296,7 +280,7 @@ static _Noreturn void refuse(const struct keeper_task *task)
 
 /* --- the story ---- */
 
-pid_t keeper_start(const struct keeper_task *task)
+pid_t keeper_start(const struct task *task)
 {
 	static struct keeper_loop loop;
 	pid_t front = getpid();
@@ -309,7 +293,7 @@ pid_t keeper_start(const struct keeper_task *task)
 	if (!keeper_loop_open(&loop, task, front))
 		refuse(task);
 	take(&loop);
-	started = task->run->ward.ops->start(&loop);
+	started = task->ward.ops->start(&loop);
 	if (started)
 		keeper_loop_run(&loop);
 	release(&loop, started);

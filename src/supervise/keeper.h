@@ -12,8 +12,8 @@
 
 #include <sys/types.h>
 
-struct keeper_task;
+struct task;
 
 /* Forks the keeper; returns its pid, or -1 with errno. The keeper itself never returns, and tells
  * all through task->lease. From the grant on, signals sent to it go to its ward. */
-pid_t keeper_start(const struct keeper_task *task);
+pid_t keeper_start(const struct task *task);

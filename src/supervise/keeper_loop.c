@@ -14,7 +14,6 @@
 #include "base/newer_libc.h"
 #include "base/number.h"
 #include "base/wakeup.h"
-#include "lock/lock_set.h"
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/task.h"
@@ -27,7 +26,7 @@
 
 static const struct ward_ops *ward(const struct keeper_loop *loop)
 {
-	return loop->task->run->ward.ops;
+	return loop->task->ward.ops;
 }
 
 static void set_phase(struct keeper_loop *loop, enum lease_phase phase)
@@ -35,16 +34,17 @@ static void set_phase(struct keeper_loop *loop, enum lease_phase phase)
 	atomic_store(&loop->lease->phase, phase);
 }
 
-bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, pid_t front)
+bool keeper_loop_open(struct keeper_loop *loop, const struct task *task, pid_t front)
 {
-	sigset_t handled = task->run->caller_state->forwarded;
+	sigset_t handled = task->caller_state->forwarded;
 
 	*loop = (struct keeper_loop){
 		.task = task,
-		.lock = task->run->lock,
+		.lock = task->lock,
 		.lease = task->lease,
 		.front = front,
-		.command_fd = -1,
+		.ward_fd = -1,
+		.release_fd = -1,
 		.guests = {.listener = -1, .events = -1},
 	};
 	sigaddset(&handled, SIGCHLD);
@@ -59,46 +59,11 @@ bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, 
 	       tree_open(&loop->tree) && tree_prepare();
 }
 
-/* A background process group that writes to a terminal with `stty tostop` would be stopped; so
- * would we by a Ctrl-Z while we are in COMMAND's group (leave_session). */
-void keeper_loop_shield(void)
-{
-	sigset_t quiet;
-
-	sigemptyset(&quiet);
-	sigaddset(&quiet, SIGTTOU);
-	sigaddset(&quiet, SIGTSTP);
-	sigprocmask(SIG_BLOCK, &quiet, NULL);
-}
-
 bool keeper_loop_front_is_gone(const struct keeper_loop *loop)
 {
 	/* The second look: it may have died before pidfd_open, and its pid may be another's by now.
 	 */
 	return loop->front_fd < 0 || process_has_ended(loop->front_fd) || getppid() != loop->front;
-}
-
-bool keeper_loop_holds(const struct keeper_loop *loop, const char *name)
-{
-	const struct front_task *run = loop->task->run;
-	bool named = strcmp(name, run->name) == 0;
-
-	for (size_t i = 0; i < run->also_count && !named; i++)
-		named = strcmp(name, run->also[i]) == 0;
-	return named && !guest_find(run->guest, name);
-}
-
-uint64_t keeper_loop_fence(const struct keeper_loop *loop, const char *name)
-{
-	const struct guest_lock *around = guest_find(loop->task->run->guest, name);
-	uint64_t fence = around ? around->fence : loop->lock ? lock_fence(loop->lock, name) : 0;
-
-	return fence != 0 ? fence : loop->lease->answer.fence;
-}
-
-const char *keeper_loop_token(const struct keeper_loop *loop)
-{
-	return loop->lock ? lock_token(loop->lock) : loop->task->run->guest->locks[0].token;
 }
 
 void keeper_loop_notify(const struct keeper_loop *loop)
@@ -118,8 +83,8 @@ static void stop_tree(struct keeper_loop *loop, enum lease_stop why)
 		return;
 	set_phase(loop, LEASE_STOPPING);
 	keeper_loop_notify(loop);
-	stopping_begin(&loop->stopping, &loop->tree, loop->task->run->stop_signal,
-		loop->lease->terms.grace);
+	stopping_begin(
+		&loop->stopping, &loop->tree, loop->task->stop_signal, loop->lease->terms.grace);
 }
 
 /* The message comes last: nothing that it may wait for is to keep COMMAND running. */
@@ -143,7 +108,7 @@ void keeper_loop_stop(struct keeper_loop *loop, enum lease_stop why, const char 
  * same, that is no reason to hurry. */
 static nanos kill_limit(const struct keeper_loop *loop)
 {
-	if (loop->warned && loop->task->run->warn_when_lost)
+	if (loop->warned && loop->task->warn_when_lost)
 		return NANOS_NEVER;
 	return lease_kill_at(lease_validity(loop->lease));
 }
@@ -186,33 +151,17 @@ static void pass_on(struct keeper_loop *loop)
 /* Whether something is there that the lock is kept for, guests aside. */
 static bool has_left_tree(const struct keeper_loop *loop)
 {
-	bool ended = loop->tree.over && loop->task->run->close_early && loop->stop == STOP_NONE;
+	bool ended = loop->tree.over && loop->task->close_early && loop->stop == STOP_NONE;
 
 	return !loop->tree.empty && !ended;
 }
 
 /* ---- guests ---- */
 
-static uint64_t held_fence(const void *context, const char *name)
-{
-	const struct keeper_loop *loop = context;
-
-	return keeper_loop_holds(loop, name) ? keeper_loop_fence(loop, name) : 0;
-}
-
 static void attend_guests(struct keeper_loop *loop)
 {
-	const struct front_task *run = loop->task->run;
-
-	if (!loop->lock)
-		return;
-	guests_attend(&loop->guests, &(struct guest_host){.request = run->request,
-					     .place = run->place,
-					     .token = lock_token(loop->lock),
-					     .lease = loop->lease,
-					     .released = loop->given_back,
-					     .fence = held_fence,
-					     .context = loop});
+	if (loop->lock)
+		guests_attend(&loop->guests, loop->task, loop->given_back);
 }
 
 static void say_guests(const struct keeper_loop *loop)
@@ -255,7 +204,7 @@ static void linger(struct keeper_loop *loop)
 			"the lock stays with what COMMAND left running:");
 	else
 		say_guests(loop);
-	caller_state_close(loop->task->run->caller_state);
+	caller_state_close(loop->task->caller_state);
 	close(loop->front_fd);
 	loop->front_fd = -1;
 	pass_on(loop);
@@ -348,16 +297,15 @@ static void handle_signals(struct keeper_loop *loop)
 /* Whether a loss of the lock would be news. It outranks that --max-run was up. */
 static bool may_be_lost(const struct keeper_loop *loop)
 {
-	return !loop->warned &&
-	       (loop->stop == STOP_NONE ||
-		       (loop->stop == STOP_MAX_RUN && !loop->task->run->warn_when_lost));
+	return !loop->warned && (loop->stop == STOP_NONE || (loop->stop == STOP_MAX_RUN &&
+								    !loop->task->warn_when_lost));
 }
 
 static void lose(struct keeper_loop *loop, enum lease_stop why, const char *what, const char *how)
 {
 	loop->warned = true;
 	guests_dismiss(&loop->guests);
-	if (!loop->task->run->warn_when_lost) {
+	if (!loop->task->warn_when_lost) {
 		keeper_loop_stop(loop, why, "%s%s; stopping %s", what, how, ward(loop)->name);
 		return;
 	}
@@ -414,7 +362,7 @@ static void see_to_renewal(struct keeper_loop *loop, nanos now)
 		loop->renewal = renewal_open(loop->lock, loop->lease, loop->lost_fd);
 	if (renewal_start(loop->renewal))
 		return;
-	if (!loop->task->run->warn_when_lost && until > stop_at)
+	if (!loop->task->warn_when_lost && until > stop_at)
 		until = stop_at;
 	if (now < until)
 		loop->renewal_due = renewal_try(loop->renewal, until);
@@ -491,8 +439,8 @@ static nanos next_due(const struct keeper_loop *loop)
 
 static void wait_for_news(struct keeper_loop *loop)
 {
-	enum { CONNECTION = 4, HOST = 5, GUESTS = 6, OF_WARD = 8 };
-	struct pollfd fds[OF_WARD + WARD_FDS] = {
+	enum { CONNECTION = 4, HOST = 5, GUESTS = 6, WARD = 8 };
+	struct pollfd fds[] = {
 		{.fd = loop->signal_fd, .events = POLLIN},
 		{.fd = loop->timer, .events = POLLIN},
 		{.fd = loop->lost_fd, .events = POLLIN},
@@ -502,25 +450,23 @@ static void wait_for_news(struct keeper_loop *loop)
 				? -1
 				: lock_watch_fd(loop->lock),
 			.events = POLLIN},
-		{.fd = loop->lease->hosts[0] && may_be_lost(loop) ? loop->task->run->guest->ended_fd
+		{.fd = loop->lease->hosts[0] && may_be_lost(loop) ? loop->task->guest->ended_fd
 								  : -1,
 			.events = POLLIN},
 		{.fd = loop->guests.listener, .events = POLLIN},
 		{.fd = loop->guests.events, .events = POLLIN},
+		/* SIGCHLD tells all there is to know of COMMAND; but if a debugger traces it, only
+		 * once that has reaped it. Its pidfd tells of its end in any case. */
+		{.fd = loop->tree.over ? -1 : loop->ward_fd, .events = POLLIN},
+		{.fd = loop->stop == STOP_NONE ? loop->release_fd : -1, .events = POLLIN},
 	};
 
-	for (int i = 0; i < WARD_FDS; i++)
-		fds[OF_WARD + i].fd = -1;
-	if (ward(loop)->watch)
-		ward(loop)->watch(loop, &fds[OF_WARD]);
 	(void)poll(fds, sizeof(fds) / sizeof(fds[0]), clock_timer_set(loop->timer, next_due(loop)));
 	clock_timer_clear(loop->timer);
 	wakeup_clear(loop->lost_fd);
-	loop->ward_news = fds[OF_WARD].revents != 0;
-	if (loop->ward_news && loop->command_fd >= 0) { /* the descriptor stays readable */
-		close(loop->command_fd);
-		loop->command_fd = -1;
-	}
+	loop->ward_news = fds[WARD].revents != 0;
+	if (loop->ward_news)
+		loop->ward_fd = -1; /* it stays readable */
 	loop->host_gone = loop->host_gone || fds[HOST].revents != 0;
 	if (fds[GUESTS].revents || fds[GUESTS + 1].revents)
 		attend_guests(loop);

@@ -13,12 +13,12 @@
 #include "supervise/guest.h"
 #include "supervise/lease.h"
 
-struct keeper_task;
+struct task;
 struct lock;
 struct renewal;
 
 struct keeper_loop {
-	const struct keeper_task *task;
+	const struct task *task;
 	struct lock *lock; /* NULL: all is held around us (guest.h) */
 	struct lease *lease;
 	struct guests guests;
@@ -26,8 +26,9 @@ struct keeper_loop {
 	struct renewal *renewal; /* NULL: none was due yet */
 	pid_t front;
 	int front_fd, signal_fd, lost_fd, timer;
-	int command_fd;    /* COMMAND's pidfd, until that is readable; -1: none */
-	bool ward_news;    /* the first of what is watched for the ward is readable */
+	int ward_fd;       /* its pidfd: readable when it has ended; -1: that is known */
+	int release_fd;    /* readable when its release was asked for; -1: never */
+	bool ward_news;    /* ward_fd was readable */
 	nanos renewal_due; /* when the main thread must see to it; NANOS_NEVER: the thread does */
 
 	struct stopping stopping;
@@ -42,22 +43,12 @@ struct keeper_loop {
 };
 
 /* Opens what watching needs, in the keeper of the front with this pid. False with errno. */
-bool keeper_loop_open(struct keeper_loop *loop, const struct keeper_task *task, pid_t front);
-
-/* With the grant: signals that stop a process do so no longer. */
-void keeper_loop_shield(void);
+bool keeper_loop_open(struct keeper_loop *loop, const struct task *task, pid_t front);
 
 bool keeper_loop_front_is_gone(const struct keeper_loop *loop);
 
-/* Whether it holds the lock of that name, other than as a guest. */
-bool keeper_loop_holds(const struct keeper_loop *loop, const char *name);
-
 /* Wakes the front, which has something to tell its service manager, if there is one. */
 void keeper_loop_notify(const struct keeper_loop *loop);
-
-/* The words for the ward: the fencing token of one of its locks, and the owner token. */
-uint64_t keeper_loop_fence(const struct keeper_loop *loop, const char *name);
-const char *keeper_loop_token(const struct keeper_loop *loop);
 
 /* From the ward's start until the lock is to be released: the tree is gone, or cannot be stopped,
  * or COMMAND is gone (-o), or the release was asked for. renewal_due is set. */

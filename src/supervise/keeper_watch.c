@@ -31,31 +31,31 @@
 #define WAIT_LEAST   (80 * NANOS_PER_MS)  /* the time that a late keeper gets at the end of -w */
 #define CANCEL_LIMIT (600 * NANOS_PER_MS) /* for a keeper that takes back what it asked for */
 
-bool keeper_watch_open(struct keeper_watch *watch, const struct front_task *run)
+bool keeper_watch_open(struct keeper_watch *watch, struct task *task, struct notify *notify)
 {
-	const struct caller_state *caller_state = run->caller_state;
+	const struct caller_state *caller_state = task->caller_state;
 	sigset_t other = caller_state->forwarded;
 	int pipe[2];
 
 	for (int sig = 1; sig < NSIG; sig++)
 		if (sigismember(&caller_state->ending, sig) == 1)
 			sigdelset(&other, sig);
-	*watch = (struct keeper_watch){.caller_state = caller_state,
-		.lease = run->lease,
+	*watch = (struct keeper_watch){.task = task,
+		.lease = task->lease,
 		.keeper_fd = -1,
 		.bystander_at = NANOS_NEVER,
 		.bystander = BYSTANDER_NONE};
 	watch->ending_fd = signalfd(-1, &caller_state->ending, SFD_CLOEXEC | SFD_NONBLOCK);
 	watch->other_fd = signalfd(-1, &other, SFD_CLOEXEC | SFD_NONBLOCK);
-	watch->wakeup_fd = wakeup_open();
+	task->wakeup_fd = wakeup_open();
 	watch->timer = clock_timer_open();
 	if (pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return false;
-	watch->news_fd = pipe[0];
-	watch->tell_fd = pipe[1];
-	wait_line_open(&watch->line, run->name, &run->lease->waits);
-	watch->look_at = wait_page_look_at(run->wait);
-	return watch->ending_fd >= 0 && watch->other_fd >= 0 && watch->wakeup_fd >= 0 &&
+	task->news_fd = pipe[0];
+	task->tell_fd = pipe[1];
+	watch->notify = notify;
+	wait_line_open(&watch->line, task, notify);
+	return watch->ending_fd >= 0 && watch->other_fd >= 0 && task->wakeup_fd >= 0 &&
 	       watch->timer >= 0;
 }
 
@@ -75,8 +75,8 @@ static void reap_keeper(struct keeper_watch *watch)
 
 void keeper_watch_close(struct keeper_watch *watch)
 {
-	const int fds[] = {
-		watch->ending_fd, watch->other_fd, watch->wakeup_fd, watch->timer, watch->tell_fd};
+	const int fds[] = {watch->ending_fd, watch->other_fd, watch->timer, watch->task->wakeup_fd,
+		watch->task->tell_fd};
 
 	if (watch->keeper != 0)
 		reap_keeper(watch);
@@ -90,23 +90,18 @@ static void kill_keeper(struct keeper_watch *watch)
 	reap_keeper(watch);
 }
 
-bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task,
-	pid_t (*start)(const struct keeper_task *task))
+bool keeper_watch_start(struct keeper_watch *watch, pid_t (*start)(const struct task *task))
 {
-	task->lease = watch->lease;
-	task->wakeup_fd = watch->wakeup_fd;
-	task->news_fd = watch->news_fd;
-	task->tell_fd = watch->tell_fd;
 	watch->asking_since = clock_now();
 	atomic_store(&watch->lease->answer_due, NANOS_NEVER);
-	watch->keeper = start(task);
+	watch->keeper = start(watch->task);
 	if (watch->keeper < 0) {
 		watch->keeper = 0;
 		return false;
 	}
-	close(watch->news_fd);
+	close(watch->task->news_fd);
 	watch->keeper_fd = pidfd_open(watch->keeper, 0);
-	if (watch->caller_state->terminal)
+	if (watch->task->caller_state->terminal)
 		watch->bystander_at = clock_after(watch->asking_since, SHORT_RUN);
 	(void)tree_prepare(); /* while it can be had: COMMAND may use up the files */
 	if (watch->keeper_fd >= 0)
@@ -123,7 +118,7 @@ bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task,
 
 static void tell_keeper(const struct keeper_watch *watch)
 {
-	(void)!write(watch->tell_fd, "", 1);
+	(void)!write(watch->task->tell_fd, "", 1);
 }
 
 /* Whether COMMAND has got this signal as well, from the terminal. */
@@ -131,7 +126,7 @@ static bool record_terminal_signal(struct keeper_watch *watch, const struct sign
 {
 	int sig = (int)info->ssi_signo;
 
-	if (!caller_state_is_shared(watch->caller_state, sig, info->ssi_code))
+	if (!caller_state_is_shared(watch->task->caller_state, sig, info->ssi_code))
 		return false;
 	if (sig == SIGINT || sig == SIGQUIT)
 		watch->terminal_signal = sig;
@@ -209,9 +204,9 @@ static void handle_news(struct keeper_watch *watch, bool continued)
 {
 	uint64_t times;
 
-	if (read(watch->wakeup_fd, &times, sizeof(times)) < 0 || continued)
+	if (read(watch->task->wakeup_fd, &times, sizeof(times)) < 0 || continued)
 		return;
-	if (watch->caller_state->terminal && atomic_load(&watch->lease->command_stopped))
+	if (watch->task->caller_state->terminal && atomic_load(&watch->lease->command_stopped))
 		raise(SIGTSTP);
 }
 
@@ -232,7 +227,7 @@ static bool has_moved(struct keeper_watch *watch)
 }
 
 /* When to look whether the keeper does its duty by the lease. */
-static nanos next_look(const struct keeper_watch *watch, const struct keeper_task *task)
+static nanos next_look(const struct keeper_watch *watch)
 {
 	nanos valid_until = lease_validity(watch->lease);
 
@@ -240,7 +235,7 @@ static nanos next_look(const struct keeper_watch *watch, const struct keeper_tas
 		return watch->lease->release_until + RELEASE_SLACK;
 	if (phase(watch) == LEASE_KILLING)
 		return clock_after(later(lease_kill_at(valid_until), watch->moved_at), KILL_SLACK);
-	if (task->run->warn_when_lost || phase(watch) == LEASE_CANCELLED ||
+	if (watch->task->warn_when_lost || phase(watch) == LEASE_CANCELLED ||
 		phase(watch) == LEASE_ENDED)
 		return NANOS_NEVER;
 	if (valid_until == 0) /* the grant does not wake us, which spares a switch of processes */
@@ -283,7 +278,7 @@ static void end_keeper(struct keeper_watch *watch)
 }
 
 /* The same if the keeper stands still while --max-run ends. */
-static void end_overrun(struct keeper_watch *watch, const struct keeper_task *task)
+static void end_overrun(struct keeper_watch *watch)
 {
 	if (clock_now() < later(overrun_look(watch), watch->next_round) ||
 		phase(watch) != LEASE_HELD)
@@ -293,14 +288,14 @@ static void end_overrun(struct keeper_watch *watch, const struct keeper_task *ta
 		return;
 	}
 	watch->overrun = true;
-	tree_signal_below(watch->keeper, task->run->stop_signal);
+	tree_signal_below(watch->keeper, watch->task->stop_signal);
 }
 
 /* If the keeper stands still (SIGSTOP) while the lease runs out: asks the tree to stop, and in the
  * end kills the keeper. Its end kills COMMAND at once, and the rest of the tree becomes ours. */
-static void step_in(struct keeper_watch *watch, const struct keeper_task *task)
+static void step_in(struct keeper_watch *watch)
 {
-	if (clock_now() < later(next_look(watch, task), watch->next_round))
+	if (clock_now() < later(next_look(watch), watch->next_round))
 		return;
 	switch (phase(watch)) {
 	case LEASE_ASKING:
@@ -309,7 +304,7 @@ static void step_in(struct keeper_watch *watch, const struct keeper_task *task)
 	case LEASE_HELD:
 		if (!watch->stood_still) {
 			watch->stood_still = true;
-			tree_signal_below(watch->keeper, task->run->stop_signal);
+			tree_signal_below(watch->keeper, watch->task->stop_signal);
 			return;
 		}
 		break;
@@ -351,11 +346,10 @@ static nanos answer_look(const struct keeper_watch *watch)
 /* If it has not, it stands still. The front may have stood still as well, and be the first of the
  * two that runs again, while the grant lies in the keeper's socket: so the keeper's time counts
  * from when the front notices; and once more if the front comes late to that, too. */
-static bool gives_more_time(
-	struct keeper_watch *watch, const struct keeper_task *task, nanos due, nanos now)
+static bool gives_more_time(struct keeper_watch *watch, nanos due, nanos now)
 {
 	bool waited = atomic_load(&watch->lease->answer_due) ==
-		      clock_after(task->run->started, task->run->wait);
+		      clock_after(watch->task->started, watch->task->wait);
 
 	if (phase(watch) == LEASE_CANCELLED || (watch->answer_late && now - due < ANSWER_LATE))
 		return false;
@@ -365,11 +359,11 @@ static bool gives_more_time(
 }
 
 /* A keeper that stands still is killed; what it asked for is to be taken back. */
-static bool end_asking(struct keeper_watch *watch, const struct keeper_task *task)
+static bool end_asking(struct keeper_watch *watch)
 {
 	nanos now = clock_now(), due = answer_look(watch);
 
-	if (now < due || gives_more_time(watch, task, due, now) ||
+	if (now < due || gives_more_time(watch, due, now) ||
 		(phase(watch) != LEASE_CANCELLED && !lease_decide(watch->lease, LEASE_CANCELLED)))
 		return false;
 	kill_keeper(watch);
@@ -378,50 +372,23 @@ static bool end_asking(struct keeper_watch *watch, const struct keeper_task *tas
 
 /* ---- while the keeper waits ---- */
 
-/* A dlock around this one has what the keeper waits for: the keeper takes its request back. Or it
- * has other locks: the keeper asks anew, and tells of these. */
-static void look_around(struct keeper_watch *watch, const struct keeper_task *task)
+/* If a dlock around this one has what the keeper waits for, that takes its request back. If it has
+ * other locks, the keeper asks anew, and tells of these. */
+static void attend_wait(struct keeper_watch *watch)
 {
-	const struct front_task *run = task->run;
 	struct lease *lease = watch->lease;
 	bool learnt = false;
 
-	if (clock_now() < watch->look_at)
+	if (phase(watch) != LEASE_ASKING)
 		return;
-	watch->around = wait_page_look(
-		&lease->waits, &watch->look_at, run->nesting, run->request->self, &learnt);
+	watch->around = wait_line_attend(&watch->line, &learnt);
 	if (watch->around && !cancel(watch))
 		watch->around = NULL;
 	if (watch->around || !learnt)
 		return;
-	strlcpy(lease->learnt, run->nesting->held, sizeof(lease->learnt));
+	strlcpy(lease->learnt, watch->task->nesting->held, sizeof(lease->learnt));
 	atomic_store(&lease->has_learnt, true);
 	tell_keeper(watch);
-}
-
-static nanos wait_look(const struct keeper_watch *watch)
-{
-	nanos due = number_least(watch->line.draw_at, watch->look_at);
-
-	return number_least(due, notify_due(watch->notify, &watch->lease->waits));
-}
-
-static void attend_wait(struct keeper_watch *watch, const struct keeper_task *task)
-{
-	if (phase(watch) != LEASE_ASKING)
-		return;
-	wait_line_draw(&watch->line);
-	notify_wait(watch->notify, &watch->lease->waits);
-	look_around(watch, task);
-}
-
-/* The end of what the lock is for, before the grant; -1: it is not to be watched. */
-static int ward_fd(const struct keeper_watch *watch, const struct keeper_task *task)
-{
-	const struct ward *ward = &task->run->ward;
-
-	return phase(watch) == LEASE_ASKING && ward->ops->end_fd ? ward->ops->end_fd(ward->own)
-								 : -1;
 }
 
 /* Once the keeper has died its children are among ours, or no longer to be found. So what must be
@@ -456,44 +423,45 @@ static void start_bystander(struct keeper_watch *watch)
 	bystander_start(&watch->bystander);
 }
 
-static nanos next_due(const struct keeper_watch *watch, const struct keeper_task *task)
+static nanos next_due(const struct keeper_watch *watch)
 {
-	nanos due = number_least(next_look(watch, task), overrun_look(watch));
+	nanos due = number_least(next_look(watch), overrun_look(watch));
 
 	due = number_least(answer_look(watch), later(due, watch->next_round));
 	due = number_least(due, number_least(watch->bystander_at, watch->bystander.due));
 	if (phase(watch) == LEASE_ASKING)
-		due = number_least(due, wait_look(watch));
+		due = number_least(due, wait_line_due(&watch->line));
 	return has_to_record(watch) ? number_least(watch->note_at, due) : due;
 }
 
 /* Below another dlock the keeper's end is awaited: it would be taken for a descendant that keeps
  * the lock. A keeper that runs again, and sees COMMAND killed by the front, may still say that it
  * lingers before it dies. */
-static bool needs_us_no_longer(const struct keeper_watch *watch, const struct keeper_task *task)
+static bool needs_us_no_longer(const struct keeper_watch *watch)
 {
 	if (watch->kills_keeper)
 		return false;
 	return (phase(watch) == LEASE_LINGERING && tree_is_ours(&watch->tree)) ||
-	       (phase(watch) == LEASE_ENDED && !task->nested);
+	       (phase(watch) == LEASE_ENDED && !watch->task->nested);
 }
 
-static enum keeper_watch_end run(struct keeper_watch *watch, const struct keeper_task *task)
+static enum keeper_watch_end run(struct keeper_watch *watch)
 {
 	while (watch->keeper != 0) {
 		struct pollfd fds[] = {
 			{.fd = watch->keeper_fd, .events = POLLIN},
 			{.fd = watch->ending_fd, .events = POLLIN},
 			{.fd = watch->other_fd, .events = POLLIN},
-			{.fd = watch->wakeup_fd, .events = POLLIN},
+			{.fd = watch->task->wakeup_fd, .events = POLLIN},
 			{.fd = watch->timer, .events = POLLIN},
-			{.fd = ward_fd(watch, task), .events = POLLIN},
+			{.fd = phase(watch) == LEASE_ASKING ? watch->task->ward.end_fd : -1,
+				.events = POLLIN},
 		};
 		bool continued = false;
 
 		/* A poll that fails (ENOMEM) is no reason not to look at the time. */
 		(void)poll(fds, sizeof(fds) / sizeof(fds[0]),
-			clock_timer_set(watch->timer, next_due(watch, task)));
+			clock_timer_set(watch->timer, next_due(watch)));
 		if (fds[0].revents) {
 			reap_keeper(watch);
 			return phase(watch) == LEASE_ENDED ? KEEPER_WATCH_OVER : KEEPER_WATCH_DIED;
@@ -501,7 +469,7 @@ static enum keeper_watch_end run(struct keeper_watch *watch, const struct keeper
 		handle_signals(watch, &continued);
 		if (fds[5].revents)
 			watch->ward_gone = cancel(watch);
-		if (needs_us_no_longer(watch, task))
+		if (needs_us_no_longer(watch))
 			return KEEPER_WATCH_OVER;
 		notify_look(watch->notify, watch->lease);
 		start_bystander(watch);
@@ -510,19 +478,19 @@ static enum keeper_watch_end run(struct keeper_watch *watch, const struct keeper
 		record_others(watch);
 		if (fds[3].revents)
 			handle_news(watch, continued);
-		if (end_asking(watch, task))
+		if (end_asking(watch))
 			return KEEPER_WATCH_LATE;
-		attend_wait(watch, task);
-		end_overrun(watch, task);
-		step_in(watch, task);
+		attend_wait(watch);
+		end_overrun(watch);
+		step_in(watch);
 	}
 	return KEEPER_WATCH_DIED;
 }
 
 /* The bystander must not pass for one of COMMAND's tree. */
-enum keeper_watch_end keeper_watch_run(struct keeper_watch *watch, const struct keeper_task *task)
+enum keeper_watch_end keeper_watch_run(struct keeper_watch *watch)
 {
-	enum keeper_watch_end end = run(watch, task);
+	enum keeper_watch_end end = run(watch);
 
 	bystander_end(&watch->bystander);
 	return end;
@@ -540,7 +508,7 @@ static pid_t find_command(const struct keeper_watch *watch)
 	return command;
 }
 
-void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_task *task)
+void keeper_watch_stop_orphans(struct keeper_watch *watch)
 {
 	nanos limit = lease_kill_at(lease_validity(watch->lease));
 	struct process_tree *tree = &watch->tree;
@@ -554,7 +522,7 @@ void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_t
 	tree->empty |= tree->begun == 0; /* no COMMAND was started */
 	if (tree->empty)
 		return;
-	stopping_begin(&watch->stopping, tree, task->run->stop_signal, watch->lease->terms.grace);
+	stopping_begin(&watch->stopping, tree, watch->task->stop_signal, watch->lease->terms.grace);
 	while (tree_reap(tree), !tree->empty && !stopping_is_hopeless(&watch->stopping, tree)) {
 		stopping_step(&watch->stopping, tree, limit);
 

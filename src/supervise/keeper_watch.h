@@ -14,14 +14,12 @@
 #include "process/stopping.h"
 #include "supervise/wait_line.h"
 
-struct caller_state;
-struct front_task;
-struct keeper_task;
 struct lease;
+struct task;
 
 struct keeper_watch {
-	const struct caller_state *caller_state; /* borrowed */
-	struct lease *lease;                     /* borrowed */
+	const struct task *task;  /* borrowed */
+	struct lease *lease;      /* the task's */
 	struct process_tree tree; /* empty, unless the keeper dies: then its children become ours.
 				     If it is not our child they do not: command_ward.c */
 	nanos note_at; /* when to record anew what is not COMMAND's, or what is but will not be ours
@@ -32,22 +30,20 @@ struct keeper_watch {
 			       * or needs none */
 	bool wants_bystander; /* the bystander is to be started at the grant */
 	pid_t keeper;         /* 0: none, or reaped */
-	int keeper_fd, wakeup_fd, timer;
-	int tell_fd, news_fd; /* a pipe: the front tells its keeper that there is news */
-	int ending_fd;        /* signals that end a wait, as data; all are passed on to COMMAND */
-	int other_fd;         /* the other signals that are passed on */
-	int ending_signal;    /* the last of ending_fd's that came after the grant; 0: none */
-	int terminal_signal;  /* INT or QUIT that the terminal sent to COMMAND and us; 0: none */
-	nanos asking_since;   /* no later than this, or so little that the slack covers it, counts a
-				 grant */
-	nanos answer_more;    /* the keeper gets at least until then for an answer */
-	bool answer_late;     /* the front has noticed late that it is due */
+	int keeper_fd, timer;
+	int ending_fd;       /* signals that end a wait, as data; all are passed on to COMMAND */
+	int other_fd;        /* the other signals that are passed on */
+	int ending_signal;   /* the last of ending_fd's that came after the grant; 0: none */
+	int terminal_signal; /* INT or QUIT that the terminal sent to COMMAND and us; 0: none */
+	nanos asking_since;  /* no later than this, or so little that the slack covers it, counts a
+				grant */
+	nanos answer_more;   /* the keeper gets at least until then for an answer */
+	bool answer_late;    /* the front has noticed late that it is due */
 	int cancel_signal; /* a signal of ending_fd's that came before the grant, and ends it all; 0
 			    */
 	bool ward_gone;    /* so does the end of what the lock was for */
 	nanos cancel_until; /* then the keeper must have taken back what it asked for */
 	struct wait_line line;
-	nanos look_at; /* for a dlock around this one; NANOS_NEVER: not, or not any more */
 	const struct lock_answer *around; /* a dlock around this one was found, by this; NULL */
 	bool stood_still;                 /* the keeper did not act when the lease ran out */
 	unsigned rounds;                  /* lease->rounds when it was last looked at, */
@@ -66,18 +62,18 @@ enum keeper_watch_end {
 	KEEPER_WATCH_DIED, /* the keeper died before its work was done */
 };
 
-/* Opens what watching needs; the watch's tree is to be opened besides. False with errno. */
-bool keeper_watch_open(struct keeper_watch *watch, const struct front_task *run);
+/* Opens what watching needs, and the task's descriptors; the watch's tree is to be opened besides.
+ * False with errno. */
+bool keeper_watch_open(struct keeper_watch *watch, struct task *task, struct notify *notify);
 
 /* The keeper has ended, and is reaped. */
 void keeper_watch_close(struct keeper_watch *watch);
 
-/* Has `start` fork the keeper; fills in the task. False with errno. */
-bool keeper_watch_start(struct keeper_watch *watch, struct keeper_task *task,
-	pid_t (*start)(const struct keeper_task *task));
+/* Has `start` fork the keeper. False with errno. */
+bool keeper_watch_start(struct keeper_watch *watch, pid_t (*start)(const struct task *task));
 
 /* Watches until one of the ends above. */
-enum keeper_watch_end keeper_watch_run(struct keeper_watch *watch, const struct keeper_task *task);
+enum keeper_watch_end keeper_watch_run(struct keeper_watch *watch);
 
 /* Takes the signals that came while the keeper ended: a Ctrl-C reaches COMMAND and us at once, but
  * we may see COMMAND's end first. They no longer go anywhere. */
@@ -86,4 +82,4 @@ void keeper_watch_record_signals(struct keeper_watch *watch);
 /* After KEEPER_WATCH_DIED: stops what the keeper left, which is ours now. COMMAND died with it
  * (PR_SET_PDEATHSIG) or before it; stopping.begun tells whether there was anything. Nobody renews
  * meanwhile: SIGKILL comes before validity ends. */
-void keeper_watch_stop_orphans(struct keeper_watch *watch, const struct keeper_task *task);
+void keeper_watch_stop_orphans(struct keeper_watch *watch);

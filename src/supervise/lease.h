@@ -112,8 +112,7 @@ struct lease {
 
 	nanos granted_at;                 /* once HELD */
 	int command_status;               /* as from waitpid(2), once command_over */
-	int command_errno;                /* once ENDED: COMMAND could not be started, why; */
-	bool exec_failed;                 /* by exec, not by fork */
+	struct failure start_failure;     /* once ENDED: why COMMAND could not be started */
 	nanos release_until;              /* once RELEASING: when the keeper gives up trying */
 	enum lease_stop stop;             /* once STOPPING, LINGERING or RELEASING */
 	nanos held;                       /* once ENDED or LINGERING */

@@ -93,33 +93,13 @@ static bool ask_for_time(struct notify *notify, int rank, char lines[static 64])
 {
 	nanos now = clock_now();
 
-	if (!notify->wanted || (now < notify->due && rank == notify->rank))
+	if (now < notify->due && rank == notify->rank)
 		return false;
 	notify->rank = rank;
 	notify->due = now + notify->every;
 	snprintf(lines, 64, "%sEXTEND_TIMEOUT_USEC=%" PRId64 "\n",
 		getenv("WATCHDOG_USEC") ? "WATCHDOG=1\n" : "", EXTENSION / (NANOS_PER_MS / 1000));
 	return true;
-}
-
-static void say_waiting(struct notify *notify, const struct lock_answer *answer, nanos since)
-{
-	char lines[64], holder[HOLDER_TEXT], ahead[32] = "";
-
-	if (!ask_for_time(notify, answer->rank, lines))
-		return;
-	if (answer->rank > 0)
-		snprintf(ahead, sizeof(ahead), ", %d ahead", answer->rank);
-	send_status(lines, "waiting for %s%s; %s", notify->name, ahead,
-		holder_describe(answer, since, holder));
-}
-
-static void say_unreached(struct notify *notify, const char *why)
-{
-	char lines[64];
-
-	if (ask_for_time(notify, -1, lines))
-		send_status(lines, "waiting for %s; %s", notify->name, why);
 }
 
 nanos notify_due(const struct notify *notify, const struct wait_page *page)
@@ -130,14 +110,19 @@ nanos notify_due(const struct notify *notify, const struct wait_page *page)
 void notify_wait(struct notify *notify, struct wait_page *page)
 {
 	static struct lock_answer answer; /* large */
+	char lines[64], holder[HOLDER_TEXT], ahead[32] = "";
+	bool busy;
 	nanos at;
 
 	if (!notify || !notify->wanted || !wait_page_read(page, &answer, &at))
 		return;
-	if (answer.result == LOCK_BUSY)
-		say_waiting(notify, &answer, clock_now() - at);
-	else
-		say_unreached(notify, answer.failure.text);
+	busy = answer.result == LOCK_BUSY;
+	if (!ask_for_time(notify, busy ? answer.rank : -1, lines))
+		return;
+	if (busy && answer.rank > 0)
+		snprintf(ahead, sizeof(ahead), ", %d ahead", answer.rank);
+	send_status(lines, "waiting for %s%s; %s", notify->name, ahead,
+		busy ? holder_describe(&answer, clock_now() - at, holder) : answer.failure.text);
 }
 
 /* --- Holding ---------------------------------------------------------------------------------- */

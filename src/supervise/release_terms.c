@@ -39,7 +39,7 @@ struct release_terms release_terms_make(const struct lease *lease, int status)
 	};
 }
 
-nanos release_terms_span(const struct front_task *task)
+nanos release_terms_span(const struct task *task)
 {
 	return LEASE_RELEASE_LIMIT * (nanos)(1 + task->also_count);
 }

@@ -5,7 +5,7 @@
 #include "lock/lock.h"
 #include "supervise/lease.h"
 
-struct front_task;
+struct task;
 
 /* With what the lock is released after COMMAND was started under it: what is left of --at-least,
  * whether COMMAND ended well, and until when the lock is proved to be ours. `status` is as from
@@ -13,7 +13,7 @@ struct front_task;
 struct release_terms release_terms_make(const struct lease *lease, int status);
 
 /* How long a release is tried: of several locks so long for each. */
-nanos release_terms_span(const struct front_task *task);
+nanos release_terms_span(const struct task *task);
 
 /* How long the server may take for it, if it is to be done by then. */
 struct deadline release_terms_limit(nanos until);

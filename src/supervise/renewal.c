@@ -178,15 +178,16 @@ void renewal_pass_on(struct renewal *r)
 	wakeup_send(r->owner_fd);
 }
 
-bool renewal_finish(struct renewal *r, const struct release_terms *release_terms, nanos until,
-	struct lock_answer *answer)
+bool renewal_finish(struct renewal *r, struct lock *lock, const struct release_terms *release_terms,
+	nanos until, struct lock_answer *answer)
 {
-	struct pollfd done = {.fd = r->done_fd, .events = POLLIN};
+	struct pollfd done = {.events = POLLIN};
 
-	if (!r->threaded) {
-		lock_release(r->lock, release_terms, release_terms_limit(until), answer);
+	if (!r || !r->threaded) {
+		lock_release(lock, release_terms, release_terms_limit(until), answer);
 		return true;
 	}
+	done.fd = r->done_fd;
 	r->release_terms = *release_terms;
 	r->release_until = until;
 	wakeup_send(r->finish_fd);

@@ -31,8 +31,9 @@ void renewal_pass_on(struct renewal *renewal);
  * at the latest. Returns when the next is due; NANOS_NEVER: the lock is lost. */
 nanos renewal_try(struct renewal *renewal, nanos until);
 
-/* Ends it, and releases the lock as lock_release does; the thread does that, if there is one. If
- * it takes longer than `until` the thread is left where it hangs, and answer says LOCK_TIMEOUT: the
- * lock must then not be touched. True if the lock is the main thread's again. */
-bool renewal_finish(struct renewal *renewal, const struct release_terms *release_terms, nanos until,
-	struct lock_answer *answer);
+/* Ends it, if there is one (NULL), and releases the lock as lock_release does; the thread does
+ * that, if it runs. If it takes longer than `until` the thread is left where it hangs, and answer
+ * says LOCK_TIMEOUT: the lock must then not be touched. True if the lock is the main thread's
+ * again. */
+bool renewal_finish(struct renewal *renewal, struct lock *lock,
+	const struct release_terms *release_terms, nanos until, struct lock_answer *answer);

@@ -82,17 +82,17 @@ static const struct lock_answer *granted(const struct lease *lease)
 	return lease->granted_at != 0 ? &lease->answer : NULL;
 }
 
-bool takeover_withdraw(const struct keeper_task *task)
+bool takeover_withdraw(const struct keeper_watch *watch)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
-	nanos span = WITHDRAW_LIMIT * (nanos)(1 + task->run->also_count);
+	nanos span = WITHDRAW_LIMIT * (nanos)(1 + watch->task->also_count);
 	struct deadline limit = {.until = clock_now() + span, .cancel_fd = -1};
 
-	if (!task->run->lock)
+	if (!watch->task->lock)
 		return true;
-	lock_take_over(task->run->lock, NULL);
-	lock_release(task->run->lock, NULL, limit, &answer);
-	handoff_verify(task->run->lock, HANDOFF_GLANCE);
+	lock_take_over(watch->task->lock, NULL);
+	lock_release(watch->task->lock, NULL, limit, &answer);
+	handoff_verify(watch->task->lock, HANDOFF_GLANCE);
 	return answer.result != LOCK_TIMEOUT && answer.result != LOCK_FAILED;
 }
 
@@ -108,42 +108,39 @@ static bool have_left(const struct lease *lease)
 /* The guardian's: the keeper that has ended is on record as the owner. So the guardian renews as
  * long as it stops what is left, and with that puts itself on record. If there are several locks it
  * knows too little for that. NULL: nothing is renewed. */
-static struct renewal *renew_beside(struct keeper_watch *watch, const struct keeper_task *task)
+static struct renewal *renew_beside(struct keeper_watch *watch)
 {
 	struct lease *lease = watch->lease;
 	struct renewal *renewal;
 
-	if (tree_is_ours(&watch->tree) || lease->granted_at == 0 || task->run->also_count > 0)
+	if (tree_is_ours(&watch->tree) || lease->granted_at == 0 || watch->task->also_count > 0)
 		return NULL;
 	owner_pass_on(&lease->owner);
-	renewal = renewal_open(task->run->lock, lease, watch->wakeup_fd);
+	renewal = renewal_open(watch->task->lock, lease, watch->task->wakeup_fd);
 	(void)renewal_start(renewal); /* else it only releases */
 	return renewal;
 }
 
 /* Over a connection of its own: the keeper has used the others. Processes that live on are to have
  * the lock as long as the server keeps it. True: the lock is the main thread's afterwards. */
-static bool give_back(struct keeper_watch *watch, const struct keeper_task *task,
-	struct renewal *renewal, struct lock_answer *answer)
+static bool give_back(
+	struct keeper_watch *watch, struct renewal *renewal, struct lock_answer *answer)
 {
 	struct release_terms release_terms = {0}; /* if COMMAND was not started */
 	nanos limit;
 
-	*answer = (struct lock_answer){.result = task->run->lock ? LOCK_TIMEOUT : LOCK_RELEASED};
-	if (!task->run->lock) /* a guest's */
+	*answer = (struct lock_answer){.result = watch->task->lock ? LOCK_TIMEOUT : LOCK_RELEASED};
+	if (!watch->task->lock) /* a guest's */
 		return false;
 	if (atomic_load(&watch->lease->command) != 0)
 		release_terms = release_terms_make(watch->lease, own_status(watch));
 	if (!watch->tree.empty || !have_left(watch->lease))
 		return !renewal;
-	limit = clock_now() + release_terms_span(task->run);
-	if (renewal)
-		return renewal_finish(renewal, &release_terms, limit, answer);
-	lock_release(task->run->lock, &release_terms, release_terms_limit(limit), answer);
-	return true;
+	limit = clock_now() + release_terms_span(watch->task);
+	return renewal_finish(renewal, watch->task->lock, &release_terms, limit, answer);
 }
 
-enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task *task)
+enum outcome_kind takeover(struct keeper_watch *watch)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
 	struct lease *lease = watch->lease;
@@ -151,18 +148,18 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 	struct renewal *renewal = NULL;
 	char span[DURATION_TEXT];
 
-	if (task->run->lock) {
-		lock_take_over(task->run->lock, granted(lease));
-		renewal = renew_beside(watch, task);
+	if (watch->task->lock) {
+		lock_take_over(watch->task->lock, granted(lease));
+		renewal = renew_beside(watch);
 	}
-	keeper_watch_stop_orphans(watch, task); /* takes its time: the grace */
+	keeper_watch_stop_orphans(watch); /* takes its time: the grace */
 	if (watch->tree.over) {
 		atomic_store(&lease->command_over, true);
 		lease->command_status = watch->tree.status;
 	}
 	if (lease->granted_at != 0)
 		lease->held = clock_now() - lease->granted_at;
-	is_ours = give_back(watch, task, renewal, &answer);
+	is_ours = give_back(watch, renewal, &answer);
 	if (!watch->tree.empty)
 		survivors_say(lease, &watch->tree, MESSAGE_ERROR, "could not stop");
 	message_say(MESSAGE_ERROR, "%s%s", explain_takeover(watch), explain_end(watch, ended));
@@ -172,6 +169,6 @@ enum outcome_kind takeover(struct keeper_watch *watch, const struct keeper_task 
 			lease->terms.ttl == NANOS_NEVER ? ""
 							: duration_format(lease->terms.ttl, span));
 	if (is_ours)
-		handoff_verify(task->run->lock, HANDOFF_GLANCE);
+		handoff_verify(watch->task->lock, HANDOFF_GLANCE);
 	return end_of_takeover(watch, &answer);
 }

@@ -1,4 +1,4 @@
-/* The task of a run: the front's, which `acquire` has in its one process, and the keeper's.
+/* The task of a run: the front's, which `acquire` has in its one process, and by fork the keeper's.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct nesting;
 struct server;
 
 /* All borrowed, but for the lock. */
-struct front_task {
+struct task {
 	struct lock *lock; /* opened, nothing sent yet; its token stands in the lease. NULL: all is
 			    * held around us, and nothing is asked for */
 	const struct lock_request *request;
@@ -37,20 +37,16 @@ struct front_task {
 	bool warn_when_lost; /* --on-lost warn: COMMAND goes on */
 	bool notify_ready;   /* --notify-ready (notify.h) */
 
-	/* For detached_acquire, which takes no notice of what is COMMAND's. Tells the caller what
-	 * was granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with
-	 * granted->failure. */
-	enum lock_result (*deliver)(
-		struct lock *lock, struct lock_answer *granted, struct deadline deadline);
-};
-
-/* All borrowed: the keeper has its own copy by fork. */
-struct keeper_task {
-	const struct front_task *run;
-	struct lease *lease;
+	/* Between front and keeper, from keeper_watch_open on. */
 	bool notifies; /* the front tells a service manager of it (notify.h) */
 	bool nested;   /* there is a dlock among our ancestors */
 	int wakeup_fd; /* an eventfd that wakes the front */
 	int news_fd;   /* readable when the front has news, or is gone; the front's is `tell_fd` */
 	int tell_fd;
+
+	/* For detached_acquire, which takes no notice of what is COMMAND's. Tells the caller what
+	 * was granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with
+	 * granted->failure. */
+	enum lock_result (*deliver)(
+		struct lock *lock, struct lock_answer *granted, struct deadline deadline);
 };

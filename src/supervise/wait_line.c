@@ -9,9 +9,12 @@
 
 #include "base/duration.h"
 #include "base/message.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "lock/holder.h"
 #include "lock/nesting.h"
+#include "supervise/notify.h"
+#include "supervise/task.h"
 
 #define FIRST     (300 * NANOS_PER_MS) /* a shorter wait is not worth a line */
 #define AGAIN     NANOS_PER_SEC
@@ -34,8 +37,10 @@ static void describe(const struct wait_line *line, const struct lock_answer *ans
 
 	if (answer->rank > 0)
 		snprintf(ahead, sizeof(ahead), ", %d ahead", answer->rank);
-	snprintf(text, TEXT_SIZE, "dlock: %s: waiting for %s%s; %s", line->name,
-		duration_format((now - line->page->since) / NANOS_PER_SEC * NANOS_PER_SEC, waited),
+	snprintf(text, TEXT_SIZE, "dlock: %s: waiting for %s%s; %s", line->task->name,
+		duration_format(
+			(now - line->task->lease->waits.since) / NANOS_PER_SEC * NANOS_PER_SEC,
+			waited),
 		ahead, holder_describe(answer, now - at, holder));
 	utf8_clean(text);
 }
@@ -151,33 +156,19 @@ bool wait_page_read(struct wait_page *page, struct lock_answer *answer, nanos *a
 	return told > 0;
 }
 
-nanos wait_page_look_at(nanos wait)
+void wait_line_open(struct wait_line *line, const struct task *task, struct notify *notify)
 {
-	return wait == 0 ? NANOS_NEVER : clock_now() + LOOK;
+	*line = (struct wait_line){.task = task,
+		.notify = notify,
+		.draw_at = wait_line_is_wanted() ? clock_now() + FIRST : NANOS_NEVER,
+		.look_at = task->wait == 0 ? NANOS_NEVER : clock_now() + LOOK};
 }
 
-const struct lock_answer *wait_page_look(struct wait_page *page, nanos *look_at,
-	struct nesting *nesting, const struct owner *self, bool *learnt)
+nanos wait_line_due(const struct wait_line *line)
 {
-	static struct lock_answer answer; /* large */
-	size_t known = strlen(nesting->held);
-	bool around;
-	nanos at;
+	nanos due = number_least(line->draw_at, line->look_at);
 
-	*look_at = clock_now() + LOOK;
-	if (!wait_page_read(page, &answer, &at) || answer.result != LOCK_BUSY)
-		return NULL; /* not busy so far */
-	*look_at = NANOS_NEVER;
-	around = nesting_has(nesting, self, &answer, true);
-	*learnt = strlen(nesting->held) > known;
-	return around ? &answer : NULL;
-}
-
-void wait_line_open(struct wait_line *line, const char *name, struct wait_page *page)
-{
-	*line = (struct wait_line){.name = name,
-		.page = page,
-		.draw_at = wait_line_is_wanted() ? clock_now() + FIRST : NANOS_NEVER};
+	return number_least(due, notify_due(line->notify, &line->task->lease->waits));
 }
 
 /* Nothing else may be written meanwhile. False: the wait is over. */
@@ -190,8 +181,9 @@ static bool claim(struct wait_page *page)
 		       atomic_compare_exchange_strong(&page->line, &state, WAIT_LINE_BUSY));
 }
 
-void wait_line_draw(struct wait_line *line)
+static void draw_line(struct wait_line *line)
 {
+	struct wait_page *page = &line->task->lease->waits;
 	static struct lock_answer answer; /* large */
 	char text[TEXT_SIZE];
 	nanos at;
@@ -199,13 +191,39 @@ void wait_line_draw(struct wait_line *line)
 	if (clock_now() < line->draw_at)
 		return;
 	line->draw_at = clock_now() + AGAIN;
-	if (!wait_page_read(line->page, &answer, &at)) {
+	if (!wait_page_read(page, &answer, &at)) {
 		line->draw_at = clock_now() + FIRST; /* no answer yet */
 	} else if (answer.result == LOCK_BUSY && may_draw()) {
 		describe(line, &answer, at, text);
-		if (!claim(line->page))
+		if (!claim(page))
 			return;
 		draw(text);
-		atomic_store(&line->page->line, WAIT_LINE_DRAWN);
+		atomic_store(&page->line, WAIT_LINE_DRAWN);
 	}
+}
+
+static const struct lock_answer *look_around(struct wait_line *line, bool *learnt)
+{
+	static struct lock_answer answer; /* large */
+	struct nesting *nesting = line->task->nesting;
+	size_t known = strlen(nesting->held);
+	bool around;
+	nanos at;
+
+	if (clock_now() < line->look_at)
+		return NULL;
+	line->look_at = clock_now() + LOOK;
+	if (!wait_page_read(&line->task->lease->waits, &answer, &at) || answer.result != LOCK_BUSY)
+		return NULL; /* not busy so far */
+	line->look_at = NANOS_NEVER;
+	around = nesting_has(nesting, line->task->request->self, &answer, true);
+	*learnt = strlen(nesting->held) > known;
+	return around ? &answer : NULL;
+}
+
+const struct lock_answer *wait_line_attend(struct wait_line *line, bool *learnt)
+{
+	draw_line(line);
+	notify_wait(line->notify, &line->task->lease->waits);
+	return look_around(line, learnt);
 }

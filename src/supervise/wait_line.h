@@ -27,13 +27,14 @@ struct wait_page {
 	struct wait_news half[2];
 };
 
-struct nesting;
-struct owner;
+struct notify;
+struct task;
 
 struct wait_line {
-	const char *name; /* of the lock; borrowed */
-	struct wait_page *page;
-	nanos draw_at; /* NANOS_NEVER: there is no line */
+	const struct task *task; /* borrowed */
+	struct notify *notify;   /* borrowed; a service manager is told of the wait, too */
+	nanos draw_at;           /* NANOS_NEVER: there is no line */
+	nanos look_at; /* for a dlock around this one; NANOS_NEVER: not, or not any more */
 };
 
 /* Whether a line would be drawn: stderr is a terminal, and -q was not given. */
@@ -51,18 +52,14 @@ void wait_page_end(struct wait_page *page);
 /* Reads what the waiter told last, and when it knew; false: nothing yet. Any process. */
 bool wait_page_read(struct wait_page *page, struct lock_answer *answer, nanos *at);
 
-/* When a wait is to be looked at by wait_page_look; `wait` is the span. */
-nanos wait_page_look_at(nanos wait);
+void wait_line_open(struct wait_line *line, const struct task *task, struct notify *notify);
 
-/* A dlock around this one may hold the lock that is waited for, though our environment does not
- * tell of it. To look takes a tenth of a run's time on the processor; so it is done once, in a wait
- * that is worth it, beside it. The busy answer: it does. NULL: it does not. *look_at is when to
- * look again; NANOS_NEVER: it is done. *learnt: nesting->held has grown, which the service is to
- * know, as it may close a circle of waits. Any process. */
-const struct lock_answer *wait_page_look(struct wait_page *page, nanos *look_at,
-	struct nesting *nesting, const struct owner *self, bool *learnt);
+/* When wait_line_attend has something to do by itself. */
+nanos wait_line_due(const struct wait_line *line);
 
-void wait_line_open(struct wait_line *line, const char *name, struct wait_page *page);
-
-/* Draws the line if that is due, and sets draw_at, when the next look is due. */
-void wait_line_draw(struct wait_line *line);
+/* Draws the line, tells the service manager, and looks around, as far as that is due. The busy
+ * answer: the lock is held by a dlock around this one, though our environment does not tell of it.
+ * To look for that takes a tenth of a run's time on the processor; so it is done once, in a wait
+ * that is worth it, beside it. NULL: it is not, as far as is known. *learnt: nesting->held has
+ * grown, which the service is to know, as it may close a circle of waits. */
+const struct lock_answer *wait_line_attend(struct wait_line *line, bool *learnt);
