@@ -79,10 +79,13 @@ class History:
 
 
 def commit(folder):
-    """Of the source in it; with a + if it was changed since."""
-    said = subprocess.run(["git", "-C", folder, "describe", "--always", "--dirty=+"], capture_output=True, text=True,
-                          check=False)
-    return said.stdout.strip() or "unknown"
+    """Of the source in it; with a + if it was changed since. A tarball has none, and perhaps nobody has git."""
+    words = ["git", "-C", folder, "describe", "--always", "--dirty=+"]
+    try:
+        said = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        said = ""
+    return said or "unknown"
 
 
 def fields(values):
