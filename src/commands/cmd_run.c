@@ -35,7 +35,7 @@ static bool prepare(const struct options *options, struct taking *taking, struct
 	if (!surroundings_suffice(&taking->caller_state, failure) ||
 		!find_program(options, &program, failure))
 		return false;
-	task->terms.max_run = options->max_run;
+	task->lease->terms.max_run = options->max_run;
 	task->ward = (struct ward){&command_ward, &program, -1};
 	task->close_early = options->close;
 	task->also = options->also;

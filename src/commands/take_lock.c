@@ -61,10 +61,6 @@ static struct task task_of(
 		.nesting = &taking->nesting,
 		.request = &taking->request,
 		.server = options->server,
-		.place = options->server->text,
-		.terms = {.ttl = options->ttl,
-			.grace = options->grace,
-			.at_least = options->at_least},
 		.caller_state = &taking->caller_state,
 		.name = options->name,
 		.started = options->started,
@@ -87,6 +83,8 @@ static bool begin(const struct options *options, struct taking *taking, struct f
 	nesting_open(&taking->nesting);
 	if (!lease)
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	lease->terms = (struct lease_terms){
+		.ttl = options->ttl, .grace = options->grace, .at_least = options->at_least};
 	taking->task = task_of(options, taking, lease);
 	taking->request = request_of(options, taking);
 	owner_self(&lease->owner, options->label ? options->label : options->command->word);
@@ -117,7 +115,7 @@ void take_lock(const struct options *options, take_lock_prepare prepare, struct 
 		return;
 	}
 	announce(options->server);
-	if (task->deliver)
+	if (!task->ward.ops)
 		detached_acquire(task, outcome);
 	else
 		front_run(task, outcome);

@@ -17,8 +17,8 @@ struct taking {
 	struct task task;            /* without a ward */
 };
 
-/* Finds what the lock is for, before it is asked for: sets task.ward, or task.deliver, and what
- * else the command has of its own. False with failure. */
+/* Finds what the lock is for, before it is asked for: sets task.ward, and what else the command has
+ * of its own. False with failure. */
 typedef bool (*take_lock_prepare)(
 	const struct options *options, struct taking *taking, struct failure *failure);
 

@@ -1,6 +1,10 @@
 #include "supervise/detached.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -81,23 +85,65 @@ static enum asking_news read_news(void *context)
 	return learnt ? ASKING_BEGINS_ANEW : ASKING_GOES_ON;
 }
 
-/* The lock is ours: either the caller learns of it, or it is released. */
+/* ---- the caller learns of the lock, or it is released ---- */
+
+/* NFS finds a full disk when a descriptor is closed, any one of the file's. */
+static bool is_kept(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	return copy >= 0 && close(copy) == 0;
+}
+
+/* A reader may be slow, or stopped: a signal ends that as it ends the wait. */
+static enum lock_result write_out(
+	const char *text, size_t length, struct deadline deadline, struct failure *failure)
+{
+	while (length > 0) {
+		enum deadline_end end = deadline_wait(&deadline, STDOUT_FILENO, POLLOUT);
+		ssize_t written;
+
+		if (end != DEADLINE_READY)
+			return end == DEADLINE_CANCELLED ? LOCK_CANCELLED : LOCK_TIMEOUT;
+		written = write(STDOUT_FILENO, text, length);
+		if (written < 0 && errno != EAGAIN && errno != EINTR)
+			break;
+		text += written > 0 ? written : 0;
+		length -= written > 0 ? (size_t)written : 0;
+	}
+	if (length == 0 && is_kept(STDOUT_FILENO))
+		return LOCK_GRANTED;
+	failure_set(failure, EXIT_SYSTEM, "cannot print the token: %s; the lock is released",
+		strerror(errno));
+	return LOCK_FAILED;
+}
+
+static enum lock_result print_token(const struct detached *d, struct lock_answer *granted)
+{
+	struct deadline now = {.cancel_fd = d->signal_fd};
+	struct deadline limit = {.cancel_fd = d->signal_fd,
+		.until = lease_valid_until(&d->run->lease->terms, granted->asked_at)};
+	char line[LOCK_TOKEN_SIZE + 24];
+
+	if (clock_now() >= limit.until) {
+		failure_set(&granted->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
+		return LOCK_TIMEOUT;
+	}
+	/* If a signal came before the token was out, no process is left to release the lock. */
+	if (deadline_wait(&now, -1, 0) == DEADLINE_CANCELLED)
+		return LOCK_CANCELLED;
+	snprintf(line, sizeof(line), "%s %" PRIu64 "\n", lock_token(d->run->lock), granted->fence);
+	return write_out(line, strlen(line), limit, &granted->failure);
+}
+
 static enum lock_result use(void *context, struct lock_answer *granted)
 {
 	struct detached *d = context;
-	const struct task *run = d->run;
-	struct deadline limit = {
-		.until = lease_valid_until(&run->terms, granted->asked_at),
-		.cancel_fd = d->signal_fd,
-	};
 
-	wait_page_end(&run->lease->waits);
+	wait_page_end(&d->run->lease->waits);
 	holder_say_grant(granted);
 	d->delivered = true;
-	if (clock_now() < limit.until)
-		return run->deliver(run->lock, granted, limit);
-	failure_set(&granted->failure, EXIT_UNREACHABLE, LEASE_TOO_LATE);
-	return LOCK_TIMEOUT;
+	return print_token(d, granted);
 }
 
 static const struct asking_ops detached_asking = {
@@ -121,7 +167,7 @@ static void leave_behind(struct detached *d, struct asking *asking)
 	if (d->delivered)
 		message_say(MESSAGE_WARNING,
 			"the lock could not be released; it frees itself within %s",
-			duration_format(d->run->terms.ttl, span));
+			duration_format(d->run->lease->terms.ttl, span));
 	else if (asking->may_hold)
 		outcome_say_left(d->outcome, d->run->lease->terms.ttl);
 }
@@ -189,7 +235,6 @@ void detached_acquire(const struct task *run, struct outcome *outcome)
 {
 	struct detached d = {.run = run, .outcome = outcome};
 
-	run->lease->terms = run->terms;
 	notify_open(&d.notify, run->name, run->notify_ready);
 	acquire(&d);
 	notify_end(&d.notify, outcome);

@@ -293,7 +293,6 @@ void front_run(struct task *run, struct outcome *outcome)
 	struct notify notify;
 
 	run->guest = &guest;
-	run->lease->terms = run->terms;
 	notify_open(&notify, run->name, run->notify_ready);
 	run->notifies = notify.wanted;
 	run_keepers(run, &notify, outcome);

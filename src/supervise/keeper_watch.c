@@ -413,13 +413,9 @@ static void record_others(struct keeper_watch *watch)
 /* A short run has none. While dlock waits nobody but the keeper is in our group. */
 static void start_bystander(struct keeper_watch *watch)
 {
-	if (clock_now() >= watch->bystander_at) {
-		watch->bystander_at = NANOS_NEVER;
-		watch->wants_bystander = true;
-	}
-	if (!watch->wants_bystander || phase(watch) == LEASE_ASKING)
+	if (clock_now() < watch->bystander_at || phase(watch) == LEASE_ASKING)
 		return;
-	watch->wants_bystander = false;
+	watch->bystander_at = NANOS_NEVER;
 	bystander_start(&watch->bystander);
 }
 
@@ -428,7 +424,9 @@ static nanos next_due(const struct keeper_watch *watch)
 	nanos due = number_least(next_look(watch), overrun_look(watch));
 
 	due = number_least(answer_look(watch), later(due, watch->next_round));
-	due = number_least(due, number_least(watch->bystander_at, watch->bystander.due));
+	due = number_least(due, watch->bystander.due);
+	if (phase(watch) != LEASE_ASKING || watch->bystander_at > clock_now())
+		due = number_least(due, watch->bystander_at);
 	if (phase(watch) == LEASE_ASKING)
 		due = number_least(due, wait_line_due(&watch->line));
 	return has_to_record(watch) ? number_least(watch->note_at, due) : due;

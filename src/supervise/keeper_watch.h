@@ -26,10 +26,9 @@ struct keeper_watch {
 			*/
 	struct stopping stopping;
 	struct bystander bystander; /* on a terminal, while COMMAND shares our group */
-	nanos bystander_at;   /* when the run is no short one any more; NANOS_NEVER: it is not,
-			       * or needs none */
-	bool wants_bystander; /* the bystander is to be started at the grant */
-	pid_t keeper;         /* 0: none, or reaped */
+	nanos bystander_at; /* when the run is no short one any more; NANOS_NEVER: it is not, or
+			     * needs none */
+	pid_t keeper;       /* 0: none, or reaped */
 	int keeper_fd, timer;
 	int ending_fd;       /* signals that end a wait, as data; all are passed on to COMMAND */
 	int other_fd;        /* the other signals that are passed on */

@@ -20,14 +20,12 @@ struct task {
 			    * held around us, and nothing is asked for */
 	const struct lock_request *request;
 	const struct server *server;
-	const char *place;       /* the server's URL, as messages show it */
 	const char *const *also; /* --also: the other locks */
 	size_t also_count;
 	struct guest *guest;     /* the locks held around us; the front's own */
-	struct lease *lease;     /* of lease_open */
+	struct lease *lease;     /* of lease_open; its terms are set */
 	struct nesting *nesting; /* opened */
-	struct lease_terms terms;
-	struct ward ward; /* the ward, for which the lock is; not detached_acquire's */
+	struct ward ward;        /* the ward, for which the lock is; zeros: none, it is detached */
 	struct caller_state *caller_state;
 	const char *name;
 	nanos started; /* `wait` counts from here */
@@ -43,10 +41,4 @@ struct task {
 	int wakeup_fd; /* an eventfd that wakes the front */
 	int news_fd;   /* readable when the front has news, or is gone; the front's is `tell_fd` */
 	int tell_fd;
-
-	/* For detached_acquire, which takes no notice of what is COMMAND's. Tells the caller what
-	 * was granted: LOCK_GRANTED, or LOCK_CANCELLED, LOCK_TIMEOUT, or LOCK_FAILED with
-	 * granted->failure. */
-	enum lock_result (*deliver)(
-		struct lock *lock, struct lock_answer *granted, struct deadline deadline);
 };
