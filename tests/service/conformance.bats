@@ -621,6 +621,21 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	service_reap
 }
 
+@test "also: front, keeper, both killed or stopped with one of two locks: none stays, no overlap" {
+	has also || { refuses also; return; }
+	needs trace
+	local said failed=0 most options=()
+	IFS=: read -r _ _ most <<<"$(cell ttl)"
+	[[ -z $most ]] || options+=(--longest $((most / 1000)))
+	said=$(unleaked "$PYTHON" "$BATS_TEST_DIRNAME/../faults" --url "$DLOCK_SERVER" --only '*,*,*,[KS]*,*' --workers 4 \
+		--seconds "${SOAK_SECONDS:-20}" --slow "$((($(in_ms "$(ttl 3)") + 2) / 3))e-3" "${options[@]}" \
+		--dlock "$(realpath "$BIN/dlock")" 2>&1 3>&- 4>&-) || failed=1
+	echo "$said"
+	echo "# $service: ${said%%$'\n'*}" >&3
+	service_reap
+	return $failed
+}
+
 # --- Renewal and loss ---
 
 @test "exclusive: renewed beyond its TTL, held all the while, and COMMAND is left alone" {

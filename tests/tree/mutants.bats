@@ -44,6 +44,10 @@ load ../lib/mutants
 	all_caught guest-after-release guest-anywhere guest-in-any-mode guest-in-front-alone
 }
 
+@test "several locks: what a keeper that was killed between two releases had" {
+	all_caught also-released-once
+}
+
 @test "its surroundings: log, stderr, /proc, descriptors, threads, guardians, strangers" {
 	all_caught log-waits stderr-waits proc-unseen no-room lingers-alone
 	all_caught keeper-believed thread-or-nothing strangers-killed takeover-forgets-why stop-asked-in-passing
