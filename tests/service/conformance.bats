@@ -70,7 +70,7 @@ load ../lib/notify_socket
 	assert_match "$alone" $'\n40\n9'
 	try dlock x ls /proc/self/fd
 	expect 0 "$alone"
-	try strace -f -qq -o trace -e trace=close_range -e inject=close_range:error=ENOSYS dlock x ls /proc/self/fd
+	try unleaked strace -f -qq -o trace -e trace=close_range -e inject=close_range:error=ENOSYS dlock x ls /proc/self/fd
 	expect 0 "$alone" # as before Linux 5.9
 }
 
