@@ -11,7 +11,6 @@
 #include "base/message.h"
 #include "cli/options.h"
 #include "hold/release_socket.h"
-#include "lock/handoff.h"
 #include "lock/holder.h"
 #include "lock/lock.h"
 #include "lock/token.h"
@@ -79,7 +78,7 @@ static int do_step(const struct options *options,
 		return message_failure(&failure);
 	message_say(MESSAGE_INFO, "asking %s", options->server->text);
 	step(lock, options, deadline, &answer);
-	handoff_verify(lock, HANDOFF_GLANCE);
+	lock_verify(lock, LOCK_VERIFY_GLANCE);
 	lock_close(lock);
 	return end(&answer, options);
 }

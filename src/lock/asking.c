@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "base/message.h"
-#include "lock/handoff.h"
 #include "lock/nesting.h"
 
 #define FIRST_ANSWER (5 * NANOS_PER_SEC)  /* a server that has never answered gets no longer */
@@ -80,7 +79,7 @@ void asking_withdraw(struct asking *a, nanos limit, nanos verify)
 	if (!a->outstanding)
 		return;
 	lock_release(a->lock, NULL, limited, &answer);
-	handoff_verify(a->lock, verify);
+	lock_verify(a->lock, verify);
 	a->outstanding =
 		!has_refused(a) && (answer.result == LOCK_TIMEOUT || answer.result == LOCK_FAILED);
 }
@@ -89,7 +88,7 @@ void asking_give_up(struct asking *a, enum lock_result result)
 {
 	bool late = result == LOCK_BUSY || result == LOCK_FAILED;
 
-	asking_withdraw(a, late ? LATE_LIMIT : CANCEL_LIMIT, HANDOFF_GLANCE);
+	asking_withdraw(a, late ? LATE_LIMIT : CANCEL_LIMIT, LOCK_VERIFY_GLANCE);
 }
 
 /* A try that was cut off by -w says less than the one before it. */
@@ -196,7 +195,7 @@ static void record_denial(struct asking *a, const struct lock_answer *answer)
 	record_answer(a);
 	a->denial = *answer;
 	a->denied_at = clock_now();
-	handoff_verify(a->lock, HANDOFF_GLANCE);
+	lock_verify(a->lock, LOCK_VERIFY_GLANCE);
 }
 
 /* We would wait for ourselves. If the time is short, that is not found beside the wait; nor is it
@@ -243,7 +242,7 @@ static bool use(struct asking *a, struct lock_answer *answer)
 	if (result == LOCK_GRANTED)
 		return true;
 	answer->result = result;
-	asking_withdraw(a, UNUSED_LIMIT, HANDOFF_GLANCE);
+	asking_withdraw(a, UNUSED_LIMIT, LOCK_VERIFY_GLANCE);
 	a->may_hold = a->outstanding;
 	return false;
 }
@@ -282,7 +281,7 @@ static bool stand_aside(struct asking *a)
 	struct pollfd cancel = {.fd = a->cancel_fd, .events = POLLIN};
 
 	expect(a, NANOS_NEVER);
-	asking_withdraw(a, UNUSED_LIMIT, HANDOFF_GLANCE);
+	asking_withdraw(a, UNUSED_LIMIT, LOCK_VERIFY_GLANCE);
 	while (!a->ops->is_ready(a->context)) {
 		(void)poll(&cancel, 1, -1);
 		if (a->ops->news(a->context) == ASKING_ENDS)

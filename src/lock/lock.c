@@ -199,14 +199,9 @@ void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, 
 	refuse(lock->service, NULL, LOCK_CAN_FORCE, &answer->failure);
 }
 
-const char *lock_handed(const struct lock *lock)
+bool lock_verify(struct lock *lock, nanos limit)
 {
-	return lock->handed && lock->handed[0] != '\0' ? lock->handed : NULL;
-}
-
-enum lock_result lock_verify(struct lock *lock, struct deadline deadline)
-{
-	return lock->service->verify(lock, deadline);
+	return lock->service->verify && lock->service->verify(lock, limit);
 }
 
 int lock_watch_fd(const struct lock *lock)

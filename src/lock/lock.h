@@ -202,13 +202,14 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
 
-/* A token that this lock's last request handed the lock to, and that has not been seen to take it;
- * NULL: there is none. The lock's, to the next call. */
-const char *lock_handed(const struct lock *lock);
+#define LOCK_VERIFY_LIMIT  (5 * NANOS_PER_SEC)  /* for lock_verify, if nobody waits for it */
+#define LOCK_VERIFY_GLANCE (100 * NANOS_PER_MS) /* while something else waits */
 
-/* Asks whether those to which the lock was handed off have taken it; it goes to the next if they
- * have not. LOCK_RELEASED, or as above; lock_handed says what is left to settle. */
-enum lock_result lock_verify(struct lock *lock, struct deadline deadline);
+/* For the process whose last request handed the lock off: sees to it that the next owner has taken
+ * it, or else that it goes on to another. Returns when that is settled, at once if nothing was
+ * handed off, and `limit` (a span) after the last change at the latest. True: it is not settled;
+ * the waiters' own timers go on from there. With a limit of 0 it only says that. */
+bool lock_verify(struct lock *lock, nanos limit);
 
 /* A descriptor that becomes readable when a connection drops while no request is under way; -1:
  * none. */

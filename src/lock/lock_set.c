@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/number.h"
 #include "lock/service.h"
 #include "lock/token.h"
 
@@ -14,6 +15,7 @@
 #define UNDO_LIMIT  (500 * NANOS_PER_MS) /* for releasing all when one was lost meanwhile */
 #define RETRY_PAUSE (300 * NANOS_PER_MS)
 #define REST_LIMIT  (100 * NANOS_PER_MS) /* for a release if one before it was not answered */
+#define VERIFY_TURN (100 * NANOS_PER_MS)
 
 struct member {
 	struct lock *lock; /* owned */
@@ -59,13 +61,6 @@ static nanos set_refresh_due(const struct lock_set *set)
 	return due < set->retry_at ? set->retry_at : due;
 }
 
-static void note_handed(struct lock_set *set)
-{
-	set->lock.handed = NULL;
-	for (size_t i = 0; i < set->count && !set->lock.handed; i++)
-		set->lock.handed = lock_handed(set->members[i].lock);
-}
-
 static bool is_released(enum lock_result result)
 {
 	return result == LOCK_RELEASED || result == LOCK_GONE || result == LOCK_LOST;
@@ -101,7 +96,6 @@ static void set_release(struct lock *lock, const struct release_terms *release_t
 		member->asked = !is_released(one.result);
 		lock->asked = lock->asked || member->asked;
 	}
-	note_handed(set);
 	set->next = 0;
 	set->lost = true; /* the next attempt has another token */
 }
@@ -119,16 +113,19 @@ static void set_take_over(struct lock *lock, const struct lock_answer *granted)
 	}
 }
 
-static enum lock_result set_verify(struct lock *lock, struct deadline deadline)
+/* In turns: none waits until the others are settled. */
+static bool set_verify(struct lock *lock, nanos limit)
 {
 	struct lock_set *set = (struct lock_set *)lock;
-	enum lock_result result = LOCK_RELEASED;
+	nanos until = clock_now() + limit;
+	bool left;
 
-	for (size_t i = 0; i < set->count && result == LOCK_RELEASED; i++)
-		if (lock_handed(set->members[i].lock))
-			result = lock_verify(set->members[i].lock, deadline);
-	note_handed(set);
-	return result;
+	do {
+		left = false;
+		for (size_t i = 0; i < set->count; i++)
+			left |= lock_verify(set->members[i].lock, number_least(limit, VERIFY_TURN));
+	} while (left && clock_now() < until);
+	return left;
 }
 
 /* Renews those that are held, one after the other, from where the last time has ended. If there was
@@ -273,7 +270,6 @@ static void set_take(struct lock *lock, struct deadline deadline, struct lock_an
 		begin_anew(set, deadline, answer);
 	else if (answer->result == LOCK_GRANTED)
 		record_grant(set, answer);
-	note_handed(set);
 }
 
 static enum lock_result set_wait(

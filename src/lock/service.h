@@ -89,8 +89,7 @@ struct lock_service {
 	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	void (*release)(struct lock *lock, const struct release_terms *release_terms,
 		struct deadline deadline, struct lock_answer *answer);
-	/* NULL: a handoff needs no second look, and lock->handed stays NULL. */
-	enum lock_result (*verify)(struct lock *lock, struct deadline deadline);
+	bool (*verify)(struct lock *lock, nanos limit); /* NULL: a handoff needs no second look */
 	/* After LOCK_CANCELLED it may be called again, and goes on where it was. */
 	enum lock_result (*wait)(
 		struct lock *lock, struct deadline deadline, struct failure *failure);
@@ -121,7 +120,6 @@ struct lock {
 	char token_own[LOCK_TOKEN_SIZE];
 	bool asked; /* the service keeps it right: something may be left in the server that only a
 		     * release takes away */
-	const char *handed;  /* the service keeps it right: as lock_handed; NULL or "": none */
 	struct lock *beside; /* lock_set.c's: another of several that are asked for one after the
 			      * other, and so on in a ring: a connection on which nothing is under
 			      * way may be used for each. NULL: there are none */

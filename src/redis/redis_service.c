@@ -26,7 +26,6 @@ static struct lock *single_open(
 		return NULL;
 	single->request = *request;
 	single->link.server = server;
-	single->lock.handed = single->handed.tokens[0];
 	single->lock.asked = request->token != NULL; /* an owner with a token was here before */
 	owner_record_mode(request, single->mode);
 	owner_record_text(request, single->text);

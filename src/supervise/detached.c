@@ -13,13 +13,13 @@
 #include "base/duration.h"
 #include "base/message.h"
 #include "lock/asking.h"
-#include "lock/handoff.h"
 #include "lock/holder.h"
 #include "process/caller_state.h"
 #include "process/process.h"
 #include "supervise/task.h"
 #include "supervise/notify.h"
 #include "supervise/outcome.h"
+#include "supervise/survivors.h"
 
 struct detached {
 	const struct task *run;
@@ -161,7 +161,7 @@ static void leave_behind(struct detached *d, struct asking *asking)
 	if (process_fork(HANDOFF_PROGRAM) == 0) {
 		setsid();
 		caller_state_close(d->run->caller_state);
-		asking_withdraw(asking, LEASE_RELEASE_LIMIT, HANDOFF_LIMIT);
+		asking_withdraw(asking, LEASE_RELEASE_LIMIT, LOCK_VERIFY_LIMIT);
 		_exit(0);
 	}
 	if (d->delivered)
@@ -181,7 +181,7 @@ static void conclude(struct detached *d, enum lock_result result, struct asking 
 		outcome->kind = OUTCOME_ACQUIRED;
 		outcome->answer = *answer;
 		outcome->waited = answer->granted_at - d->run->started;
-		handoff_verify(d->run->lock, HANDOFF_GLANCE);
+		lock_verify(d->run->lock, LOCK_VERIFY_GLANCE);
 		return;
 	}
 	asking_give_up(asking, result);

@@ -10,7 +10,6 @@
 #include "base/message.h"
 #include "base/wakeup.h"
 #include "lock/asking.h"
-#include "lock/handoff.h"
 #include "lock/holder.h"
 #include "lock/nesting.h"
 #include "process/caller_state.h"
@@ -20,6 +19,7 @@
 #include "supervise/notify.h"
 #include "supervise/release_terms.h"
 #include "supervise/renewal.h"
+#include "supervise/survivors.h"
 
 /* ---- asking ---- */
 
@@ -175,10 +175,10 @@ static _Noreturn void end_denied(struct keeper_loop *loop, struct asking *asking
 	asking_give_up(asking, result);
 	lease->unheard = asking->outstanding && asking->may_hold;
 	atomic_store(&lease->phase, LEASE_ENDED);
-	if (loop->lock && (asking->outstanding || lock_handed(loop->lock))) {
+	if (loop->lock && (asking->outstanding || lock_verify(loop->lock, 0))) {
 		go_on_alone(loop);
-		asking_withdraw(asking, release_terms_span(loop->task), HANDOFF_LIMIT);
-		handoff_verify(loop->lock, HANDOFF_LIMIT);
+		asking_withdraw(asking, release_terms_span(loop->task), LOCK_VERIFY_LIMIT);
+		lock_verify(loop->lock, LOCK_VERIFY_LIMIT);
 	}
 	_exit(0);
 }
@@ -261,9 +261,9 @@ static _Noreturn void release(struct keeper_loop *loop, bool started)
 	atomic_store(&loop->lease->phase, LEASE_ENDED);
 	if (ward->released)
 		ward->released(loop, &answer);
-	if (ours && lock_handed(loop->lock)) {
+	if (ours && lock_verify(loop->lock, 0)) {
 		go_on_alone(loop);
-		handoff_verify(loop->lock, HANDOFF_LIMIT);
+		lock_verify(loop->lock, LOCK_VERIFY_LIMIT);
 	}
 	_exit(0);
 }

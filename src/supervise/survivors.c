@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lock/handoff.h"
 #include "process/process.h"
 #include "process/process_tree.h"
 #include "supervise/ward.h"

@@ -6,6 +6,10 @@
 
 struct process_tree;
 
+/* The name of a keeper that goes on after its front was told (PR_SET_NAME): until what it handed
+ * off is settled. */
+#define HANDOFF_PROGRAM "dlock handover"
+
 /* Lists the descendants in lease->survivors and says "LEAD PID, PID, PID". */
 void survivors_say(struct lease *lease, const struct process_tree *tree, enum message_level level,
 	const char *lead);

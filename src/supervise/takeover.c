@@ -4,7 +4,6 @@
 
 #include "base/duration.h"
 #include "base/message.h"
-#include "lock/handoff.h"
 #include "supervise/guest.h"
 #include "supervise/task.h"
 #include "supervise/keeper_watch.h"
@@ -92,7 +91,7 @@ bool takeover_withdraw(const struct keeper_watch *watch)
 		return true;
 	lock_take_over(watch->task->lock, NULL);
 	lock_release(watch->task->lock, NULL, limit, &answer);
-	handoff_verify(watch->task->lock, HANDOFF_GLANCE);
+	lock_verify(watch->task->lock, LOCK_VERIFY_GLANCE);
 	return answer.result != LOCK_TIMEOUT && answer.result != LOCK_FAILED;
 }
 
@@ -169,6 +168,6 @@ enum outcome_kind takeover(struct keeper_watch *watch)
 			lease->terms.ttl == NANOS_NEVER ? ""
 							: duration_format(lease->terms.ttl, span));
 	if (is_ours)
-		handoff_verify(watch->task->lock, HANDOFF_GLANCE);
+		lock_verify(watch->task->lock, LOCK_VERIFY_GLANCE);
 	return end_of_takeover(watch, &answer);
 }

@@ -6,8 +6,8 @@
  *
  * Reads commands from stdin, one a line, and answers each with one line; a number is its patience
  * in ms (1000 times TEST_PATIENCE): acquire [MS]; listen [MS] waits for its turn; wait [MS]
- * acquires, listens, acquires ... until granted; renew [MS], verify [MS], release [MS [KEEP]];
- * settle [MS] verifies until nothing is pending; token, sleep MS, fd, survey [PATTERN [MS]]
+ * acquires, listens, acquires ... until granted; renew [MS], release [MS [KEEP]]; verify [MS], until
+ * nothing is pending; token, sleep MS, fd, survey [PATTERN [MS]]
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -112,18 +112,6 @@ static void do_listen(struct probe *probe)
 	say_result(lock_wait(probe->lock, probe->deadline, &failure), &failure);
 }
 
-static void do_settle(struct probe *probe)
-{
-	int rounds = 0;
-
-	while (lock_handed(probe->lock) && clock_now() < probe->deadline.until) {
-		lock_verify(probe->lock, probe->deadline);
-		rounds++;
-		poll(NULL, 0, rounds < 8 ? 1 << rounds : 100);
-	}
-	printf("settled pending=%d\n", lock_handed(probe->lock) != NULL);
-}
-
 static void do_wait(struct probe *probe)
 {
 	struct failure failure = {0};
@@ -159,9 +147,7 @@ static void do_release(struct probe *probe)
 
 static void do_verify(struct probe *probe)
 {
-	enum lock_result result = lock_verify(probe->lock, probe->deadline);
-
-	printf("%s pending=%d\n", results[result], lock_handed(probe->lock) != NULL);
+	printf("pending=%d\n", lock_verify(probe->lock, probe->deadline.until - clock_now()));
 }
 
 static void do_token(struct probe *probe)
@@ -229,7 +215,6 @@ static const struct {
 	{"renew", do_renew},
 	{"release", do_release},
 	{"verify", do_verify},
-	{"settle", do_settle},
 	{"token", do_token},
 	{"sleep", do_sleep},
 	{"fd", do_fd},

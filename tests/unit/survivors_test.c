@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lock/handoff.h"
 #include "process/process_tree.h"
 #include "supervise/survivors.h"
 #include "supervise/ward.h"

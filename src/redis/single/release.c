@@ -1,6 +1,8 @@
 /* Releasing, and seeing to it that what was handed off was taken. */
 #include "redis/single/single.h"
 
+#include <bsd/string.h>
+#include <poll.h>
 #include <string.h>
 
 #include "net/server.h"
@@ -9,7 +11,9 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-#define BEHIND_MOST (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
+#define BEHIND_MOST   (500 * NANOS_PER_MS) /* for a release behind a request that is not answered */
+#define PAUSE_FIRST   1                    /* ms */
+#define PAUSE_LONGEST 100
 
 /* The same moment by the server's clock (us): what is handed to it late proves nothing. 0: it is
  * past. The grant was made before its answer came, so this is rather too early. */
@@ -207,13 +211,12 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	}
 }
 
-enum lock_result single_verify(struct lock *lock, struct deadline deadline)
+/* False: there was no answer. */
+static bool verify(struct single *single, struct deadline deadline)
 {
-	struct single *single = (struct single *)lock;
 	struct failure unheard;
 	struct reply *reply;
 	struct call call;
-	enum io_result io;
 
 	wait_stop(single);
 	single_borrow(single);
@@ -221,13 +224,37 @@ enum lock_result single_verify(struct lock *lock, struct deadline deadline)
 	_Static_assert(CALL_WORDS >= 12 + HANDED_MOST, "all tokens fit");
 	for (int i = 0; i < single->handed.count; i++)
 		call_add(&call, single->handed.tokens[i]);
-	io = link_call(&single->link, &call, &reply, deadline, &unheard);
-	if (io != IO_OK) {
+	if (link_call(&single->link, &call, &reply, deadline, &unheard) != IO_OK) {
 		/* An answer that comes late would be taken for the one to the next request. */
 		link_drop(&single->link);
-		return single_result(io, deadline);
+		return false;
 	}
 	replies_read_handed(reply_at(reply, 1), &single->handed);
 	reply_free(reply);
-	return LOCK_RELEASED;
+	return true;
+}
+
+/* After a round trip, then after 2, 4 … 100 ms: a message can go into a dead socket. */
+bool single_verify(struct lock *lock, nanos limit)
+{
+	struct single *single = (struct single *)lock;
+	struct handed *handed = &single->handed;
+	struct deadline deadline = {.until = clock_now() + limit, .cancel_fd = -1};
+	int pause = PAUSE_FIRST;
+
+	while (handed->count > 0 && clock_now() < deadline.until) {
+		char first[LOCK_TOKEN_SIZE];
+
+		strlcpy(first, handed->tokens[0], sizeof(first));
+		poll(NULL, 0, pause);
+		/* Too late to hear what would be asked now. */
+		if (clock_now() >= deadline.until || !verify(single, deadline))
+			break;
+		pause = pause * 2 < PAUSE_LONGEST ? pause * 2 : PAUSE_LONGEST;
+		if (strcmp(first, handed->tokens[0]) != 0) { /* the next in a row of dead ones */
+			pause = PAUSE_FIRST;
+			deadline.until = clock_now() + limit;
+		}
+	}
+	return handed->count > 0;
 }

@@ -113,7 +113,7 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void single_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
-enum lock_result single_verify(struct lock *lock, struct deadline deadline);
+bool single_verify(struct lock *lock, nanos limit);
 void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
 	void *context, struct deadline deadline, struct lock_answer *answer);
 bool single_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
