@@ -33,9 +33,17 @@ enum redis_form redis_form(const struct server *server)
 	return (enum redis_form)server->scheme->form;
 }
 
-const struct lock_scheme *redis_scheme_of_one(bool tls)
+void redis_one_of(
+	const struct server *list, size_t which, struct server *one, char name[static PLACE_TEXT])
 {
-	return &redis_schemes[tls];
+	struct endpoint *endpoint = &list->endpoints[which];
+
+	place_write(name, PLACE_TEXT, endpoint->host, endpoint->port);
+	*one = *list;
+	one->scheme = &redis_schemes[list->tls];
+	one->endpoints = endpoint;
+	one->endpoint_count = 1;
+	one->text = name;
 }
 
 static bool read_db(const struct server_reading *reading, const char *text)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "lock/service.h"
+#include "net/place.h"
 
 #define QUORUM_MOST 64 /* servers; no user makes a quorum of more */
 
@@ -27,5 +28,6 @@ bool redis_read_url(struct server_reading *reading);
 /* Which form a server's URL has. Pure. */
 enum redis_form redis_form(const struct server *server);
 
-/* The scheme of one server: of a list's members, of a Sentinel's master. Pure. */
-const struct lock_scheme *redis_scheme_of_one(bool tls);
+/* The server number `which` of a list as one alone, whose name, HOST:PORT, is borrowed. Pure. */
+void redis_one_of(
+	const struct server *list, size_t which, struct server *one, char name[static PLACE_TEXT]);

@@ -366,7 +366,8 @@ void __wrap_voter_order(struct voter *voter, enum task task)
 {
 	voter->task = task;
 	voter->ordered++;
-	voter->written = voter->spoke = false;
+	voter->written = false;
+	voter->word = LOCK_TIMEOUT;
 	while (voter_is_pending(voter))
 		voter_obey(voter);
 }

@@ -12,6 +12,7 @@
 
 #define TEXT_SIZE     700
 #define NAMES_AT_ONCE 200
+#define KEY_SIZE      200 /* a prefix has 128 bytes at most */
 
 static const char *usual_advice(enum exit_code code)
 {
@@ -63,35 +64,31 @@ static enum io_result read_replies(struct probe *probe, size_t count, struct rep
 	return IO_OK;
 }
 
-static bool append(struct probe *probe, const struct probe_command *commands, size_t count)
+bool probe_fail(struct probe *probe, const char *subject, const struct failure *failure)
 {
-	bool good = true;
-
-	for (size_t i = 0; good && i < count; i++)
-		good = connection_append_words(probe->link.connection, commands[i].words);
-	return good;
+	probe_report(probe, subject, LOCK_UNFIT, failure->code, NULL, "%s", failure->text);
+	return false;
 }
 
-bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
-	struct reply **replies, struct failure *failure)
+bool probe_ask(struct probe *probe, const char *subject, const struct probe_command *commands,
+	size_t count, struct reply **replies)
 {
 	struct deadline deadline = deadline_alone(clock_after(clock_now(), PROBE_LIMIT));
-	enum io_result io;
+	struct failure failure = {0};
+	enum io_result io = link_open(&probe->link, deadline, &failure);
 
-	failure->code = EXIT_DONE;
-	io = link_open(&probe->link, deadline, failure);
-	if (io == IO_OK && !append(probe, commands, count))
-		return failure_set(failure, EXIT_SYSTEM, "out of memory");
+	for (size_t i = 0; io == IO_OK && i < count; i++)
+		connection_append(probe->link.connection, commands[i].words);
 	if (io == IO_OK)
-		io = connection_flush(probe->link.connection, deadline, failure);
+		io = connection_flush(probe->link.connection, deadline, &failure);
 	if (io == IO_OK)
-		io = read_replies(probe, count, replies, deadline, failure);
+		io = read_replies(probe, count, replies, deadline, &failure);
 	if (io == IO_OK)
 		return true;
 	link_drop(&probe->link);
-	return failure->code != EXIT_DONE ? false
-					  : failure_set(failure, EXIT_UNREACHABLE,
-						    "%s does not answer", probe->server->text);
+	if (failure.code == EXIT_DONE)
+		failure_set(&failure, EXIT_UNREACHABLE, "%s does not answer", probe->server->text);
+	return subject && probe_fail(probe, subject, &failure);
 }
 
 static void write_name(char name[static 40], uint64_t number)
@@ -103,35 +100,31 @@ static void write_name(char name[static 40], uint64_t number)
  * none of them. */
 static size_t find_own(struct probe *probe, uint64_t number, size_t count)
 {
-	char *keys[NAMES_AT_ONCE], name[40];
+	char keys[NAMES_AT_ONCE][KEY_SIZE], name[40];
 	struct probe_command asks[NAMES_AT_ONCE];
-	struct reply *replies[NAMES_AT_ONCE] = {0};
-	struct failure unheard;
-	size_t made = 0, own = count;
-	bool asked;
+	struct reply *replies[NAMES_AT_ONCE];
+	size_t own = count;
 
-	for (; made < count; made++) {
-		write_name(name, number + made);
-		if (asprintf(&keys[made], "%s%s", probe->request->prefix, name) < 0)
-			break;
-		asks[made] = (struct probe_command){.words = {"GET", keys[made]}};
+	for (size_t i = 0; i < count; i++) {
+		write_name(name, number + i);
+		snprintf(keys[i], KEY_SIZE, "%s%s", probe->request->prefix, name);
+		asks[i] = (struct probe_command){.words = {"GET", keys[i]}};
 	}
-	asked = probe_ask(probe, asks, made, replies, &unheard);
-	for (size_t i = made; i-- > 0;) {
-		const char *error = asked ? reply_error(replies[i]) : NULL;
+	if (!probe_ask(probe, NULL, asks, count, replies))
+		return 0;
+	for (size_t i = count; i-- > 0;) {
+		const char *error = reply_error(replies[i]);
 
 		if (!error || strncmp(error, "MOVED ", 6) != 0)
 			own = i;
-		if (asked)
-			reply_free(replies[i]);
-		free(keys[i]);
+		reply_free(replies[i]);
 	}
 	return own;
 }
 
 /* In a Cluster other nodes have most of the keys, so one that this node has is looked for: in about
  * as many round trips as redirects are followed. */
-bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *keys)
+bool probe_name_keys(struct probe *probe)
 {
 	uint64_t number = 0;
 	size_t count = 1, own = 1;
@@ -142,8 +135,8 @@ bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *key
 			number = (uint64_t)clock_now();
 		own = find_own(probe, number, count);
 	}
-	write_name(name, number + own);
-	return keys_make(keys, probe->request->prefix, name, "");
+	write_name(probe->name, number + own);
+	return keys_make(&probe->keys, probe->request->prefix, probe->name, "");
 }
 
 bool probe_is_refusal(const char *error)

@@ -3,22 +3,16 @@
 
 #include "lock/lock.h"
 #include "lock/lock_check.h"
+#include "net/server.h"
+#include "redis/keys.h"
 #include "redis/link/connection.h"
 #include "redis/link/link.h"
-
-struct keys;
 
 #define PROBE_LIMIT  (5 * NANOS_PER_SEC) /* for each answer */
 #define PROBE_CLOCKS INT64_C(1000000)    /* us that two clocks may differ */
 
-#define SERVER_INFO_SIZE 128
-
-/* The words of a server about itself: INFO, and the settings that CONFIG GET gives away. Begins as
- * zeros.
- */
-struct server_info {
-	char *text; /* owned; lines "key:value"; a setting's key is "config." and its name */
-};
+#define PROBE_VALUE     128
+#define PROBE_QUESTIONS 4
 
 /* One server that is looked at. */
 struct probe {
@@ -28,10 +22,14 @@ struct probe {
 	void *context;
 	bool is_one_of_many; /* a fault of this server is not yet a fault of all */
 	struct link link;
-	struct server_info info;
-	int64_t ahead_us;    /* of this host's clock */
-	bool timed;          /* ahead_us is known */
-	enum exit_code code; /* of the first finding that makes it unfit; EXIT_DONE */
+	struct server own; /* then it is this one, of which the text is owned, */
+	struct reply
+		*info[PROBE_QUESTIONS]; /* owned; to INFO, and to CONFIG GET for some settings */
+	char name[40];                  /* of a lock that no other client takes, */
+	struct keys keys;               /* and its keys */
+	int64_t ahead_us;               /* of this host's clock */
+	bool timed;                     /* ahead_us is known */
+	enum exit_code code;            /* of the first finding that makes it unfit; EXIT_DONE */
 };
 
 /* Tells a finding; found is printf-like. The code counts if the verdict is LOCK_UNFIT; then there
@@ -45,16 +43,19 @@ void probe_report(struct probe *probe, const char *subject, enum lock_verdict ve
 #define DOUBT(subject, advice, ...)                                                                \
 	probe_report(probe, subject, LOCK_DOUBTFUL, EXIT_DONE, advice, __VA_ARGS__)
 
-/* Sends count commands, then reads as many replies, which may be errors; reply_free() with each.
- * False with failure: none was read. */
-struct probe_command {
-	const char *words[WORDS_MOST]; /* ends with NULL, if it is shorter */
-};
-bool probe_ask(struct probe *probe, const struct probe_command *commands, size_t count,
-	struct reply **replies, struct failure *failure);
+/* Tells a failure, which makes it unfit. False. */
+bool probe_fail(struct probe *probe, const char *subject, const struct failure *failure);
 
-/* The name of a lock that no other client takes, and its keys; keys_free() with them. */
-bool probe_name_keys(struct probe *probe, char name[static 40], struct keys *keys);
+/* Sends count commands, then reads as many replies, which may be errors; reply_free() with each.
+ * False: none was read, which was told under that subject (NULL: it was not). */
+struct probe_command {
+	const char *words[8]; /* ends with NULL */
+};
+bool probe_ask(struct probe *probe, const char *subject, const struct probe_command *commands,
+	size_t count, struct reply **replies);
+
+/* Sets name and keys. False: out of memory. */
+bool probe_name_keys(struct probe *probe);
 
 /* Whether an error says that this user may not run the command, or that there is none. */
 bool probe_is_refusal(const char *error);
@@ -64,7 +65,6 @@ bool settings_check(struct probe *probe);
 bool rights_check(struct probe *probe);
 bool latency_check(struct probe *probe);
 
-/* settings.c: the value, cut to fit and made printable. NULL: not known. */
-const char *server_info_find(
-	const struct server_info *info, const char *key, char value[static SERVER_INFO_SIZE]);
-void server_info_free(struct server_info *info);
+/* settings.c: what INFO says, cut to fit and made printable; of a setting, if the key is "config."
+ * and its name. NULL: not known. */
+const char *probe_find(const struct probe *probe, const char *key, char value[static PROBE_VALUE]);

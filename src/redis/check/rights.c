@@ -4,7 +4,6 @@
 #include "redis/check/probe.h"
 
 #include <bsd/string.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,48 +11,46 @@
 #include "redis/keys.h"
 #include "redis/link/error_reply.h"
 
-#define NAME      "" /* stands for the key */
-#define MOST      40
+#define NAME      ""  /* stands for the key */
 #define LIST_SIZE 400 /* the missing rights, as text */
 
 enum need { ALWAYS, TO_SETTLE, TO_SHOW };
 
-/* SET comes first, DEL last. tests/server/check.bats holds it against the scripts. */
+/* set comes first, del last. tests/server/check.bats holds it against the scripts. */
 static const struct right {
 	const char *words[8];
 	enum need need;
 } rights[] = {
-	{{"SET", NAME, "probe", "PX", "10000"}, ALWAYS},
-	{{"GET", NAME}, ALWAYS},
-	{{"MGET", NAME}, ALWAYS},
-	{{"EXISTS", NAME}, ALWAYS},
-	{{"PTTL", NAME}, ALWAYS},
-	{{"PEXPIRE", NAME, "10000"}, ALWAYS},
-	{{"PEXPIREAT", NAME, "4000000000000"}, ALWAYS},
-	{{"HSET", NAME, "field", "1"}, ALWAYS},
-	{{"HMGET", NAME, "field"}, ALWAYS},
-	{{"RPUSH", NAME, "word"}, ALWAYS},
-	{{"LINDEX", NAME, "0"}, ALWAYS},
-	{{"BLPOP", NAME, "1"}, ALWAYS},
-	{{"ZADD", NAME, "1", "word"}, ALWAYS},
-	{{"ZCARD", NAME}, ALWAYS},
-	{{"ZRANGE", NAME, "0", "0"}, ALWAYS},
-	{{"ZRANGEBYSCORE", NAME, "0", "1"}, ALWAYS},
-	{{"ZRANK", NAME, "word"}, ALWAYS},
-	{{"ZREM", NAME, "word"}, ALWAYS},
-	{{"ZREMRANGEBYSCORE", NAME, "0", "1"}, ALWAYS},
-	{{"ZREVRANGE", NAME, "0", "0"}, ALWAYS},
-	{{"ZSCORE", NAME, "word"}, ALWAYS},
-	{{"TIME"}, ALWAYS},
-	{{"EVAL", "return 1", "0"}, ALWAYS},
-	{{"EVALSHA", "0000000000000000000000000000000000000000", "0"}, ALWAYS},
-	{{"INFO", "server"}, TO_SETTLE},
-	{{"SCAN", "0", "COUNT", "1"}, TO_SHOW},
-	{{"DEL", NAME}, ALWAYS},
+	{{"set", NAME, "probe", "PX", "10000"}, ALWAYS},
+	{{"get", NAME}, ALWAYS},
+	{{"mget", NAME}, ALWAYS},
+	{{"exists", NAME}, ALWAYS},
+	{{"pttl", NAME}, ALWAYS},
+	{{"pexpire", NAME, "10000"}, ALWAYS},
+	{{"pexpireat", NAME, "4000000000000"}, ALWAYS},
+	{{"hset", NAME, "field", "1"}, ALWAYS},
+	{{"hmget", NAME, "field"}, ALWAYS},
+	{{"rpush", NAME, "word"}, ALWAYS},
+	{{"lindex", NAME, "0"}, ALWAYS},
+	{{"blpop", NAME, "1"}, ALWAYS},
+	{{"zadd", NAME, "1", "word"}, ALWAYS},
+	{{"zcard", NAME}, ALWAYS},
+	{{"zrange", NAME, "0", "0"}, ALWAYS},
+	{{"zrangebyscore", NAME, "0", "1"}, ALWAYS},
+	{{"zrank", NAME, "word"}, ALWAYS},
+	{{"zrem", NAME, "word"}, ALWAYS},
+	{{"zremrangebyscore", NAME, "0", "1"}, ALWAYS},
+	{{"zrevrange", NAME, "0", "0"}, ALWAYS},
+	{{"zscore", NAME, "word"}, ALWAYS},
+	{{"time"}, ALWAYS},
+	{{"eval", "return 1", "0"}, ALWAYS},
+	{{"evalsha", "0000000000000000000000000000000000000000", "0"}, ALWAYS},
+	{{"info", "server"}, TO_SETTLE},
+	{{"scan", "0", "COUNT", "1"}, TO_SHOW},
+	{{"del", NAME}, ALWAYS},
 };
 
 enum { COUNT = sizeof(rights) / sizeof(rights[0]) };
-_Static_assert(COUNT <= MOST, "more rights than MOST");
 
 struct missing {
 	char always[LIST_SIZE], to_show[LIST_SIZE]; /* " +set +get" */
@@ -71,16 +68,12 @@ static void note(struct missing *missing, const struct probe *probe, const struc
 	bool settles = right->need == TO_SETTLE && probe->request->settle_ms > 0 &&
 		       probe->request->settle_asked;
 	char *list = right->need == ALWAYS || settles ? missing->always : missing->to_show;
-	size_t length;
 
 	if (refuses_keys(error)) {
 		missing->keys = true;
 	} else if (probe_is_refusal(error)) {
 		strlcat(list, " +", LIST_SIZE);
-		length = strlen(list);
 		strlcat(list, right->words[0], LIST_SIZE);
-		for (; list[length] != '\0'; length++)
-			list[length] = (char)tolower((unsigned char)list[length]);
 	}
 }
 
@@ -114,62 +107,44 @@ static void judge(struct probe *probe, const struct missing *missing)
 	}
 }
 
-static void fill(struct probe_command commands[static COUNT], const char *key)
-{
-	for (size_t i = 0; i < COUNT; i++) {
-		memcpy(&commands[i], rights[i].words, sizeof(commands[i]));
-		for (size_t word = 0; word < 8 && commands[i].words[word]; word++)
-			if (*commands[i].words[word] == '\0')
-				commands[i].words[word] = key;
-	}
-}
-
-/* Only with a string in its place the other commands are harmless. */
-static bool try_all(
-	struct probe *probe, const char *key, struct missing *missing, struct failure *failure)
+/* So many of them, in one write. False: the server cannot be asked, which was told. */
+static bool try(
+	struct probe *probe, const struct right *tried, size_t count, struct missing *missing)
 {
 	struct probe_command commands[COUNT];
 	struct reply *replies[COUNT];
-	const char *error;
-	size_t count = 1;
+	struct failure failure = {0};
 
-	fill(commands, key);
-	for (size_t from = 0; from < COUNT; from += count, count = COUNT - 1) {
-		if (!probe_ask(probe, commands + from, count, replies, failure))
-			return false;
-		error = reply_error(replies[0]);
-		/* Not for want of a right: out of memory, a slot of another node... */
-		if (from == 0 && error && !refuses_keys(error) && !probe_is_refusal(error)) {
-			error_reply_read(error, probe->server->text, failure);
-			reply_free(replies[0]);
-			return false;
-		}
-		for (size_t i = 0; i < count; i++) {
-			if (reply_error(replies[i]))
-				note(missing, probe, &rights[from + i], reply_error(replies[i]));
-			reply_free(replies[i]);
-		}
-		if (from == 0 && (*missing->always || missing->keys))
-			return true;
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&commands[i], tried[i].words, sizeof(commands[i]));
+		for (size_t word = 0; commands[i].words[word]; word++)
+			if (*commands[i].words[word] == '\0')
+				commands[i].words[word] = probe->keys.lock;
 	}
-	return true;
+	if (!probe_ask(probe, "rights", commands, count, replies))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const char *error = reply_error(replies[i]);
+
+		if (error)
+			note(missing, probe, &tried[i], error);
+		/* Not for want of a right: out of memory, a slot of another node... */
+		if (error && tried == rights && !refuses_keys(error) && !probe_is_refusal(error))
+			error_reply_read(error, probe->server->text, &failure);
+		reply_free(replies[i]);
+	}
+	return failure.code == EXIT_DONE || probe_fail(probe, "rights", &failure);
 }
 
+/* Only with a string in its place the other commands are harmless. */
 bool rights_check(struct probe *probe)
 {
 	struct missing missing = {0};
-	struct failure failure;
-	struct keys keys;
-	char name[40];
-	bool done;
 
-	if (!probe_name_keys(probe, name, &keys))
+	if (!try(probe, rights, 1, &missing))
 		return false;
-	done = try_all(probe, keys.lock, &missing, &failure);
-	keys_free(&keys);
-	if (done)
-		judge(probe, &missing);
-	else
-		probe_report(probe, "rights", LOCK_UNFIT, failure.code, NULL, "%s", failure.text);
-	return done && !*missing.always && !missing.keys;
+	if (!*missing.always && !missing.keys && !try(probe, rights + 1, COUNT - 1, &missing))
+		return false;
+	judge(probe, &missing);
+	return !*missing.always && !missing.keys;
 }

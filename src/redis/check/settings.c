@@ -18,60 +18,42 @@
 
 #define INFO_MOST (INT64_C(1) << 53) /* of a number: seconds, bytes */
 
-/* Without memory for it, it stays unknown. */
-static void add(struct server_info *info, const char *start, const char *key, const char *between,
-	const char *value)
+/* The text of INFO, or of a setting, behind the key; NULL: not known. */
+static const char *find(const struct probe *probe, const char *key)
 {
-	char *text;
-
-	if (!key || !value ||
-		asprintf(&text, "%s%s%s%s%s\r\n", info->text ? info->text : "", start, key, between,
-			value) < 0)
-		return;
-	free(info->text);
-	info->text = text;
-}
-
-static void add_info(struct server_info *info, const struct reply *reply)
-{
-	add(info, "", "", "", reply_text(reply));
-}
-
-static void add_setting(struct server_info *info, const struct reply *reply)
-{
-	add(info, "config.", reply_text(reply_at(reply, 0)), ":", reply_text(reply_at(reply, 1)));
-}
-
-void server_info_free(struct server_info *info)
-{
-	free(info->text);
-	info->text = NULL;
-}
-
-const char *server_info_find(
-	const struct server_info *info, const char *key, char value[static SERVER_INFO_SIZE])
-{
+	const char *line = reply_text(probe->info[0]);
 	size_t length = strlen(key);
-	const char *line = info->text;
 
-	for (; line && *line; line += strcspn(line, "\r\n"), line += strspn(line, "\r\n")) {
-		if (strncmp(line, key, length) != 0 || line[length] != ':')
-			continue;
-		line += length + 1;
-		snprintf(value, SERVER_INFO_SIZE, "%.*s", (int)strcspn(line, "\r\n"), line);
-		return utf8_clean(value);
+	for (size_t i = 1; i < PROBE_QUESTIONS; i++) {
+		const char *name = reply_text(reply_at(probe->info[i], 0));
+
+		if (name && strncmp(key, "config.", 7) == 0 && strcmp(key + 7, name) == 0)
+			return reply_text(reply_at(probe->info[i], 1));
 	}
+	for (; line && *line; line += strcspn(line, "\r\n"), line += strspn(line, "\r\n"))
+		if (strncmp(line, key, length) == 0 && line[length] == ':')
+			return line + length + 1;
 	return NULL;
 }
 
-/* As a number, up to INFO_MOST; -1: not known, or none. */
-static int64_t find_number(const struct server_info *info, const char *key)
+const char *probe_find(const struct probe *probe, const char *key, char value[static PROBE_VALUE])
 {
-	char value[SERVER_INFO_SIZE];
+	const char *text = find(probe, key);
+
+	if (!text)
+		return NULL;
+	snprintf(value, PROBE_VALUE, "%.*s", (int)strcspn(text, "\r\n"), text);
+	return utf8_clean(value);
+}
+
+/* As a number, up to INFO_MOST; -1: not known, or none. */
+static int64_t find_number(const struct probe *probe, const char *key)
+{
+	char value[PROBE_VALUE];
 	char *end;
 	int64_t number;
 
-	if (!server_info_find(info, key, value))
+	if (!probe_find(probe, key, value))
 		return -1;
 	number = strtoll(value, &end, 10);
 	return end == value || *end != '\0' || number < 0 || number > INFO_MOST ? -1 : number;
@@ -79,8 +61,8 @@ static int64_t find_number(const struct server_info *info, const char *key)
 
 static bool is(const struct probe *probe, const char *key, const char *wanted)
 {
-	char value[SERVER_INFO_SIZE];
-	const char *found = server_info_find(&probe->info, key, value);
+	char value[PROBE_VALUE];
+	const char *found = probe_find(probe, key, value);
 
 	return found && strcmp(found, wanted) == 0;
 }
@@ -103,13 +85,13 @@ static const struct kin {
 
 static bool judge_kin(struct probe *probe)
 {
-	char version[SERVER_INFO_SIZE];
+	char version[PROBE_VALUE];
 
 	for (size_t i = 0; i < sizeof(kin) / sizeof(kin[0]); i++) {
-		if (!server_info_find(&probe->info, kin[i].key, version))
+		if (!probe_find(probe, kin[i].key, version))
 			continue;
 		if (strcmp(kin[i].key, "mvcc_depth") == 0)
-			server_info_find(&probe->info, "redis_version", version);
+			probe_find(probe, "redis_version", version);
 		probe_report(probe, "version", kin[i].advice ? LOCK_DOUBTFUL : LOCK_FIT,
 			EXIT_UNREACHABLE, kin[i].advice, "%s %s", kin[i].name, version);
 		return true;
@@ -119,12 +101,12 @@ static bool judge_kin(struct probe *probe)
 
 static void judge_version(struct probe *probe)
 {
-	char redis[SERVER_INFO_SIZE];
+	char redis[PROBE_VALUE];
 	bool old;
 
 	if (judge_kin(probe))
 		return;
-	if (!server_info_find(&probe->info, "redis_version", redis)) {
+	if (!probe_find(probe, "redis_version", redis)) {
 		DOUBT("version", NULL, "not known");
 		return;
 	}
@@ -136,7 +118,7 @@ static void judge_version(struct probe *probe)
 /* False: nothing can be written here, so the rest need not be tried. */
 static bool judge_role(struct probe *probe)
 {
-	char host[SERVER_INFO_SIZE] = "?", port[SERVER_INFO_SIZE] = "?";
+	char host[PROBE_VALUE] = "?", port[PROBE_VALUE] = "?";
 
 	/* Valkey's name for it is the second, since 8.0. */
 	if (is(probe, "redis_mode", "sentinel") || is(probe, "server_mode", "sentinel")) {
@@ -146,8 +128,8 @@ static bool judge_role(struct probe *probe)
 		return false;
 	}
 	if (is(probe, "role", "slave")) {
-		server_info_find(&probe->info, "master_host", host);
-		server_info_find(&probe->info, "master_port", port);
+		probe_find(probe, "master_host", host);
+		probe_find(probe, "master_port", port);
 		probe_report(probe, "role", LOCK_UNFIT, EXIT_UNREACHABLE,
 			"name its master, or Sentinels, which know it",
 			"a replica of %s:%s, which takes no writes", host, port);
@@ -166,7 +148,7 @@ static bool judge_role(struct probe *probe)
 
 static const char *describe_losses(const struct probe *probe)
 {
-	char value[SERVER_INFO_SIZE];
+	char value[PROBE_VALUE];
 
 	if (is(probe, "aof_enabled", "1")) {
 		if (is(probe, "config.appendfsync", "always"))
@@ -180,7 +162,7 @@ static const char *describe_losses(const struct probe *probe)
 		return "appendonly yes, but how often that is synced is not known: CONFIG is "
 		       "refused";
 	}
-	if (!server_info_find(&probe->info, "aof_enabled", value))
+	if (!probe_find(probe, "aof_enabled", value))
 		return "not known: INFO does not say";
 	if (is(probe, "config.save", ""))
 		return "nothing is kept on disk: a restart loses every lock";
@@ -197,8 +179,8 @@ static bool is_settled(const struct probe *probe)
 static void describe_return(
 	const struct probe *probe, const char *losses, char text[static FOUND_SIZE])
 {
-	char span[DURATION_TEXT], value[SERVER_INFO_SIZE];
-	bool known = server_info_find(&probe->info, "aof_enabled", value);
+	char span[DURATION_TEXT], value[PROBE_VALUE];
+	bool known = probe_find(probe, "aof_enabled", value);
 
 	duration_format_given(probe->request->settle_ms * NANOS_PER_MS, span);
 	if (known && probe->request->settle_ms > 0)
@@ -234,7 +216,7 @@ static void judge_persistence(struct probe *probe)
 
 static void judge_uptime(struct probe *probe)
 {
-	int64_t seconds = find_number(&probe->info, "uptime_in_seconds");
+	int64_t seconds = find_number(probe, "uptime_in_seconds");
 	bool early = seconds >= 0 && seconds * 1000 < probe->request->ttl_ms && !is_settled(probe);
 	char span[DURATION_TEXT];
 
@@ -252,12 +234,12 @@ static void judge_uptime(struct probe *probe)
 
 static void judge_memory(struct probe *probe)
 {
-	int64_t most = find_number(&probe->info, "maxmemory");
-	int64_t used = find_number(&probe->info, "used_memory");
-	char policy[SERVER_INFO_SIZE];
+	int64_t most = find_number(probe, "maxmemory");
+	int64_t used = find_number(probe, "used_memory");
+	char policy[PROBE_VALUE];
 	const char *advice = "maxmemory-policy noeviction, or a server of its own for locks";
 
-	if (!server_info_find(&probe->info, "maxmemory_policy", policy) || most < 0)
+	if (!probe_find(probe, "maxmemory_policy", policy) || most < 0)
 		DOUBT("memory", advice, "policy not known");
 	else if (strcmp(policy, "noeviction") != 0 && most > 0)
 		probe_report(probe, "memory", LOCK_UNFIT, EXIT_UNREACHABLE, advice,
@@ -277,16 +259,16 @@ static void judge_memory(struct probe *probe)
 /* How many replicas a write must have at least. Before Redis 6 a script wrote without them. */
 static int64_t least_replicas(const struct probe *probe)
 {
-	char redis[SERVER_INFO_SIZE];
+	char redis[PROBE_VALUE];
 
-	if (server_info_find(&probe->info, "redis_version", redis) && strtol(redis, NULL, 10) < 6)
+	if (probe_find(probe, "redis_version", redis) && strtol(redis, NULL, 10) < 6)
 		return 0;
-	return find_number(&probe->info, "config.min-replicas-to-write");
+	return find_number(probe, "config.min-replicas-to-write");
 }
 
 static void judge_replicas(struct probe *probe)
 {
-	int64_t replicas = find_number(&probe->info, "connected_slaves");
+	int64_t replicas = find_number(probe, "connected_slaves");
 	int64_t least = least_replicas(probe);
 
 	if (replicas < 0)
@@ -303,44 +285,43 @@ static void judge_replicas(struct probe *probe)
 			replicas);
 }
 
-/* A setting that is refused is then not known. */
-static bool learn(struct probe *probe, struct failure *failure)
+static bool learn(struct probe *probe)
 {
-	static const struct probe_command questions[] = {
+	static const struct probe_command questions[PROBE_QUESTIONS] = {
 		{.words = {"INFO"}},
 		{.words = {"CONFIG", "GET", "appendfsync"}},
 		{.words = {"CONFIG", "GET", "save"}},
 		{.words = {"CONFIG", "GET", "min-replicas-to-write"}},
 	};
-	enum { COUNT = sizeof(questions) / sizeof(questions[0]) };
-	struct reply *replies[COUNT];
+	struct failure failure;
 	const char *error;
-	bool good;
 
-	if (!probe_ask(probe, questions, COUNT, replies, failure))
+	if (!probe_ask(probe, "reach", questions, PROBE_QUESTIONS, probe->info)) {
+		memset(probe->info, 0, sizeof(probe->info));
 		return false;
-	error = reply_error(replies[0]);
-	good = !error || probe_is_refusal(error);
-	if (!good)
-		error_reply_read(error, probe->server->text, failure);
-	add_info(&probe->info, replies[0]);
-	for (size_t i = 1; i < COUNT; i++)
-		add_setting(&probe->info, replies[i]);
-	for (size_t i = 0; i < COUNT; i++)
-		reply_free(replies[i]);
-	return good;
+	}
+	error = reply_error(probe->info[0]);
+	if (!error || probe_is_refusal(error))
+		return true;
+	error_reply_read(error, probe->server->text, &failure);
+	return probe_fail(probe, "reach", &failure);
+}
+
+static bool is_silent(const struct probe *probe)
+{
+	for (size_t i = 1; i < PROBE_QUESTIONS; i++)
+		if (reply_count(probe->info[i]) > 0)
+			return false;
+	return !reply_text(probe->info[0]);
 }
 
 bool settings_check(struct probe *probe)
 {
-	struct failure failure;
 	bool master;
 
-	if (!learn(probe, &failure)) {
-		probe_report(probe, "reach", LOCK_UNFIT, failure.code, NULL, "%s", failure.text);
+	if (!learn(probe))
 		return false;
-	}
-	if (!probe->info.text) {
+	if (is_silent(probe)) {
 		DOUBT("info", "let the user call INFO",
 			"the server says nothing of itself: INFO is refused");
 		return true;

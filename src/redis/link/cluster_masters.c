@@ -39,8 +39,8 @@ static enum io_result read_slots(const struct link *link, const struct reply *re
 		const char *host = reply_text(reply_at(master, 0));
 		struct place *place = *places + *count;
 
-		if (!route_place(&link->route, link->server, host ? host : "",
-			    reply_integer(reply_at(master, 1)), place)) {
+		if (!route_place(
+			    link, host ? host : "", reply_integer(reply_at(master, 1)), place)) {
 			failure_set(failure, EXIT_PROTOCOL,
 				"%s names no address of a node of its cluster",
 				link_server_name(link));

@@ -36,6 +36,7 @@ struct connection {
 	void *(*create_list)(const redisReadTask *task, list_length length);
 	char *out; /* owned */
 	size_t out_length, out_size, out_sent;
+	bool full;       /* a command found no memory */
 	size_t unparsed; /* bytes since the last whole reply */
 	size_t listed;   /* elements since then */
 	bool heard;      /* something came from there */
@@ -69,6 +70,12 @@ static bool create_reader(struct connection *connection)
 	return true;
 }
 
+static enum io_result fail_memory(struct failure *failure)
+{
+	failure_set(failure, EXIT_SYSTEM, "out of memory");
+	return IO_FAILED;
+}
+
 /* The socket is closed if it fails. */
 static enum io_result create(struct connection **out, int fd, const struct endpoint *endpoint,
 	const char *peer, struct failure *failure)
@@ -82,8 +89,7 @@ static enum io_result create(struct connection **out, int fd, const struct endpo
 		return IO_OK;
 	free(connection);
 	close(fd);
-	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return IO_FAILED;
+	return fail_memory(failure);
 }
 
 enum io_result connection_open(struct connection **out, const struct server *server,
@@ -149,31 +155,23 @@ static void put_head(struct connection *connection, char kind, size_t number)
 	put(connection, head, (size_t)(end - head));
 }
 
-bool connection_append(struct connection *connection, size_t count, const char *const *words,
-	const size_t *lengths)
+void connection_append(struct connection *connection, const char *const *words)
 {
-	size_t more = 32;
+	size_t count = 0, more = 32;
 
-	for (size_t i = 0; i < count; i++)
-		more += lengths[i] + 32;
-	if (!make_room(connection, more))
-		return false;
+	for (; words[count]; count++)
+		more += strlen(words[count]) + 32;
+	connection->full |= !make_room(connection, more);
+	if (connection->full)
+		return;
 	put_head(connection, '*', count);
-	for (size_t i = 0; i < count; i++) {
-		put_head(connection, '$', lengths[i]);
-		put(connection, words[i], lengths[i]);
+	for (; *words; words++) {
+		size_t length = strlen(*words);
+
+		put_head(connection, '$', length);
+		put(connection, *words, length);
 		put(connection, "\r\n", 2);
 	}
-	return true;
-}
-
-bool connection_append_words(struct connection *connection, const char *const *words)
-{
-	size_t lengths[WORDS_MOST], count = 0;
-
-	for (; count < WORDS_MOST && words[count]; count++)
-		lengths[count] = strlen(words[count]);
-	return connection_append(connection, count, words, lengths);
 }
 
 static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
@@ -187,6 +185,9 @@ static ssize_t send_bytes(struct connection *connection, const char *data, size_
 static enum deadline_end await(
 	const struct connection *connection, struct deadline *deadline, short events)
 {
+	/* poll(2) does not know of the bytes that TLS has taken from the socket already. */
+	if (connection->tls && events == POLLIN && tls_layer->is_ready(connection->tls))
+		return DEADLINE_READY;
 	if (connection->tls)
 		events = tls_layer->events(connection->tls);
 	return deadline_wait(deadline, connection->fd, events);
@@ -197,6 +198,11 @@ enum io_result connection_flush(
 {
 	bool late = false; /* time was up before the last try: ready or not, there is no other */
 
+	if (connection->full) {
+		connection->full = false;
+		connection->out_length = 0;
+		return fail_memory(failure);
+	}
 	while (connection->out_sent < connection->out_length) {
 		ssize_t sent = send_bytes(connection, connection->out + connection->out_sent,
 			connection->out_length - connection->out_sent);
@@ -261,11 +267,9 @@ static enum io_result read_bytes(struct connection *connection, struct failure *
 	connection->unparsed += (size_t)count;
 	if (connection->unparsed > REPLY_MOST)
 		return fail_nonsense(connection, failure);
-	if (redisReaderFeed(connection->reader, bytes, (size_t)count) != REDIS_OK) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return IO_FAILED;
-	}
-	return IO_OK;
+	return redisReaderFeed(connection->reader, bytes, (size_t)count) == REDIS_OK
+		       ? IO_OK
+		       : fail_memory(failure);
 }
 
 /* IO_AGAIN: it is not complete. */
@@ -291,14 +295,6 @@ void connection_drain(struct connection *connection)
 		continue;
 }
 
-/* poll(2) does not know of the bytes that TLS has taken from the socket already. */
-static enum deadline_end await_bytes(const struct connection *connection, struct deadline *deadline)
-{
-	if (connection->tls && tls_layer->is_ready(connection->tls))
-		return DEADLINE_READY;
-	return await(connection, deadline, POLLIN);
-}
-
 enum io_result connection_read(struct connection *connection, struct reply **reply,
 	struct deadline deadline, struct failure *failure)
 {
@@ -309,7 +305,7 @@ enum io_result connection_read(struct connection *connection, struct reply **rep
 		result = parse(connection, reply, failure);
 		if (result != IO_AGAIN)
 			return result;
-		end = await_bytes(connection, &deadline);
+		end = await(connection, &deadline, POLLIN);
 		if (end == DEADLINE_OVER)
 			failure_set(
 				failure, EXIT_UNREACHABLE, "%s does not answer", connection->peer);
@@ -325,10 +321,7 @@ enum io_result connection_call(struct connection *connection, struct reply **rep
 {
 	enum io_result io;
 
-	if (!connection_append_words(connection, words)) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return IO_FAILED;
-	}
+	connection_append(connection, words);
 	io = connection_flush(connection, deadline, failure);
 	return io == IO_OK ? connection_read(connection, reply, deadline, failure) : io;
 }

@@ -11,8 +11,6 @@
 #include "base/deadline.h"
 #include "net/io_result.h"
 
-#define WORDS_MOST 8
-
 struct connection;
 struct endpoint;
 struct failure;
@@ -32,12 +30,9 @@ enum io_result connection_open(struct connection **connection, const struct serv
 
 void connection_close(struct connection *connection);
 
-/* Puts a command into the buffer; text of any bytes. False: out of memory. */
-bool connection_append(struct connection *connection, size_t count, const char *const *words,
-	const size_t *lengths);
-
-/* The same of plain words: WORDS("GET", key). They end with a NULL, or are WORDS_MOST. */
-bool connection_append_words(struct connection *connection, const char *const *words);
+/* Puts a command into the buffer, of words that end with a NULL: WORDS("GET", key). If memory runs
+ * out, connection_flush fails. */
+void connection_append(struct connection *connection, const char *const *words);
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Sends what is in the buffer. A server that closed before it read all may have said why: so that
@@ -72,4 +67,5 @@ bool reply_is_integer(const struct reply *reply);
 bool reply_is_nil(const struct reply *reply);
 size_t reply_count(const struct reply *reply);
 const struct reply *reply_at(const struct reply *reply, size_t index);
+bool reply_says(const struct reply *reply, const char *word); /* a list that begins with it */
 void reply_free(struct reply *reply);

@@ -1,5 +1,9 @@
 #include "redis/link/link.h"
 
+#include <string.h>
+
+#include "base/number.h"
+#include "net/password.h"
 #include "net/resolve.h"
 #include "net/server.h"
 #include "redis/keys.h"
@@ -14,15 +18,67 @@
 #define PAUSE_LEAST 50                   /* ms between two tries */
 #define PAUSE_MORE  200
 
-const char *link_server_name(const struct link *link)
+/* Puts a command that goes before the request into the buffer; one reply more is due then. */
+static void append_before(struct link *link, const char *const *words)
 {
-	return route_name(&link->route, link->server);
+	link->due++;
+	connection_append(link->connection, words);
 }
 
-static enum io_result fail_memory(struct failure *failure)
+/* AUTH, SELECT and behind Sentinels ROLE, as far as they are needed. */
+static void append_greeting(struct link *link)
 {
-	failure_set(failure, EXIT_SYSTEM, "out of memory");
-	return IO_FAILED;
+	const struct server *server = link->server;
+	char *password = password_of(server);
+	char db[NUMBER_SIZE];
+
+	link->due = 0;
+	link->refusal.code = EXIT_DONE;
+	if (server->user)
+		append_before(link, WORDS("AUTH", server->user, password ? password : ""));
+	else if (password)
+		append_before(link, WORDS("AUTH", password));
+	password_forget(password);
+	if (server->db != 0)
+		append_before(link, WORDS("SELECT", number_text(db, server->db)));
+	if (redis_form(server) == REDIS_SENTINEL)
+		append_before(link, WORDS("ROLE"));
+}
+
+/* Only the first refusal is kept: the replies behind it follow from it. The request's own reply
+ * says as well that something cannot be now (LOADING). Behind Sentinels a server may have been the
+ * master until a moment ago. A server that tells this user nothing of its role still refuses to
+ * write if it is a replica. */
+static void take_before(struct link *link, const struct reply *reply)
+{
+	const struct server *server = link->server;
+	const char *name = link_server_name(link);
+	const char *error = reply_error(reply);
+	const char *role = reply_text(reply_at(reply, 0));
+	bool is_role = redis_form(server) == REDIS_SENTINEL && link->due == 1;
+
+	link->due--;
+	if (link->refusal.code != EXIT_DONE)
+		return;
+	if (role && strcmp(role, "master") != 0)
+		failure_set(&link->refusal, EXIT_UNREACHABLE, "%s is not a master now (%s)", name,
+			role);
+	else if (error && !(is_role && strncmp(error, "NOPERM", 6) == 0))
+		error_reply_read(error, name, &link->refusal);
+	if (link->refusal.code == EXIT_REFUSED && server->user && !server->password)
+		failure_set(&link->refusal, EXIT_REFUSED,
+			"%s; a password without a user's name has a colon before it: "
+			"redis://:PASSWORD@HOST",
+			link->refusal.text);
+}
+
+/* IO_OK: the greeting was not refused, as far as is known. */
+static enum io_result see_refusal(const struct link *link, struct failure *failure)
+{
+	if (link->refusal.code == EXIT_DONE)
+		return IO_OK;
+	*failure = link->refusal;
+	return failure->code == EXIT_UNREACHABLE ? IO_AGAIN : IO_FAILED;
 }
 
 /* Connects, and leaves the greeting in the buffer. */
@@ -33,8 +89,7 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 	if (link->dials > 0 && !link->heard) /* the URL's own is tried again */
 		link->route.home.host[0] = link->route.once.host[0] = '\0';
 	link->borrowed = link->route.once.host[0] != '\0';
-	result = route_connect(
-		&link->route, link->server, &link->connection, &link->lookup, deadline, failure);
+	result = route_connect(link, deadline, failure);
 	if (result != IO_OK) {
 		link->connection = NULL;
 		return result;
@@ -42,10 +97,9 @@ static enum io_result start(struct link *link, struct deadline deadline, struct 
 	link->dials++;
 	if (redis_form(link->server) == REDIS_SENTINEL)
 		link->named_at = clock_now();
-	link->waiting = link->owes = link->landed = link->heard = false;
-	return handshake_begin(&link->handshake, link->connection, link->server)
-		       ? IO_OK
-		       : fail_memory(failure);
+	link->waiting = link->owes = link->heard = false;
+	append_greeting(link);
+	return IO_OK;
 }
 
 void link_drop(struct link *link)
@@ -70,7 +124,8 @@ bool link_is_current(struct link *link, struct deadline deadline)
 		    deadline_within(deadline, NAMED_LIMIT), &unheard) != IO_OK)
 		return true;
 	link->named_at = clock_now();
-	return route_leads_to(&link->route, &master);
+	return link->route.last.port == master.port &&
+	       strcmp(link->route.last.host, master.host) == 0;
 }
 
 void link_close(struct link *link)
@@ -88,11 +143,11 @@ static enum io_result end(struct link *link, enum io_result result)
 	return result;
 }
 
-/* Reads what is still to come of the handshake. IO_OK: a refusal may be among it. */
-static enum io_result read_handshake(
+/* Reads what is still to come before the reply to the request. IO_OK: a refusal may be among it. */
+static enum io_result read_before(
 	struct link *link, struct deadline deadline, struct failure *failure)
 {
-	while (link->handshake.due > 0) {
+	while (link->due > 0) {
 		struct reply *reply;
 		enum io_result result =
 			connection_read(link->connection, &reply, deadline, failure);
@@ -100,7 +155,7 @@ static enum io_result read_handshake(
 		if (result != IO_OK)
 			return result;
 		link->heard = true;
-		handshake_take(&link->handshake, link->server, link_server_name(link), reply);
+		take_before(link, reply);
 		reply_free(reply);
 	}
 	return IO_OK;
@@ -115,75 +170,73 @@ static enum io_result greet(struct link *link, struct deadline deadline, struct 
 	if (result == IO_OK)
 		result = connection_flush(link->connection, deadline, failure);
 	if (result == IO_OK)
-		result = read_handshake(link, deadline, failure);
-	if (result == IO_OK && link->handshake.refusal.code != EXIT_DONE) {
-		*failure = link->handshake.refusal;
-		result = failure->code == EXIT_UNREACHABLE ? IO_AGAIN : IO_FAILED;
-	}
+		result = read_before(link, deadline, failure);
+	if (result == IO_OK)
+		result = see_refusal(link, failure);
 	return end(link, result);
 }
 
-bool link_pause(struct deadline deadline, bool *cancelled)
+bool link_pause(struct deadline deadline, enum io_result *io)
 {
 	nanos span = (PAUSE_LEAST + clock_jitter(PAUSE_MORE)) * NANOS_PER_MS;
 
-	*cancelled = !deadline_pause(deadline, span);
-	return !*cancelled && clock_now() < deadline.until;
+	if (deadline_pause(deadline, span))
+		return clock_now() < deadline.until;
+	*io = IO_CANCELLED;
+	return false;
+}
+
+/* Only a connection on which nothing is under way, but perhaps the greeting, is used again. */
+static void drop_unfit(struct link *link, struct deadline deadline)
+{
+	if (link->connection &&
+		(link->waiting || link->owes || link->borrowed || !link_is_current(link, deadline)))
+		link_drop(link);
 }
 
 /* Sentinels name the old master until they have agreed on another one. */
 enum io_result link_open(struct link *link, struct deadline deadline, struct failure *failure)
 {
 	enum io_result result;
-	bool cancelled = false;
 
-	if (link->connection && !link->waiting && link->handshake.due == 0)
+	drop_unfit(link, deadline);
+	if (link->connection && link->due == 0)
 		return IO_OK;
-	if (link->waiting)
-		link_drop(link);
 	if (redis_form(link->server) != REDIS_SENTINEL)
 		return greet(link, deadline, failure);
 	do {
 		result = greet(link, deadline_within(deadline, GREET_LIMIT), failure);
 		if (result == IO_TIMEOUT)
 			result = IO_AGAIN;
-	} while (result == IO_AGAIN && link_pause(deadline, &cancelled));
-	return cancelled ? IO_CANCELLED : result;
+	} while (result == IO_AGAIN && link_pause(deadline, &result));
+	return result;
 }
 
 static enum io_result send_call(struct link *link, struct call *call, bool in_full,
 	struct deadline deadline, struct failure *failure)
 {
-	if (link->borrowed && !handshake_append_asking(&link->handshake, link->connection))
-		return fail_memory(failure);
-	if (!call_append(call, link->connection, in_full))
-		return fail_memory(failure);
+	if (link->borrowed)
+		append_before(link, WORDS("ASKING"));
+	call_append(call, link->connection, in_full);
 	link->waiting = true;
 	link->owes = call->replicas > 0;
 	link->sent_at = clock_now();
 	return connection_flush(link->connection, deadline, failure);
 }
 
-/* A connection on which nothing is under way, but perhaps the greeting. */
-static enum io_result make_ready(
-	struct link *link, struct deadline deadline, struct failure *failure)
-{
-	if (link->connection &&
-		(link->waiting || link->owes || link->borrowed || !link_is_current(link, deadline)))
-		link_drop(link);
-	link->moving = false;
-	/* Behind a SELECT that fails, the lock would be taken in database 0; behind a ROLE, perhaps
-	 * in a replica that can be written to. */
-	if (link->server->db != 0 || redis_form(link->server) == REDIS_SENTINEL)
-		return link_open(link, deadline, failure);
-	return link->connection ? IO_OK : start(link, deadline, failure);
-}
-
 enum io_result link_send(
 	struct link *link, struct call *call, struct deadline deadline, struct failure *failure)
 {
-	enum io_result result = make_ready(link, deadline, failure);
+	enum io_result result = IO_OK;
 
+	link->moving = false;
+	drop_unfit(link, deadline);
+	/* Behind a SELECT that fails, the lock would be taken in database 0; behind a ROLE, perhaps
+	 * in a replica that can be written to. */
+	if (link->server->db != 0 || redis_form(link->server) == REDIS_SENTINEL)
+		result = link_open(link, deadline, failure);
+	else if (!link->connection)
+		result = start(link, deadline, failure);
 	if (result == IO_OK)
 		result = send_call(link, call, false, deadline, failure);
 	return end(link, result);
@@ -194,8 +247,9 @@ bool link_write_behind(struct link *link, struct call *call)
 	struct deadline none = {.cancel_fd = -1};
 	struct failure unheard;
 
-	if (!link->connection || !call_append(call, link->connection, true))
+	if (!link->connection)
 		return false;
+	call_append(call, link->connection, true);
 	link->waiting = true;
 	return connection_flush(link->connection, none, &unheard) == IO_OK;
 }
@@ -225,36 +279,28 @@ static enum io_result skip_owed(
 }
 
 /* Sends the call where the redirect leads. */
-static enum io_result follow(struct link *link, struct call *call, const char *text, bool *again,
+static enum io_result follow(struct link *link, struct call *call, const char *text,
 	struct deadline deadline, struct failure *failure)
 {
-	bool once;
-	enum io_result result = route_redirect(&link->route, link->server, text, &once, failure);
+	enum io_result result = route_redirect(link, text, failure);
 
 	link->heard = true;
 	link_drop(link);
 	if (result != IO_OK)
 		return result;
 	*failure = (struct failure){0}; /* as below */
-	result = start(link, deadline, failure);
-	if (result == IO_OK)
-		result = send_call(link, call, false, deadline, failure);
-	*again = result == IO_OK;
-	return result;
+	return link_send(link, call, deadline, failure);
 }
 
-/* An error reply to the request. *again: it was sent in full, wait for that. */
+/* An error reply to the request. IO_OK: it was sent again, wait for that. */
 static enum io_result handle_error(struct link *link, struct call *call, const char *text,
-	bool *again, struct deadline deadline, struct failure *failure)
+	struct deadline deadline, struct failure *failure)
 {
 	enum error_reply_kind kind = error_reply_read(text, link_server_name(link), failure);
-	enum io_result result;
+	enum io_result result = see_refusal(link, failure);
 
-	if (link->handshake.refusal.code != EXIT_DONE) {
-		*failure = link->handshake.refusal;
-		link_drop(link);
-		return failure->code == EXIT_UNREACHABLE ? IO_AGAIN : IO_FAILED;
-	}
+	if (result != IO_OK)
+		return end(link, result);
 	switch (kind) {
 	case ERROR_REPLY_NO_SCRIPT:
 		if (call->words[1] != call->script->sha)
@@ -262,12 +308,9 @@ static enum io_result handle_error(struct link *link, struct call *call, const c
 		/* If time is up before it has gone in full, or is answered, that is no fault. */
 		*failure = (struct failure){0};
 		result = skip_owed(link, deadline, failure);
-		if (result == IO_OK)
-			result = send_call(link, call, true, deadline, failure);
-		*again = result == IO_OK;
-		return result;
+		return result == IO_OK ? send_call(link, call, true, deadline, failure) : result;
 	case ERROR_REPLY_REDIRECT:
-		return follow(link, call, text, again, deadline, failure);
+		return follow(link, call, text, deadline, failure);
 	case ERROR_REPLY_MOVING:
 		link->moving = true;
 		return IO_AGAIN;
@@ -295,22 +338,20 @@ static enum io_result receive(struct link *link, struct call *call, struct reply
 	struct deadline deadline, struct failure *failure)
 {
 	enum io_result result = IO_OK;
-	bool again = true;
 
-	while (again && result == IO_OK) {
-		result = read_handshake(link, deadline, failure);
+	while (result == IO_OK) {
+		result = read_before(link, deadline, failure);
 		if (result == IO_OK)
 			result = connection_read(link->connection, reply, deadline, failure);
 		if (result != IO_OK)
 			break;
-		again = false;
 		link->heard = true;
 		link->waiting = false;
 		if (!reply_error(*reply)) {
 			link->route.redirects = 0;
 			break;
 		}
-		result = handle_error(link, call, reply_error(*reply), &again, deadline, failure);
+		result = handle_error(link, call, reply_error(*reply), deadline, failure);
 		reply_free(*reply);
 	}
 	/* After IO_TIMEOUT what is under way can still be ended behind it: lock_release. */
@@ -324,16 +365,13 @@ enum io_result link_receive(struct link *link, struct call *call, struct reply *
 {
 	enum io_result result = receive(link, call, reply, deadline, failure);
 
-	if (result == IO_CLOSED && link->handshake.refusal.code != EXIT_DONE) {
-		*failure = link->handshake.refusal;
-		return IO_FAILED;
-	}
-	if (result != IO_OK || link->handshake.refusal.code == EXIT_DONE)
+	if (link->refusal.code == EXIT_DONE || (result != IO_OK && result != IO_CLOSED))
 		return result;
-	/* The password was refused, but the server had not asked for one. */
-	reply_free(*reply);
-	*failure = link->handshake.refusal;
-	link->landed = true;
+	/* The password was refused, but the server had not asked for one: a release takes back what
+	 * it did. */
+	if (result == IO_OK)
+		reply_free(*reply);
+	*failure = link->refusal;
 	return IO_FAILED;
 }
 
@@ -359,21 +397,17 @@ enum io_result link_confirm(
 
 enum io_result link_handle_error(struct link *link, const char *text, struct failure *failure)
 {
-	bool once;
+	enum error_reply_kind kind = error_reply_read(text, link_server_name(link), failure);
 
 	link->heard = true;
-	switch (error_reply_read(text, link_server_name(link), failure)) {
-	case ERROR_REPLY_REDIRECT:
-		route_redirect(&link->route, link->server, text, &once, failure);
+	if (kind == ERROR_REPLY_REDIRECT) {
+		route_redirect(link, text, failure);
 		link->route.once.host[0] = '\0';
-		return IO_CLOSED;
-	case ERROR_REPLY_MOVING:
-	case ERROR_REPLY_AGAIN:
-	case ERROR_REPLY_MOVED_AWAY:
-		return IO_CLOSED;
-	default:
-		return IO_FAILED;
 	}
+	return kind == ERROR_REPLY_REDIRECT || kind == ERROR_REPLY_MOVING ||
+			       kind == ERROR_REPLY_AGAIN || kind == ERROR_REPLY_MOVED_AWAY
+		       ? IO_CLOSED
+		       : IO_FAILED;
 }
 
 enum io_result link_call(struct link *link, struct call *call, struct reply **reply,
@@ -392,83 +426,13 @@ enum io_result link_call(struct link *link, struct call *call, struct reply **re
 	}
 }
 
-static enum io_result send_several(struct link *link, const struct link_calls *calls, bool in_full,
-	struct deadline deadline, struct failure *failure)
-{
-	struct call call;
-
-	/* After ASKING it is for one request only. */
-	if (link->borrowed)
-		return IO_AGAIN;
-	for (size_t i = 0; i < calls->count; i++) {
-		calls->begin(calls->context, i, &call);
-		if (!call_append(&call, link->connection, in_full && i == 0))
-			return fail_memory(failure);
-	}
-	link->waiting = true;
-	link->sent_at = clock_now();
-	return connection_flush(link->connection, deadline, failure);
-}
-
-/* *unknown: the server does not know the script. */
-static enum io_result read_several(struct link *link, const struct link_calls *calls, bool *unknown,
-	struct deadline deadline, struct failure *failure)
-{
-	enum io_result result = read_handshake(link, deadline, failure);
-
-	if (result == IO_OK && link->handshake.refusal.code != EXIT_DONE) {
-		*failure = link->handshake.refusal;
-		return IO_FAILED;
-	}
-	*unknown = false;
-	for (size_t i = 0; i < calls->count && result == IO_OK; i++) {
-		struct reply *reply;
-
-		result = connection_read(link->connection, &reply, deadline, failure);
-		if (result != IO_OK)
-			break;
-		link->heard = true;
-		if (!reply_error(reply))
-			calls->read(calls->context, i, reply);
-		else if (error_reply_read(reply_error(reply), link_server_name(link), failure) ==
-			 ERROR_REPLY_NO_SCRIPT)
-			*unknown = true;
-		reply_free(reply);
-	}
-	link->waiting = false;
-	return result;
-}
-
-enum io_result link_call_several(struct link *link, const struct link_calls *calls,
-	struct deadline deadline, struct failure *failure)
-{
-	bool used = link->connection && !link->waiting;
-	bool unknown = false;
-	enum io_result result;
-
-	for (;;) {
-		bool in_full = unknown;
-
-		result = make_ready(link, deadline, failure);
-		if (result == IO_OK)
-			result = send_several(link, calls, in_full, deadline, failure);
-		if (result == IO_OK)
-			result = read_several(link, calls, &unknown, deadline, failure);
-		end(link, result);
-		if (result == IO_CLOSED && used)
-			used = false;
-		else if (result != IO_OK || !unknown || in_full)
-			return result;
-	}
-}
-
 void link_lend(struct link *to, struct link *from)
 {
 	const char *key = to->key;
 	bool elsewhere = from->route.home.host[0] != '\0';
 
 	if (to->connection || !from->connection || from->waiting || from->owes || from->borrowed ||
-		from->handshake.due > 0 || (elsewhere && keys_slot(key) != keys_slot(from->key)))
+		from->due > 0 || (elsewhere && keys_slot(key) != keys_slot(from->key)))
 		return;
 	resolve_abandon(to->lookup);
 	*to = *from;

@@ -3,6 +3,7 @@
 #include "redis/link/connection.h"
 
 #include <hiredis/hiredis.h>
+#include <string.h>
 
 #include "base/number.h"
 
@@ -63,6 +64,13 @@ const struct reply *reply_at(const struct reply *reply, size_t index)
 	const redisReply *own = as(reply, REDIS_REPLY_ARRAY);
 
 	return own && index < own->elements ? (const void *)own->element[index] : NULL;
+}
+
+bool reply_says(const struct reply *reply, const char *word)
+{
+	const char *first = reply_text(reply_at(reply, 0));
+
+	return first && strcmp(first, word) == 0;
 }
 
 void reply_free(struct reply *reply)

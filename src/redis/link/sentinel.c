@@ -1,9 +1,8 @@
-#include "redis/link/route.h"
+#include "redis/link/link.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/failure.h"
 #include "net/resolve.h"
 #include "net/password.h"
 #include "net/server.h"

@@ -9,29 +9,6 @@
 #include "redis/link/connection.h"
 #include "redis/redis_service.h"
 
-void quorum_one_of(
-	const struct server *list, size_t which, struct server *one, char name[static PLACE_TEXT])
-{
-	const struct endpoint *endpoint = &list->endpoints[which];
-
-	place_write(name, PLACE_TEXT, endpoint->host, endpoint->port);
-	*one = *list;
-	one->scheme = redis_scheme_of_one(list->tls);
-	one->endpoints = &list->endpoints[which];
-	one->endpoint_count = 1;
-	one->text = name;
-}
-
-void quorum_enter(struct lock *lock)
-{
-	pthread_mutex_lock(&((struct quorum *)lock)->mutex);
-}
-
-void quorum_leave(struct lock *lock)
-{
-	pthread_mutex_unlock(&((struct quorum *)lock)->mutex);
-}
-
 void quorum_order(struct quorum *quorum, enum task task, voter_test is)
 {
 	quorum->began = clock_now();
@@ -44,10 +21,10 @@ static enum deadline_end await_news(struct quorum *quorum, struct deadline *dead
 {
 	enum deadline_end end;
 
-	quorum_leave(&quorum->lock);
+	pthread_mutex_unlock(&quorum->mutex);
 	end = deadline_wait(deadline, quorum->news_fd, POLLIN);
 	wakeup_clear(quorum->news_fd);
-	quorum_enter(&quorum->lock);
+	pthread_mutex_lock(&quorum->mutex);
 	return end;
 }
 

@@ -92,9 +92,9 @@ struct voter {
 	enum vote vote;
 	struct lock_answer answer; /* to the request to acquire */
 	nanos replied_at;
-	nanos proved_at; /* before the last request that it granted or extended was sent */
-	bool spoke;      /* the renewal, the release or the force is answered, by word */
-	enum lock_result word;
+	nanos proved_at;       /* before the last request that it granted or extended was sent */
+	enum lock_result word; /* the answer to the renewal, the release or the force; LOCK_TIMEOUT:
+				* there is none yet */
 	struct failure failure; /* why it does not count; code 0: it does, or may */
 };
 
@@ -114,7 +114,6 @@ struct quorum {
 	nanos began;        /* the last order */
 	bool asked;         /* something of the last attempt may be left in a server */
 	bool enrolled;      /* we may stand in queues */
-	bool spent;         /* the next attempt takes a fresh token */
 	bool held;          /* a voter whose server is away tries to bring the lock back there */
 	nanos asked_at;     /* before anything of this attempt was sent */
 	nanos tried_at;     /* when the last attempt was given up; 0: the next may begin at once */
@@ -147,13 +146,6 @@ bool voter_is_pending(const struct voter *voter);
 bool voter_is_owed(const struct voter *voter);
 
 /* --- quorum.c --- */
-
-/* The server number `which` of a list as one alone, whose name, HOST:PORT, is borrowed. */
-void quorum_one_of(
-	const struct server *list, size_t which, struct server *one, char name[static PLACE_TEXT]);
-
-void quorum_enter(struct lock *lock);
-void quorum_leave(struct lock *lock);
 
 /* Orders all of which it is true (NULL: all). */
 void quorum_order(struct quorum *quorum, enum task task, voter_test is);

@@ -28,16 +28,12 @@ static void begin(struct quorum *quorum, struct deadline deadline)
 
 	if (quorum->asked)
 		quorum_give_back(quorum);
-	if (quorum->spent)
-		token_begin(&quorum->request, quorum->lock.token);
-	quorum->asked = quorum->spent = quorum->lock.asked = true;
+	token_begin(&quorum->request, quorum->lock.token);
+	quorum->asked = quorum->lock.asked = true;
 	quorum->enrolled |= quorum->request.queues;
 	quorum->asked_at = clock_now();
 	errand->attempt++;
 	strlcpy(errand->token, quorum->lock.token, sizeof(errand->token));
-	errand->fence = 0;
-	errand->granted_at = 0;
-	errand->terms = (struct release_terms){0};
 	errand->until = number_least(deadline.until, quorum->asked_at + longest_attempt(quorum));
 	for (size_t i = 0; i < quorum->count; i++) {
 		struct voter *voter = &quorum->voters[i];
@@ -269,11 +265,11 @@ void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer
 	answer->result = wait_for_next(quorum, deadline);
 	if (answer->result != LOCK_GRANTED)
 		return;
-	quorum_enter(lock);
+	pthread_mutex_lock(&quorum->mutex);
 	attempt_all(quorum, deadline, answer);
 	if (answer->result != LOCK_GRANTED)
 		learn_denial(quorum, answer);
-	quorum_leave(lock);
+	pthread_mutex_unlock(&quorum->mutex);
 }
 
 void quorum_take_over(struct lock *lock, const struct lock_answer *granted)

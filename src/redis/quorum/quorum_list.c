@@ -19,10 +19,9 @@
 
 /* One server, and what it told. */
 struct witness {
+	const struct listing *listing;
 	struct server server; /* the one endpoint */
 	char name[PLACE_TEXT];
-	const struct lock_query *query; /* borrowed */
-	struct deadline deadline;
 	pthread_t thread;
 	bool started, answered;
 	struct failure failure;
@@ -33,6 +32,7 @@ struct witness {
 
 struct listing {
 	const struct lock_lister *lister; /* borrowed */
+	struct deadline deadline;
 	size_t count, majority, silent;
 	struct witness witnesses[QUORUM_MOST];
 	size_t view_count;
@@ -43,11 +43,11 @@ static void *ask(void *argument)
 {
 	struct witness *witness = argument;
 	struct lock_lister lister = {.server = &witness->server,
-		.query = *witness->query,
+		.query = witness->listing->lister->query,
 		.show = lock_list_take,
 		.context = &witness->views};
 
-	witness->answered = single_list(&lister, witness->deadline, &witness->failure) &&
+	witness->answered = single_list(&lister, witness->listing->deadline, &witness->failure) &&
 			    lock_list_sort(&witness->views, &witness->failure);
 	if (lister.state)
 		lister.close(lister.state);
@@ -55,14 +55,13 @@ static void *ask(void *argument)
 }
 
 /* Each look has connections of its own. */
-static void ask_all(struct listing *listing, struct deadline deadline)
+static void ask_all(struct listing *listing)
 {
 	for (size_t i = 0; i < listing->count; i++) {
 		struct witness *witness = &listing->witnesses[i];
 
-		*witness = (struct witness){.query = &listing->lister->query,
-			.deadline = deadline_within(deadline, SHARE_MOST)};
-		quorum_one_of(listing->lister->server, i, &witness->server, witness->name);
+		*witness = (struct witness){.listing = listing};
+		redis_one_of(listing->lister->server, i, &witness->server, witness->name);
 		witness->started = pthread_create(&witness->thread, NULL, ask, witness) == 0;
 		if (!witness->started)
 			failure_set(&witness->failure, EXIT_SYSTEM, "cannot start a thread");
@@ -340,7 +339,8 @@ bool quorum_list(struct lock_lister *lister, struct deadline deadline, struct fa
 	listing->lister = lister;
 	listing->count = lister->server->endpoint_count;
 	listing->majority = listing->count / 2 + 1;
-	ask_all(listing, deadline);
+	listing->deadline = deadline_within(deadline, SHARE_MOST);
+	ask_all(listing);
 	if (listing->count - listing->silent < listing->majority)
 		good = fail(listing, failure);
 	while (good && find_next(listing))

@@ -94,10 +94,10 @@ static void say_the_rest(struct quorum *quorum, struct deadline deadline)
 static void forget(struct quorum *quorum)
 {
 	quorum->asked = quorum->enrolled = quorum->lock.asked = false;
-	quorum->spent = true;
 	quorum->errand.orphaned = quorum->errand.lost = false;
 	quorum->errand.fence = 0;
 	quorum->errand.granted_at = 0;
+	quorum->errand.terms = (struct release_terms){0};
 }
 
 static void release(struct quorum *quorum, const struct release_terms *release_terms,
@@ -134,9 +134,9 @@ void quorum_release(struct lock *lock, const struct release_terms *release_terms
 	answer->result = LOCK_RELEASED;
 	if (!quorum->asked && !quorum->enrolled)
 		return;
-	quorum_enter(lock);
+	pthread_mutex_lock(&quorum->mutex);
 	release(quorum, release_terms, deadline, answer);
-	quorum_leave(lock);
+	pthread_mutex_unlock(&quorum->mutex);
 }
 
 static size_t count_forced(const struct quorum *quorum)
@@ -167,7 +167,7 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 	struct lock_answer held;
 	enum deadline_end end;
 
-	quorum_enter(lock);
+	pthread_mutex_lock(&quorum->mutex);
 	quorum->errand.until = deadline.until;
 	quorum_order(quorum, TASK_FORCE, NULL);
 	end = quorum_await(quorum, is_forced, force_limit, deadline);
@@ -178,7 +178,7 @@ void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 		quorum_explain(quorum, &answer->failure);
 	}
 	quorum_busy(quorum, &held);
-	quorum_leave(lock);
+	pthread_mutex_unlock(&quorum->mutex);
 	if (answer->result == LOCK_RELEASED)
 		tell(&held, context);
 }

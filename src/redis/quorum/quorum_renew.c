@@ -75,7 +75,7 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 {
 	struct quorum *quorum = (struct quorum *)lock;
 
-	quorum_enter(lock);
+	pthread_mutex_lock(&quorum->mutex);
 	if (quorum->watch_fd >= 0)
 		wakeup_clear(quorum->watch_fd);
 	quorum->errand.self = *quorum->request.self;
@@ -83,5 +83,5 @@ void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	/* No process stays to bring it to the servers that are too slow. */
 	if (lock_is_by_token(&quorum->request) && answer->result == LOCK_GRANTED)
 		quorum_await_while(quorum, voter_is_pending, quorum_share(quorum, QUORUM_SHARE));
-	quorum_leave(lock);
+	pthread_mutex_unlock(&quorum->mutex);
 }

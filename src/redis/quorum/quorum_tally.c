@@ -21,7 +21,7 @@ size_t quorum_count_word(const struct quorum *quorum, enum lock_result word)
 	size_t count = 0;
 
 	for (size_t i = 0; i < quorum->count; i++)
-		count += quorum->voters[i].spoke && quorum->voters[i].word == word;
+		count += quorum->voters[i].word == word;
 	return count;
 }
 
@@ -69,7 +69,9 @@ const struct failure *quorum_find_refusal(const struct quorum *quorum)
 
 static bool has_answered(const struct voter *voter)
 {
-	return voter->spoke || (voter->vote != VOTE_NO && voter->vote != VOTE_NONE);
+	return (voter->word != LOCK_TIMEOUT && voter->word != LOCK_CANCELLED &&
+		       voter->word != LOCK_FAILED) ||
+	       (voter->vote != VOTE_NO && voter->vote != VOTE_NONE);
 }
 
 static bool is_refusing(const struct voter *voter)

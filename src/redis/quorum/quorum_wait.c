@@ -63,9 +63,9 @@ enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct
 	(void)failure;
 	if (!quorum->request.queues)
 		return wait_to_settle(quorum->settled_at, deadline);
-	quorum_enter(lock);
+	pthread_mutex_lock(&quorum->mutex);
 	end = listen_to_all(quorum, deadline);
-	quorum_leave(lock);
+	pthread_mutex_unlock(&quorum->mutex);
 	if (end == DEADLINE_CANCELLED)
 		return LOCK_CANCELLED;
 	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;

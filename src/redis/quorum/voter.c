@@ -99,11 +99,11 @@ static void take(struct voter *voter, const struct errand *errand)
 	/* The last attempt may have left something, if there was no time for its release. */
 	if (voter->promised && begin_release(voter, errand))
 		single_write_release(single, &errand->terms);
-	answer->result = LOCK_FAILED;
-	if (!single_set_token(single, errand->token, &answer->failure))
-		return;
 	single_forget(single);
-	single->spent = false;
+	answer->result = LOCK_FAILED;
+	strlcpy(single->lock.token, errand->token, LOCK_TOKEN_SIZE);
+	if (!single_name_keys(single, &answer->failure))
+		return;
 	single->waiting = (struct wait_state){0};
 	single->ticket = (uint64_t)errand->ticket;
 	single_take(&single->lock, limit(voter, errand->until), answer);
@@ -138,8 +138,7 @@ static void confirm(struct voter *voter, const struct errand *errand)
 	answer->result = single_result(io, limit(voter, 0));
 	if (io != IO_OK)
 		return;
-	if (!reply_text(reply_at(reply, 0)) ||
-		strcmp(reply_text(reply_at(reply, 0)), "confirmed") != 0)
+	if (!reply_says(reply, "confirmed"))
 		answer->result = LOCK_LOST;
 	voter->enrolled = false;
 	reply_free(reply);
@@ -214,11 +213,11 @@ static bool listen_once(struct voter *voter, int64_t ms, nanos until, int64_t *t
 	if (link_open(link, deadline, &unheard) != IO_OK)
 		return false;
 	link->waiting = true;
-	if (!connection_append_words(link->connection,
-		    WORDS("PEXPIRE", keys->who, number_text(lease, ms + WAIT_LEASE_MS))) ||
-		!connection_append_words(link->connection,
-			WORDS("BLPOP", keys->wake, number_text(timeout, (ms + 999) / 1000))) ||
-		connection_flush(link->connection, deadline, &unheard) != IO_OK ||
+	connection_append(link->connection,
+		WORDS("PEXPIRE", keys->who, number_text(lease, ms + WAIT_LEASE_MS)));
+	connection_append(link->connection,
+		WORDS("BLPOP", keys->wake, number_text(timeout, (ms + 999) / 1000)));
+	if (connection_flush(link->connection, deadline, &unheard) != IO_OK ||
 		connection_read(link->connection, &reply, deadline, &unheard) != IO_OK)
 		return false;
 	good = reply_is_integer(reply);
@@ -358,7 +357,6 @@ static void record(struct voter *voter, enum task task, const struct errand *err
 		return;
 	}
 	voter->word = word;
-	voter->spoke = word != LOCK_TIMEOUT && word != LOCK_CANCELLED && word != LOCK_FAILED;
 	if (task == TASK_RENEW)
 		record_renewal(voter);
 	if (task == TASK_FORCE && word == LOCK_RELEASED) {
@@ -500,7 +498,8 @@ void voter_order(struct voter *voter, enum task task)
 
 	voter->task = task;
 	voter->ordered++;
-	voter->written = voter->spoke = false;
+	voter->written = false;
+	voter->word = LOCK_TIMEOUT;
 	if (fresh && !start(voter)) {
 		if (voter->wakeup_fd >= 0)
 			close(voter->wakeup_fd);
@@ -520,7 +519,8 @@ bool voter_open(struct voter *voter, struct quorum *quorum, const struct server 
 
 	voter->quorum = quorum;
 	voter->wakeup_fd = -1;
-	quorum_one_of(list, which, &voter->server, voter->name);
+	voter->word = LOCK_TIMEOUT;
+	redis_one_of(list, which, &voter->server, voter->name);
 	request.token_page = NULL;
 	request.held = NULL; /* the text may change under a thread; no circle is looked for here */
 	request.self = &voter->self;

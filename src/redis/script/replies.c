@@ -4,7 +4,6 @@
 #include <bsd/string.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <string.h>
 
 #include "net/server.h"
 #include "redis/link/connection.h"
@@ -80,7 +79,6 @@ static void read_busy(const struct reply *reply, struct lock_answer *answer, str
 		own_of(answer)->claimed = record.claimed;
 	}
 	replies_read_handed(reply_at(reply, 8), handed);
-	own_of(answer)->handed_on = reply_count(reply_at(reply, 8)) > 0;
 	answer->settling_ms = reply_within(reply_at(reply, 9), 0, REPLIES_MS_MOST);
 	answer->up_ms = reply_within(reply_at(reply, 10), 0, REPLIES_MS_MOST);
 }
@@ -92,7 +90,7 @@ static void read_already(
 	const char *text = reply_text(reply_at(reply, 2));
 
 	answer->result = LOCK_ALREADY;
-	run_read(&answer->done, text ? text : "", now_us);
+	run_read(&answer->done, text, now_us);
 	replies_read_handed(reply_at(reply, 3), handed);
 }
 
@@ -110,24 +108,22 @@ static void read_size(
 void replies_read_take(const struct link *link, const struct reply *reply,
 	struct lock_answer *answer, struct handed *handed)
 {
-	const char *word = reply_text(reply_at(reply, 0));
-
 	strlcpy(answer->server, link->route.text, sizeof(answer->server));
-	if (word && strcmp(word, "granted") == 0) {
+	if (reply_says(reply, "granted")) {
 		read_grant(link, reply, answer, handed);
-	} else if (word && strcmp(word, "busy") == 0) {
+	} else if (reply_says(reply, "busy")) {
 		read_busy(reply, answer, handed);
-	} else if (word && strcmp(word, "size") == 0) {
+	} else if (reply_says(reply, "size")) {
 		read_size(link, reply, answer);
-	} else if (word && strcmp(word, "already") == 0) {
+	} else if (reply_says(reply, "already")) {
 		read_already(reply, answer, handed);
-	} else if (word && strcmp(word, "twice") == 0) {
+	} else if (reply_says(reply, "twice")) {
 		answer->result = LOCK_FAILED;
 		failure_set(&answer->failure, EXIT_USAGE,
 			"%s is also one of the other servers in the server URL: each may be listed "
 			"once",
 			link_server_name(link));
-	} else if (word && strcmp(word, "ended") == 0) {
+	} else if (reply_says(reply, "ended")) {
 		answer->result = LOCK_LOST;
 	} else {
 		fail_nonsense(link, answer);
@@ -136,8 +132,6 @@ void replies_read_take(const struct link *link, const struct reply *reply,
 
 void replies_read_handed(const struct reply *list, struct handed *handed)
 {
-	if (!handed)
-		return;
 	handed->count = 0;
 	handed->tokens[0][0] = '\0';
 	for (size_t i = 0; i < reply_count(list) && i < HANDED_MOST; i++) {
@@ -158,10 +152,9 @@ bool replies_read_denial(const struct reply *reply, struct lock_answer *answer)
 		{"attended", "the token is that of a holder that still runs and releases the lock "
 			     "itself; --force releases it all the same"},
 	};
-	const char *word = reply_text(reply_at(reply, 0));
 
-	for (size_t i = 0; word && i < sizeof(denials) / sizeof(denials[0]); i++) {
-		if (strcmp(word, denials[i].word) != 0)
+	for (size_t i = 0; i < sizeof(denials) / sizeof(denials[0]); i++) {
+		if (!reply_says(reply, denials[i].word))
 			continue;
 		answer->result = LOCK_LOST;
 		failure_set(&answer->failure, EXIT_BUSY, "%s", denials[i].reason);

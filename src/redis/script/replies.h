@@ -24,7 +24,6 @@ struct replies_own {
 	uint64_t generation; /* of a batch of sharers; the fencing token of an exclusive lock */
 	int64_t since_us;    /* the grant, by the server's clock */
 	uint64_t ticket;     /* LOCK_BUSY: our place in the queue; 0: none */
-	bool handed_on;      /* LOCK_BUSY: the request has handed the lock to another */
 	bool claimed;        /* LOCK_BUSY: the holder has it; else, on a quorum, it only tries */
 };
 
@@ -40,7 +39,7 @@ struct handed {
 void replies_read_handed(const struct reply *list, struct handed *handed);
 
 /* All of an answer to a request to acquire, into one that is zero; but for LOCK_FAILED's cause if
- * there was no reply. handed may be NULL: it is of no interest. */
+ * there was no reply. */
 void replies_read_take(const struct link *link, const struct reply *reply,
 	struct lock_answer *answer, struct handed *handed);
 

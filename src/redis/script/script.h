@@ -13,7 +13,6 @@ struct keys;
 struct script {
 	const char *sha;  /* SHA-1 in hex, for EVALSHA */
 	const char *text; /* for EVAL */
-	size_t length;
 };
 
 /* The first command of Redis that a line of a script calls, cut to fit; lines count from 1. False:
@@ -33,30 +32,19 @@ extern const struct script script_acquire, script_release, script_renew, script_
 struct call {
 	const struct script *script;
 	size_t count;
-	const char *words[CALL_WORDS];
-	size_t lengths[CALL_WORDS];
+	const char *words[CALL_WORDS + 1];
 	size_t number_count;
-	int replicas; /* WAIT for so many behind it; 0: do not */
-	int64_t replicas_ms;
+	int replicas;        /* behind it the server is to WAIT until so many have what it wrote, */
+	int64_t replicas_ms; /* or for so long; 0: it is not */
 	char numbers[CALL_NUMBERS][24];
 };
 
-/* A call with what every script takes: the keys, how companions are named, a token. */
+/* A call with what every script takes: the keys (extend.lua: only the lock), how companions are
+ * named, a token. */
 void call_begin(
-	struct call *call, const struct script *script, const struct keys *keys, const char *token);
-/* A call that touches no other key than the lock. */
-void call_begin_alone(
 	struct call *call, const struct script *script, const struct keys *keys, const char *token);
 void call_add(struct call *call, const char *text);
 void call_add_number(struct call *call, int64_t number);
 
-/* The last arguments of release.lua, about a run: when it began by the server's clock, or, if that
- * is 0, by ours; the owner's TEXT. */
-void call_add_run(
-	struct call *call, int exit, int64_t began_us, nanos granted_at, const char *text);
-
-/* Behind it the server is to wait until so many replicas have what it wrote, or so long: WAIT. */
-void call_wait(struct call *call, int replicas, int64_t ms);
-
-/* Puts it into the connection's buffer: by its hash, or in full. False: out of memory. */
-bool call_append(struct call *call, struct connection *connection, bool in_full);
+/* Puts it into the connection's buffer: by its hash, or in full. */
+void call_append(struct call *call, struct connection *connection, bool in_full);

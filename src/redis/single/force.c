@@ -8,39 +8,24 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-static void report_holders(const struct reply *reply,
+/* who: a holder's record. NULL: no client had it, and none would have got it for a while. */
+static void report(const struct reply *reply, const char *who,
 	void (*tell)(const struct lock_answer *held, void *context), void *context)
 {
-	struct lock_answer held;
 	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
-	const struct reply *holders = reply_at(reply, 3);
-
-	for (size_t i = 0; i < reply_count(holders); i++) {
-		struct owner_record record;
-
-		memset(&held, 0, sizeof(held));
-		held.result = LOCK_BUSY;
-		held.free_in_ms = reply_within(reply_at(reply, 2), -1, REPLIES_MS_MOST);
-		held.known = owner_record_read(&record, reply_text(reply_at(holders, i)));
-		held.foreign = held.known ? NULL : REPLIES_FOREIGN;
-		if (held.known) {
-			held.holder = record.owner;
-			held.held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
-			held.detached = record.detached;
-		}
-		tell(&held, context);
-	}
-}
-
-/* No client had it, and none would have got it for a while. */
-static void report_hold_off(const struct reply *reply,
-	void (*tell)(const struct lock_answer *held, void *context), void *context)
-{
+	struct owner_record record;
 	struct lock_answer held;
 
 	memset(&held, 0, sizeof(held));
 	held.result = LOCK_BUSY;
-	held.free_in_ms = reply_within(reply_at(reply, 2), 0, REPLIES_MS_MOST);
+	held.free_in_ms = reply_within(reply_at(reply, 2), -1, REPLIES_MS_MOST);
+	held.known = owner_record_read(&record, who);
+	held.foreign = who && !held.known ? REPLIES_FOREIGN : NULL;
+	if (held.known) {
+		held.holder = record.owner;
+		held.held_ms = record.claimed ? (now_us - record.moment) / 1000 : 0;
+		held.detached = record.detached;
+	}
 	tell(&held, context);
 }
 
@@ -49,17 +34,20 @@ static bool read_force(const struct reply *reply,
 	void (*tell)(const struct lock_answer *held, void *context), void *context,
 	struct lock_answer *answer, struct handed *handed)
 {
-	const char *word = reply_text(reply_at(reply, 0));
-	bool forced = word && strcmp(word, "broken") == 0;
-	bool off = word && strcmp(word, "off") == 0;
+	bool forced = reply_says(reply, "broken"), off = reply_says(reply, "off");
+	const struct reply *holders = reply_at(reply, 3);
 
-	if (!forced && !off && (!word || strcmp(word, "free") != 0))
+	if (!forced && !off && !reply_says(reply, "free"))
 		return false;
 	answer->result = forced || off ? LOCK_RELEASED : LOCK_GONE;
 	replies_read_handed(reply_at(reply, 4), handed);
-	report_holders(reply, tell, context);
+	for (size_t i = 0; i < reply_count(holders); i++) {
+		const char *who = reply_text(reply_at(holders, i));
+
+		report(reply, who ? who : "", tell, context);
+	}
 	if (off)
-		report_hold_off(reply, tell, context);
+		report(reply, NULL, tell, context);
 	return true;
 }
 
@@ -80,7 +68,7 @@ void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held
 		io = link_send(link, &call, deadline, &answer->failure);
 		if (io == IO_OK)
 			io = link_receive(link, &call, &reply, deadline, &answer->failure);
-	} while (io == IO_AGAIN && single_pause(deadline, &answer->result));
+	} while (io == IO_AGAIN && link_pause(deadline, &io));
 	answer->result = single_result(io, deadline);
 	if (io != IO_OK)
 		return;

@@ -21,6 +21,7 @@
 struct found {
 	char *name;        /* owned */
 	struct link *link; /* borrowed; where it was found */
+	struct keys keys;  /* while it is asked about */
 	bool shown;
 };
 
@@ -30,6 +31,7 @@ struct listing {
 	size_t node_count;
 	struct link *link;                /* borrowed; the one in use */
 	const struct lock_lister *lister; /* borrowed; this one */
+	const struct lock_query *query;   /* borrowed; its own */
 	struct deadline deadline;
 	nanos span; /* for each answer, as many as there may be */
 	struct failure *failure;
@@ -82,22 +84,20 @@ static bool keep_name(struct listing *listing, const char *name, size_t length)
  * remembers of it. */
 static bool handle_key(struct listing *listing, const char *key)
 {
-	size_t prefix_length = strlen(listing->lister->query.prefix);
+	const struct lock_query *query = listing->query;
+	size_t prefix_length = strlen(query->prefix);
 	size_t length;
-	const char *name = keys_lock_name(key, "queue", listing->lister->query.prefix, &length);
+	const char *name = keys_lock_name(key, "queue", query->prefix, &length);
 
-	if (!name && listing->lister->query.idle_too)
-		name = keys_lock_name(key, "meta", listing->lister->query.prefix, &length);
-	if (!name) {
-		/* A server that was asked for this prefix may answer anything. */
-		if (strncmp(key, listing->lister->query.prefix, prefix_length) != 0)
-			return true;
-		name = key + prefix_length;
-		length = strlen(name);
-		if (length == 0 || keys_is_companion(name))
-			return true;
-	}
-	return keep_name(listing, name, length);
+	if (!name && query->idle_too)
+		name = keys_lock_name(key, "meta", query->prefix, &length);
+	if (name)
+		return keep_name(listing, name, length);
+	/* A server that was asked for this prefix may answer anything. */
+	if (strncmp(key, query->prefix, prefix_length) != 0)
+		return true;
+	name = key + prefix_length;
+	return *name == '\0' || keys_is_companion(name) || keep_name(listing, name, strlen(name));
 }
 
 static bool request(struct listing *listing, struct reply **reply, const char *const *words)
@@ -160,7 +160,7 @@ static bool scan_all(struct listing *listing, const char *pattern)
 	struct place *places;
 	size_t count;
 	bool good = listing_done(
-		listing, cluster_masters_find(listing->link, listing->lister->query.prefix, &places,
+		listing, cluster_masters_find(listing->link, listing->query->prefix, &places,
 				 &count, listing->deadline, listing->failure));
 
 	if (!good || count == 0) {
@@ -202,7 +202,7 @@ static void sort_out(struct listing *listing)
 		return;
 	qsort(names, listing->name_count, sizeof(*names), compare_names);
 	for (size_t i = 0; i < listing->name_count; i++) {
-		if (lock_query_wants(&listing->lister->query, names[i].name) &&
+		if (lock_query_wants(listing->query, names[i].name) &&
 			(kept == 0 || strcmp(names[kept - 1].name, names[i].name) != 0))
 			names[kept++] = names[i];
 		else
@@ -216,23 +216,19 @@ static void sort_out(struct listing *listing)
  * Else those that are named. */
 static bool listing_find_names(struct listing *listing)
 {
-	bool scans = listing->lister->query.pattern_count == 0;
+	const struct lock_query *query = listing->query;
+	bool scans = query->pattern_count == 0, good = true;
 	char *pattern;
-	bool good = true;
 
-	for (size_t i = 0; i < listing->lister->query.pattern_count; i++)
-		scans = scans || lock_query_is_glob(&listing->lister->query,
-					 listing->lister->query.patterns[i]);
-	if (scans) {
-		pattern = keys_pattern(listing->lister->query.prefix);
+	for (size_t i = 0; good && i < query->pattern_count; i++)
+		if (lock_query_is_glob(query, query->patterns[i]))
+			scans = true;
+		else
+			good = keep_name(listing, query->patterns[i], strlen(query->patterns[i]));
+	if (good && scans) {
+		pattern = keys_pattern(query->prefix);
 		good = pattern ? scan_all(listing, pattern) : listing_fail_memory(listing);
 		free(pattern);
-	}
-	for (size_t i = 0; good && i < listing->lister->query.pattern_count; i++) {
-		if (!lock_query_is_glob(
-			    &listing->lister->query, listing->lister->query.patterns[i]))
-			good = keep_name(listing, listing->lister->query.patterns[i],
-				strlen(listing->lister->query.patterns[i]));
 	}
 	if (good)
 		sort_out(listing);
@@ -328,30 +324,28 @@ static void read_hold_off(struct lock_view *view, const struct reply *reply)
 	view->hold_off_ms = reply_within(reply_at(reply, 1), 0, REPLIES_MS_MOST);
 }
 
-static bool show_reply(struct listing *listing, const struct keys *keys, const char *name,
-	const struct reply *reply)
+static bool show_reply(
+	struct listing *listing, const struct found *found, const struct reply *reply)
 {
 	int64_t now_us = reply_within(reply_at(reply, 0), 0, REPLIES_US_MOST);
 	const char *kind = reply_text(reply_at(reply, 1));
 	const struct reply *held = reply_at(reply, 4), *queue = reply_at(reply, 5);
 	struct lock_view_owner *holders, *waiters;
 	struct lock_view view = {
-		.name = name,
-		.key = keys->lock,
+		.name = found->name,
+		.key = found->keys.lock,
 		.mode = read_mode(kind),
 		.foreign = kind && strcmp(kind, "foreign") == 0,
 		.ttl_ms = reply_within(reply_at(reply, 2), -1, REPLIES_MS_MOST),
 		.fence = (uint64_t)reply_within(reply_at(reply, 3), 0, REPLIES_US_MOST),
 		.counters = read_counters(reply_at(reply, 6)),
 	};
-	const char *last_run = reply_text(reply_at(reply_at(reply, 8), 0)),
-		   *last_success = reply_text(reply_at(reply_at(reply, 8), 1));
 	bool good;
 
 	if (!kind)
 		return listing_fail_nonsense(listing);
-	run_read(&view.last_run, last_run ? last_run : "", now_us);
-	run_read(&view.last_success, last_success ? last_success : "", now_us);
+	run_read(&view.last_run, reply_text(reply_at(reply_at(reply, 8), 0)), now_us);
+	run_read(&view.last_success, reply_text(reply_at(reply_at(reply, 8), 1)), now_us);
 	view.holders = holders = calloc(reply_count(held) / 3 + 1, sizeof(*holders));
 	view.waiters = waiters = calloc(reply_count(queue) + 1, sizeof(*waiters));
 	good = holders && waiters;
@@ -360,7 +354,7 @@ static bool show_reply(struct listing *listing, const struct keys *keys, const c
 		view.holder_count = read_holders(holders, held, now_us);
 		view.waiter_count = read_waiters(waiters, queue, reply_at(reply, 9), now_us);
 		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 ||
-			(view.fence != 0 && lock_query_shows_idle(&listing->lister->query, name)))
+			(view.fence != 0 && lock_query_shows_idle(listing->query, found->name)))
 			listing->lister->show(&view, listing->lister->context);
 	}
 	free(holders);
@@ -373,102 +367,108 @@ static bool handle_failure(const struct listing *listing, const char *name)
 {
 	if (listing->failure->code != EXIT_PROTOCOL)
 		return false;
-	for (size_t i = 0; i < listing->lister->query.pattern_count; i++)
-		if (strcmp(listing->lister->query.patterns[i], name) == 0)
+	for (size_t i = 0; i < listing->query->pattern_count; i++)
+		if (strcmp(listing->query->patterns[i], name) == 0)
 			return false;
 	return true;
 }
 
 /* By itself. */
-static bool show_lock(struct listing *listing, const char *name, const struct keys *keys)
+static bool show_lock(struct listing *listing, struct found *found)
 {
 	struct reply *reply;
 	struct call call;
 	enum io_result io;
 	bool good;
 
-	listing->link->key = keys->lock;
-	call_begin(&call, &script_inspect, keys, "");
+	found->shown = true;
+	listing->link->key = found->keys.lock;
+	call_begin(&call, &script_inspect, &found->keys, "");
 	listing_wait_anew(listing);
 	io = link_call(listing->link, &call, &reply, listing->deadline, listing->failure);
 	if (io != IO_OK)
 		return listing_done(listing, io) ||
-		       (io == IO_FAILED && handle_failure(listing, name));
-	good = show_reply(listing, keys, name, reply);
+		       (io == IO_FAILED && handle_failure(listing, found->name));
+	good = show_reply(listing, found, reply);
 	reply_free(reply);
 	return good;
 }
 
-/* --- Several in one write --------------------------------------------------------------------- */
-
-struct batch {
-	struct listing *listing;
-	struct found *found;       /* borrowed; AT_ONCE at the most, all by listing->link */
-	struct keys keys[AT_ONCE]; /* of each */
-	size_t shown;
-	bool good;
-};
-
-static void begin_inspect(void *context, size_t which, struct call *call)
+/* In one write. A lock that is answered with an error, or not in time, is left out; a server that
+ * has answered nothing within the patience is not asked again. */
+static bool show_together(struct listing *listing, struct found *found, size_t count, size_t *shown)
 {
-	const struct batch *batch = context;
-
-	call_begin(call, &script_inspect, &batch->keys[which], "");
-}
-
-/* An answer comes twice if the server forgot the script between two calls. */
-static void read_inspect(void *context, size_t which, const struct reply *reply)
-{
-	struct batch *batch = context;
-	struct found *found = &batch->found[which];
-
-	if (found->shown || !batch->good)
-		return;
-	found->shown = true;
-	batch->shown++;
-	batch->good = show_reply(batch->listing, &batch->keys[which], found->name, reply);
-}
-
-/* The rest by itself each: the answer to it was an error, or is to come by another connection. */
-static void show_rest(struct batch *batch, size_t count)
-{
-	for (size_t i = 0; batch->good && i < count; i++)
-		if (!batch->found[i].shown)
-			batch->good =
-				show_lock(batch->listing, batch->found[i].name, &batch->keys[i]);
-}
-
-/* A server that has answered nothing within the patience is not asked again. */
-static void show_all(struct batch *batch, size_t count)
-{
-	struct listing *listing = batch->listing;
-	struct link_calls calls = {
-		.count = count, .begin = begin_inspect, .read = read_inspect, .context = batch};
+	struct link *link = listing->link;
 	enum io_result io;
+	bool good = true;
 
+	*shown = 0;
 	listing_wait_anew(listing);
-	io = link_call_several(listing->link, &calls, listing->deadline, listing->failure);
-	if (io == IO_CANCELLED || (io == IO_TIMEOUT && batch->shown == 0))
-		batch->good = listing_done(listing, io);
-	show_rest(batch, count);
+	io = link_open(link, listing->deadline, listing->failure);
+	for (size_t i = 0; io == IO_OK && i < count; i++) {
+		struct call call;
+
+		call_begin(&call, &script_inspect, &found[i].keys, "");
+		call_append(&call, link->connection, false);
+	}
+	if (io == IO_OK)
+		io = connection_flush(link->connection, listing->deadline, listing->failure);
+	for (size_t i = 0; io == IO_OK && good && i < count; i++) {
+		struct reply *reply;
+
+		io = connection_read(link->connection, &reply, listing->deadline, listing->failure);
+		if (io != IO_OK)
+			break;
+		link->heard = true;
+		if (!reply_error(reply)) {
+			good = show_reply(listing, &found[i], reply);
+			found[i].shown = true;
+			++*shown;
+		}
+		reply_free(reply);
+	}
+	if (io != IO_OK || !good)
+		link_drop(link);
+	if (io == IO_CANCELLED || (io == IO_TIMEOUT && *shown == 0))
+		return listing_done(listing, io);
+	return good;
+}
+
+/* Each by itself: the answer to it was an error, or is to come by another connection. */
+static bool show_rest(struct listing *listing, struct found *found, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!found[i].shown && !show_lock(listing, &found[i]))
+			return false;
+	return true;
+}
+
+/* If the server does not know the script, the first by itself brings it. */
+static bool show_all(struct listing *listing, struct found *found, size_t count)
+{
+	size_t shown;
+
+	if (!show_together(listing, found, count, &shown))
+		return false;
+	if (shown == 0 && count > 1 &&
+		!(show_rest(listing, found, 1) &&
+			show_together(listing, found + 1, count - 1, &shown)))
+		return false;
+	return show_rest(listing, found, count);
 }
 
 static bool show_batch(struct listing *listing, struct found *found, size_t count)
 {
-	struct batch batch = {.listing = listing, .found = found, .good = true};
 	size_t made = 0;
+	bool good = true;
 
 	listing->link = found->link;
-	for (; made < count && batch.good; made++)
-		batch.good = keys_make(
-			&batch.keys[made], listing->lister->query.prefix, found[made].name, "");
-	if (batch.good)
-		show_all(&batch, count);
-	else
-		listing_fail_memory(listing);
+	for (; good && made < count; made++)
+		good = keys_make(&found[made].keys, listing->query->prefix, found[made].name, "");
+	good = good ? show_all(listing, found, count) : listing_fail_memory(listing);
 	while (made > 0)
-		keys_free(&batch.keys[--made]);
-	return batch.good;
+		keys_free(&found[--made].keys);
+	return good;
 }
 
 static void free_names(struct listing *listing)
@@ -535,6 +535,7 @@ bool single_list(struct lock_lister *lister, struct deadline deadline, struct fa
 		return false;
 	listing->own.server = lister->server;
 	listing->lister = lister;
+	listing->query = &lister->query;
 	listing->deadline = deadline;
 	listing->span = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
 	listing->failure = failure;

@@ -46,9 +46,13 @@ static void begin_release(
 	call_add(call, single->once);
 	call_add_number(call, request->once_for_ms);
 	call_add_number(call, proof_ends(single, release_terms));
-	if (release_terms->ran)
-		call_add_run(call, release_terms->exit, single->since_us, single->granted_at,
-			single->text);
+	if (release_terms->ran) {
+		call_add_number(call, release_terms->exit);
+		call_add_number(call, single->since_us > 0
+					      ? single->since_us
+					      : (single->granted_at - clock_now()) / NANOS_PER_US);
+		call_add(call, single->text);
+	}
 	if (!single->leaves)
 		return;
 	for (size_t i = release_terms->ran ? 3 : 0; i < 3; i++)
@@ -59,34 +63,21 @@ static void begin_release(
 static bool read_release(
 	struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
-	static const struct {
-		const char *word;
-		enum lock_result result;
-	} words[] = {{"released", LOCK_RELEASED}, {"gone", LOCK_GONE}, {"lost", LOCK_LOST}};
-	const char *word = reply_text(reply_at(reply, 0));
+	bool gone = reply_says(reply, "gone"), lost = reply_says(reply, "lost");
 
-	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcmp(word, words[i].word) != 0)
-			continue;
-		answer->result = words[i].result;
+	if (gone || lost || reply_says(reply, "released")) {
+		answer->result = gone ? LOCK_GONE : lost ? LOCK_LOST : LOCK_RELEASED;
 		replies_read_handed(reply_at(reply, 1), &single->handed);
 		return true;
 	}
 	if (!lock_is_by_token(&single->request) || !replies_read_denial(reply, answer))
 		return false;
 	/* On the connection before this one the same release may have landed. */
-	if (single->link.dials > 1 && word && strcmp(word, "ended") == 0) {
+	if (single->link.dials > 1 && reply_says(reply, "ended")) {
 		answer->result = LOCK_RELEASED;
 		replies_read_handed(reply_at(reply, 1), &single->handed);
 	}
 	return true;
-}
-
-static bool is_redirect(const char *error)
-{
-	struct failure unheard;
-
-	return error && error_reply_read(error, "", &unheard) == ERROR_REPLY_REDIRECT;
 }
 
 bool single_write_release(struct single *single, const struct release_terms *release_terms)
@@ -106,14 +97,16 @@ enum io_result single_await_release(
 
 	while (io == IO_OK && !found) {
 		struct reply *reply;
+		const char *error;
 
 		io = connection_read(link->connection, &reply, deadline, &answer->failure);
 		if (io != IO_OK)
 			break;
 		found = read_release(single, reply, answer);
+		error = reply_error(reply);
 		/* A request that is under way to that node will not be granted there. */
-		if (!found && is_redirect(reply_error(reply)))
-			io = link_handle_error(link, reply_error(reply), &answer->failure);
+		if (error && (strncmp(error, "MOVED ", 6) == 0 || strncmp(error, "ASK ", 4) == 0))
+			io = link_handle_error(link, error, &answer->failure);
 		reply_free(reply);
 	}
 	if (!found) {
@@ -121,7 +114,7 @@ enum io_result single_await_release(
 		return io == IO_FAILED ? IO_CLOSED : io;
 	}
 	link->waiting = link->owes = false;
-	link->handshake.due = 0;
+	link->due = 0;
 	return IO_OK;
 }
 
@@ -194,7 +187,7 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 	/* With a token that was given, another process may have asked by it. */
 	if (!single->lock.asked && !single->request.token)
 		return;
-	for (;;) {
+	do {
 		io = release_once(single, release_terms ? release_terms : &plain, deadline, answer);
 		if (io == IO_OK) {
 			single_forget(single);
@@ -202,13 +195,12 @@ void single_release(struct lock *lock, const struct release_terms *release_terms
 		}
 		answer->result = io == IO_TIMEOUT ? LOCK_TIMEOUT : single_result(io, deadline);
 		if (io == IO_CANCELLED ||
-			(io == IO_FAILED && answer->failure.code != EXIT_UNREACHABLE))
+			(io == IO_FAILED && answer->failure.code != EXIT_UNREACHABLE) ||
+			(lock_is_by_token(&single->request) && single->link.dials == 0))
 			return;
-		if (lock_is_by_token(&single->request) && single->link.dials == 0)
-			return;
-		if (!single_pause(deadline, &answer->result))
-			return;
-	}
+	} while (link_pause(deadline, &io));
+	if (io == IO_CANCELLED)
+		answer->result = LOCK_CANCELLED;
 }
 
 /* False: there was no answer. */

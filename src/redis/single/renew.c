@@ -12,17 +12,14 @@
 static enum lock_result read_renewal(
 	const struct single *single, const struct reply *reply, struct lock_answer *answer)
 {
-	static const struct {
-		const char *word;
-		enum lock_result result;
-	} words[] = {{"extended", LOCK_GRANTED}, {"again", LOCK_SET_AGAIN}, {"denied", LOCK_LOST}};
-	const char *word = reply_text(reply_at(reply, 0));
-
 	if (lock_is_by_token(&single->request) && replies_read_denial(reply, answer))
 		return LOCK_LOST;
-	for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcmp(word, words[i].word) == 0)
-			return words[i].result;
+	if (reply_says(reply, "extended"))
+		return LOCK_GRANTED;
+	if (reply_says(reply, "again"))
+		return LOCK_SET_AGAIN;
+	if (reply_says(reply, "denied"))
+		return LOCK_LOST;
 	error_reply_nonsense(&answer->failure, link_server_name(&single->link));
 	return LOCK_FAILED;
 }
@@ -54,41 +51,19 @@ static void begin_renewal(
 static enum io_result extend(
 	struct single *single, struct lock_answer *answer, struct deadline deadline)
 {
-	const char *word;
 	struct reply *reply;
 	struct call call;
 	enum io_result io;
 
-	call_begin_alone(&call, &script_extend, &single->keys, single->lock.token);
+	call_begin(&call, &script_extend, &single->keys, single->lock.token);
 	call_add_number(&call, lock_ttl_ms(&single->request, single->granted_at));
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io != IO_OK)
 		return io;
-	word = reply_text(reply_at(reply, 0));
-	if (!word || strcmp(word, "extended") != 0)
+	if (!reply_says(reply, "extended"))
 		io = IO_AGAIN;
 	reply_free(reply);
 	return io;
-}
-
-static bool is_exclusive(const struct single *single)
-{
-	return single->request.mode == LOCK_EXCLUSIVE;
-}
-
-static void conclude(struct single *single, struct lock_answer *answer)
-{
-	answer->asked_at = single->link.sent_at;
-	answer->fence = single->fence;
-	if (answer->result == LOCK_LOST)
-		single->loss_told = true;
-}
-
-static void conclude_renewal(
-	struct single *single, const struct reply *reply, struct lock_answer *answer)
-{
-	answer->result = read_renewal(single, reply, answer);
-	conclude(single, answer);
 }
 
 void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
@@ -103,15 +78,19 @@ void single_renew(struct lock *lock, struct deadline deadline, struct lock_answe
 	begin_renewal(single, &call, who);
 	io = link_call(&single->link, &call, &reply, deadline, &answer->failure);
 	if (io == IO_OK) {
-		conclude_renewal(single, reply, answer);
+		answer->result = read_renewal(single, reply, answer);
 		reply_free(reply);
 	} else {
-		if (io == IO_AGAIN && single->link.moving && is_exclusive(single) &&
+		if (io == IO_AGAIN && single->link.moving &&
+			single->request.mode == LOCK_EXCLUSIVE &&
 			!lock_is_by_token(&single->request))
 			io = extend(single, answer, deadline);
 		answer->result = single_result(io, deadline);
-		if (io != IO_OK)
-			return;
-		conclude(single, answer);
 	}
+	if (io != IO_OK)
+		return;
+	answer->asked_at = single->link.sent_at;
+	answer->fence = single->fence;
+	if (answer->result == LOCK_LOST)
+		single->loss_told = true;
 }

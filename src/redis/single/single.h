@@ -22,25 +22,16 @@ struct reply;
 #define WAIT_FOREIGN_MS  1000  /* a foreign client does not tell when it releases its lock */
 #define WAIT_LEASE_MS    2000  /* of a waiter that does not listen (LEASE in prelude.lua) */
 
-enum wait_stage {
-	WAIT_REST,    /* nothing is under way */
-	WAIT_LEASE,   /* PEXPIRE and BLPOP were sent; the reply to the first is to come */
-	WAIT_MESSAGE, /* the reply to BLPOP is to come */
-	WAIT_HOLDER,  /* GET was sent, with PTTL and ZRANK unless it is brief */
-	WAIT_EXPIRY,  /* the reply to PTTL is to come */
-	WAIT_PLACE,   /* the reply to ZRANK is to come */
-};
-
 /* The knowledge of a waiter. All moments on CLOCK_BOOTTIME. */
 struct wait_state {
-	enum wait_stage stage;
-	nanos listen_until; /* when BLPOP ends by itself */
+	bool listening;     /* BLPOP is under way */
+	nanos listen_until; /* when it ends by itself */
+	nanos late_at;      /* until when the next reply is waited for */
 	bool in_seconds;    /* the server takes whole seconds only for that: Redis 5 */
 	bool cut;           /* BLPOP ends later, and we ask again at that moment */
 	nanos lease_until;  /* how long the server takes us for alive */
 	int64_t told_ms;    /* look then, says a message; -1: there was none */
 	unsigned looks;     /* how many there were */
-	bool brief;         /* this one asks for nothing but the holder */
 	bool for_room;      /* this one is also for room beside sharers */
 	bool moved;         /* by what the look has found so far, a new request is needed */
 	nanos look_at;      /* when the lock may come free by expiry; NANOS_NEVER: not by itself */
@@ -63,7 +54,6 @@ struct single {
 	char mode[OWNER_RECORD_MODE];
 	char text[OWNER_RECORD_TEXT];
 	char once[KEYS_ONCE_SIZE]; /* "": none */
-	bool answered;             /* the server has answered a request to acquire */
 	bool spent;                /* this token was released; the next attempt takes a fresh one */
 	bool loss_told;            /* the server has counted it */
 	uint64_t fence, generation; /* 0: not granted, as far as is known */
@@ -82,17 +72,8 @@ struct single {
 /* How a step ended, for callers of lock.h. Out of patience is a failure if it was not theirs. */
 enum lock_result single_result(enum io_result io, struct deadline deadline);
 
-/* Lets a moment pass before the next try; false when patience ended in it. */
-bool single_pause(struct deadline deadline, enum lock_result *result);
-
-/* request.settle_ms, as acquire.lua takes it. */
-int64_t single_settle(const struct lock_request *request);
-
-/* False: out of memory. */
-bool single_set_token(struct single *single, const char *token, struct failure *failure);
-
-/* The same with a fresh one. */
-bool single_new_token(struct single *single, struct failure *failure);
+/* Once another token stands in lock.token. False: out of memory. */
+bool single_name_keys(struct single *single, struct failure *failure);
 
 /* Before a request: if there is no connection, that of another of several locks is used. */
 void single_borrow(struct single *single);
@@ -106,7 +87,7 @@ enum io_result single_await_release(
 /* After that answer, as nothing of this attempt is left in the server. */
 void single_forget(struct single *single);
 
-/* For the row in redis_service.c. */
+/* For the row in single.c. */
 void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 void single_take_over(struct lock *lock, const struct lock_answer *granted);
 enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct failure *failure);

@@ -2,9 +2,8 @@
  * round trip but the replicas' own. */
 #include "redis/single/single.h"
 
-#include <bsd/string.h>
-
 #include "base/number.h"
+#include "lock/token.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
@@ -24,13 +23,6 @@ static int64_t share_ms(const struct single *single, struct deadline deadline)
 	return left < 1 ? 1 : left;
 }
 
-static void ask_for_replicas(
-	const struct single *single, struct call *call, struct deadline deadline)
-{
-	if (single->request.replicas > 0)
-		call_wait(call, single->request.replicas, share_ms(single, deadline));
-}
-
 static void begin_acquire(struct single *single, struct call *call, struct deadline deadline)
 {
 	const struct lock_request *request = &single->request;
@@ -48,31 +40,15 @@ static void begin_acquire(struct single *single, struct call *call, struct deadl
 	call_add(call, single->once);
 	call_add(call, request->queues && request->held ? request->held : "");
 	if (request->settle_ms > 0 || single->size > 0)
-		call_add_number(call, single_settle(request));
+		call_add_number(
+			call, request->settle_asked ? request->settle_ms : -request->settle_ms);
 	if (single->size > 0) {
 		call_add_number(call, (int64_t)single->size);
 		call_add(call, single->waiter);
 		call_add_number(call, number_least(request->ttl_ms, PROMISE_MS));
 	}
-	ask_for_replicas(single, call, deadline);
-}
-
-/* Until a server has answered, the caller's patience is the only limit of a request. */
-static struct deadline limit_of(const struct single *single, struct deadline deadline)
-{
-	nanos most = SINGLE_TRY + single->request.replicas_ms * NANOS_PER_MS;
-
-	return single->answered ? deadline_within(deadline, most) : deadline;
-}
-
-/* A lock that the server granted though it refused the greeting must not stay. */
-static void take_back(struct single *single, struct deadline deadline)
-{
-	struct lock_answer unheard;
-
-	single->link.handshake.refusal.code = EXIT_DONE;
-	single_release(&single->lock, NULL, deadline, &unheard);
-	link_drop(&single->link);
+	call->replicas = request->replicas;
+	call->replicas_ms = share_ms(single, deadline);
 }
 
 /* Everything but the state of the connection. */
@@ -80,7 +56,6 @@ static void learn(struct single *single, const struct lock_answer *answer)
 {
 	switch (answer->result) {
 	case LOCK_GRANTED:
-		single->answered = true;
 		single->fence = answer->fence;
 		single->generation = replies_own(answer)->generation;
 		single->has_slot = answer->has_slot;
@@ -89,11 +64,9 @@ static void learn(struct single *single, const struct lock_answer *answer)
 		single->granted_at = answer->granted_at;
 		break;
 	case LOCK_ALREADY:
-		single->answered = true;
 		single->lock.asked = false;
 		break;
 	case LOCK_BUSY:
-		single->answered = true;
 		single->ticket = replies_own(answer)->ticket;
 		single->lock.asked = single->request.queues;
 		wait_adopt_answer(single, answer);
@@ -104,12 +77,6 @@ static void learn(struct single *single, const struct lock_answer *answer)
 	default:
 		break;
 	}
-}
-
-static void read_take(struct single *single, const struct reply *reply, struct lock_answer *answer)
-{
-	replies_read_take(&single->link, reply, answer, &single->handed);
-	learn(single, answer);
 }
 
 /* A lock that too few replicas have is released at once, with time of its own. */
@@ -172,7 +139,7 @@ static enum io_result send_and_receive(struct single *single, struct call *call,
 	single->lock.asked = true;
 	io = link_receive(link, call, reply, limit, &answer->failure);
 	passes = io == IO_AGAIN;
-	while (io == IO_AGAIN && single_pause(limit, &answer->result)) {
+	while (io == IO_AGAIN && link_pause(limit, &io)) {
 		struct failure before = answer->failure;
 
 		io = link_send(link, call, limit, &answer->failure);
@@ -189,13 +156,16 @@ static enum io_result send_and_receive(struct single *single, struct call *call,
 void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
-	struct deadline limit = limit_of(single, deadline);
+	struct deadline limit =
+		deadline_within(deadline, SINGLE_TRY + single->request.replicas_ms * NANOS_PER_MS);
 	struct reply *reply = NULL;
 	struct call call;
 	enum io_result io;
 
 	answer->result = LOCK_FAILED;
-	if (single->spent && !single_new_token(single, &answer->failure))
+	if (single->spent)
+		token_begin(&single->request, lock->token);
+	if (single->spent && !single_name_keys(single, &answer->failure))
 		return;
 	wait_stop(single);
 	single_borrow(single);
@@ -203,14 +173,13 @@ void single_take(struct lock *lock, struct deadline deadline, struct lock_answer
 	begin_acquire(single, &call, limit);
 	io = send_and_receive(single, &call, limit, &reply, answer);
 	if (io == IO_OK) {
-		read_take(single, reply, answer);
+		replies_read_take(&single->link, reply, answer, &single->handed);
+		learn(single, answer);
 		reply_free(reply);
 		wait_for_replicas(single, limit, answer);
-	} else if (answer->result != LOCK_CANCELLED) {
+	} else {
 		answer->result = single_result(io, deadline);
 	}
-	if (single->link.landed)
-		take_back(single, limit);
 	if (answer->result == LOCK_FAILED)
 		link_drop(&single->link); /* closed by the server, perhaps, as it has no room */
 }
@@ -219,10 +188,8 @@ void single_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	struct single *single = (struct single *)lock;
 	struct failure unheard;
-	char token[LOCK_TOKEN_SIZE];
 
-	strlcpy(token, lock->token, sizeof(token));
-	single_set_token(single, token, &unheard);
+	single_name_keys(single, &unheard);
 	if (granted)
 		learn(single, granted);
 	lock->asked = true;

@@ -65,10 +65,10 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
 {
 	struct wait_state *waiting = &single->waiting;
 
-	waiting->stage = WAIT_REST;
+	waiting->listening = false;
 	waiting->lease_until = 0;
 	/* The waiter that we handed it to may be dead, and no other may look. */
-	waiting->told_ms = replies_own(answer)->handed_on ? CLAIM_MS : -1;
+	waiting->told_ms = single->handed.count > 0 ? CLAIM_MS : -1;
 	waiting->rank = answer->rank;
 	waiting->foreign = answer->foreign;
 	/* While we are held off, what was known of the holder stays. */
@@ -100,27 +100,9 @@ int64_t wait_hold_off(struct single *single)
 /* Behind a BLPOP every other request would wait until that ends. */
 void wait_stop(struct single *single)
 {
-	if (single->waiting.stage != WAIT_REST)
+	if (single->waiting.listening)
 		link_drop(&single->link);
-	single->waiting.stage = WAIT_REST;
-	single->waiting.moved = false;
-}
-
-static bool append(struct single *single, const char *const *words)
-{
-	return connection_append_words(single->link.connection, words);
-}
-
-static enum io_result flush(struct single *single, bool appended, enum wait_stage next,
-	struct deadline deadline, struct failure *failure)
-{
-	single->link.waiting = true;
-	single->waiting.stage = next;
-	if (!appended) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return IO_FAILED;
-	}
-	return connection_flush(single->link.connection, deadline, failure);
+	single->waiting.listening = single->waiting.moved = false;
 }
 
 static int64_t listen_ms(const struct wait_state *waiting)
@@ -156,78 +138,8 @@ static bool looks_for_room(struct single *single)
 	       ++waiting->looks % (waiting->rank <= 1 ? 2 : ROOM_EVERY) == 0;
 }
 
-static enum io_result look(struct single *single, struct deadline deadline, struct failure *failure)
-{
-	const struct keys *keys = &single->keys;
-	bool done = append(single, WORDS("GET", keys->lock));
-
-	single->waiting.brief = polls(&single->waiting);
-	single->waiting.for_room = looks_for_room(single);
-	if (!single->waiting.brief)
-		done = done && append(single, WORDS("PTTL", keys->lock)) &&
-		       append(single, WORDS("ZRANK", keys->queue, single->lock.token));
-	return flush(single, done, WAIT_HOLDER, deadline, failure);
-}
-
-/* Redis 5 takes whole seconds only: as many as there are; of less than one we do not await the end.
- * Returns how long we shall listen. */
-static int64_t write_timeout(struct wait_state *waiting, int64_t ms, char *text, size_t size)
-{
-	waiting->cut = waiting->in_seconds && ms < 1000;
-	if (!waiting->in_seconds) {
-		snprintf(text, size, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
-		return ms;
-	}
-	snprintf(text, size, "%" PRId64, waiting->cut ? 1 : ms / 1000);
-	return waiting->cut ? ms : ms - ms % 1000;
-}
-
-/* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
- * listen when it does not, and be passed over though it lives (verify.lua). Behind a foreign client
- * no holder hands the lock on, and the lease may say more than that. */
-static enum io_result listen(
-	struct single *single, struct deadline deadline, struct failure *failure)
-{
-	struct wait_state *waiting = &single->waiting;
-	const char *held = single->request.held;
-	int64_t ms = listen_ms(waiting);
-	int64_t lease;
-	char timeout[32], expiry[32];
-	bool done = true;
-
-	if (held && *held != '\0')
-		ms = number_least(ms, NESTED_MS);
-	/* A wait that goes on after this deadline is to find BLPOP as it was. */
-	if (!waiting->in_seconds)
-		ms = number_least(ms, ms_until(deadline.until));
-	waiting->told_ms = -1;
-	if (ms == 0)
-		return look(single, deadline, failure);
-	ms = write_timeout(waiting, ms, timeout, sizeof(timeout));
-	lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + WAIT_LEASE_MS;
-	snprintf(expiry, sizeof(expiry), "%" PRId64, lease);
-	waiting->listen_until = after_ms(ms);
-	if (waiting->lease_until >= after_ms(ms + WAIT_LEASE_MS)) {
-		done = append(single, WORDS("BLPOP", single->keys.wake, timeout));
-		return flush(single, done, WAIT_MESSAGE, deadline, failure);
-	}
-	waiting->lease_until = after_ms(lease);
-	done = append(single, WORDS("PEXPIRE", single->keys.who, expiry)) &&
-	       append(single, WORDS("BLPOP", single->keys.wake, timeout));
-	return flush(single, done, WAIT_LEASE, deadline, failure);
-}
-
-/* The next step after a reply; IO_CLOSED: drop the connection and ask again. */
-static enum io_result handle_lease(struct single *single, const struct reply *reply)
-{
-	/* The record is gone: we were passed over. */
-	if (reply_integer(reply) == 0)
-		return IO_CLOSED;
-	single->waiting.stage = WAIT_MESSAGE;
-	return IO_OK;
-}
-
-static enum io_result handle_holder(struct single *single, const struct reply *reply)
+/* The findings of a look. */
+static void note_holder(struct single *single, const struct reply *reply)
 {
 	struct wait_state *waiting = &single->waiting;
 	const char *holder = reply_text(reply);
@@ -243,11 +155,9 @@ static enum io_result handle_holder(struct single *single, const struct reply *r
 								  LOCK_TOKEN_SIZE - 1) != 0);
 	if (holder && !shared && !waiting->moved)
 		change_holder(waiting, holder);
-	waiting->stage = waiting->brief ? WAIT_REST : WAIT_EXPIRY;
-	return IO_OK;
 }
 
-static enum io_result handle_expiry(struct single *single, const struct reply *reply)
+static void note_expiry(struct single *single, const struct reply *reply)
 {
 	struct wait_state *waiting = &single->waiting;
 	int64_t left = reply_within(reply, -2, REPLIES_MS_MOST);
@@ -262,11 +172,9 @@ static enum io_result handle_expiry(struct single *single, const struct reply *r
 	if (single->request.mode != LOCK_EXCLUSIVE && waiting->rank <= 1 && before > clock_now() &&
 		before < waiting->look_at)
 		waiting->look_at = before;
-	waiting->stage = WAIT_PLACE;
-	return IO_OK;
 }
 
-static enum io_result handle_place(struct single *single, const struct reply *reply)
+static void note_place(struct single *single, const struct reply *reply)
 {
 	struct wait_state *waiting = &single->waiting;
 	int rank = (int)reply_within(reply, 0, REPLIES_RANK_MOST);
@@ -277,16 +185,115 @@ static enum io_result handle_place(struct single *single, const struct reply *re
 		(rank != waiting->rank && single->request.watched))
 		waiting->moved = true;
 	waiting->rank = rank;
-	waiting->stage = WAIT_REST;
-	return IO_OK;
 }
 
-static enum io_result (*const handlers[])(struct single *single, const struct reply *reply) = {
-	[WAIT_LEASE] = handle_lease,
-	[WAIT_HOLDER] = handle_holder,
-	[WAIT_EXPIRY] = handle_expiry,
-	[WAIT_PLACE] = handle_place,
-};
+/* The next reply. IO_CLOSED: it has not come by then, or the server has been replaced. */
+static enum io_result read_reply(struct single *single, nanos late_at, struct reply **reply,
+	struct deadline deadline, struct failure *failure)
+{
+	struct deadline limit = deadline, slice;
+	enum io_result io;
+
+	limit.until = number_least(limit.until, late_at);
+	do {
+		slice = limit;
+		if (redis_form(single->link.server) == REDIS_SENTINEL)
+			slice = deadline_within(limit, FOLLOW_EVERY);
+		io = connection_read(single->link.connection, reply, slice, failure);
+		if (io != IO_TIMEOUT || slice.until >= limit.until)
+			break;
+	} while (link_is_current(&single->link, deadline));
+	return io == IO_TIMEOUT && clock_now() < deadline.until ? IO_CLOSED : io;
+}
+
+static enum io_result look(struct single *single, struct deadline deadline, struct failure *failure)
+{
+	static void (*const notes[])(struct single * single, const struct reply *reply) = {
+		note_holder, note_expiry, note_place};
+	const struct keys *keys = &single->keys;
+	struct connection *connection = single->link.connection;
+	bool brief = polls(&single->waiting);
+	enum io_result io;
+
+	single->waiting.for_room = looks_for_room(single);
+	single->link.waiting = true;
+	connection_append(connection, WORDS("GET", keys->lock));
+	if (!brief) {
+		connection_append(connection, WORDS("PTTL", keys->lock));
+		connection_append(connection, WORDS("ZRANK", keys->queue, single->lock.token));
+	}
+	io = connection_flush(connection, deadline, failure);
+	for (size_t i = 0; io == IO_OK && i < (brief ? 1 : 3); i++) {
+		struct reply *reply;
+
+		io = read_reply(single, clock_now() + LATE, &reply, deadline, failure);
+		if (io != IO_OK)
+			break;
+		if (reply_error(reply))
+			io = link_handle_error(&single->link, reply_error(reply), failure);
+		else
+			notes[i](single, reply);
+		reply_free(reply);
+	}
+	if (io != IO_OK)
+		link_drop(&single->link);
+	return io;
+}
+
+/* Redis 5 takes whole seconds only: as many as there are; of less than one we do not await the end.
+ * Returns how long we shall listen. */
+static int64_t write_timeout(struct wait_state *waiting, int64_t ms, char *text, size_t size)
+{
+	waiting->cut = waiting->in_seconds && ms < 1000;
+	if (!waiting->in_seconds) {
+		snprintf(text, size, "%" PRId64 ".%03" PRId64, ms / 1000, ms % 1000);
+		return ms;
+	}
+	snprintf(text, size, "%" PRId64, waiting->cut ? 1 : ms / 1000);
+	return waiting->cut ? ms : ms - ms % 1000;
+}
+
+/* Until when BLPOP's reply is waited for. */
+static nanos late_at(const struct wait_state *waiting)
+{
+	return waiting->listen_until + (waiting->cut ? 0 : LATE);
+}
+
+/* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
+ * listen when it does not, and be passed over though it lives (verify.lua). Behind a foreign client
+ * no holder hands the lock on, and the lease may say more than that. */
+static enum io_result listen(
+	struct single *single, struct deadline deadline, struct failure *failure)
+{
+	struct wait_state *waiting = &single->waiting;
+	struct connection *connection = single->link.connection;
+	const char *held = single->request.held;
+	int64_t ms = listen_ms(waiting);
+	int64_t lease;
+	char timeout[32], expiry[NUMBER_SIZE];
+
+	if (held && *held != '\0')
+		ms = number_least(ms, NESTED_MS);
+	/* A wait that goes on after this deadline is to find BLPOP as it was. */
+	if (!waiting->in_seconds)
+		ms = number_least(ms, ms_until(deadline.until));
+	waiting->told_ms = -1;
+	if (ms == 0)
+		return look(single, deadline, failure);
+	ms = write_timeout(waiting, ms, timeout, sizeof(timeout));
+	waiting->listen_until = after_ms(ms);
+	waiting->late_at = late_at(waiting);
+	if (waiting->lease_until < after_ms(ms + WAIT_LEASE_MS)) {
+		lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + WAIT_LEASE_MS;
+		waiting->lease_until = after_ms(lease);
+		waiting->late_at = clock_now() + LATE;
+		connection_append(
+			connection, WORDS("PEXPIRE", single->keys.who, number_text(expiry, lease)));
+	}
+	connection_append(connection, WORDS("BLPOP", single->keys.wake, timeout));
+	waiting->listening = single->link.waiting = true;
+	return connection_flush(connection, deadline, failure);
+}
 
 /* "go", "look N", or nothing in time. */
 static enum io_result handle_message(struct single *single, const struct reply *reply,
@@ -295,8 +302,7 @@ static enum io_result handle_message(struct single *single, const struct reply *
 	struct wait_state *waiting = &single->waiting;
 	const char *message = reply_text(reply_at(reply, 1));
 
-	waiting->stage = WAIT_REST;
-	waiting->moved = false;
+	waiting->listening = waiting->moved = false;
 	if (!message)
 		return look(single, deadline, failure);
 	waiting->lease_until = 0; /* the sender has shortened it */
@@ -312,78 +318,39 @@ static enum io_result handle_message(struct single *single, const struct reply *
 }
 
 /* Redis 5 refuses parts of a second: the same again, in whole ones. */
-static bool is_too_fine(const struct wait_state *waiting, const char *error)
-{
-	return waiting->stage == WAIT_MESSAGE && !waiting->in_seconds &&
-	       strstr(error, "timeout is not an integer") != NULL;
-}
-
-static enum io_result listen_again(struct wait_state *waiting)
-{
-	waiting->in_seconds = true;
-	waiting->told_ms = ms_until(waiting->listen_until);
-	waiting->stage = WAIT_REST;
-	return IO_OK;
-}
-
-/* Until when the reply is waited for. */
-static nanos late_at(const struct wait_state *waiting)
-{
-	if (waiting->stage != WAIT_MESSAGE)
-		return clock_now() + LATE;
-	return waiting->listen_until + (waiting->cut ? 0 : LATE);
-}
-
 static enum io_result handle_error(
 	struct single *single, const char *error, struct failure *failure)
 {
-	if (is_too_fine(&single->waiting, error))
-		return listen_again(&single->waiting);
-	return link_handle_error(&single->link, error, failure);
+	struct wait_state *waiting = &single->waiting;
+
+	if (waiting->in_seconds || !strstr(error, "timeout is not an integer"))
+		return link_handle_error(&single->link, error, failure);
+	waiting->in_seconds = true;
+	waiting->told_ms = ms_until(waiting->listen_until);
+	waiting->listening = false;
+	return IO_OK;
 }
 
-static enum io_result read_reply(
-	struct single *single, struct deadline deadline, struct failure *failure)
+/* One reply to what listen has sent. IO_CLOSED: drop the connection and ask again. */
+static enum io_result hear(struct single *single, struct deadline deadline, struct failure *failure)
 {
 	struct wait_state *waiting = &single->waiting;
-	struct deadline limit = deadline, slice;
-	nanos late = late_at(waiting);
 	struct reply *reply;
-	enum io_result io;
+	enum io_result io = read_reply(single, waiting->late_at, &reply, deadline, failure);
 
-	if (late < limit.until)
-		limit.until = late;
-	slice = limit;
-	if (redis_form(single->link.server) == REDIS_SENTINEL)
-		slice = deadline_within(limit, FOLLOW_EVERY);
-	io = connection_read(single->link.connection, &reply, slice, failure);
-	if (io == IO_TIMEOUT && slice.until < limit.until)
-		return link_is_current(&single->link, deadline) ? IO_OK : IO_CLOSED;
-	if (io == IO_TIMEOUT && clock_now() < deadline.until)
-		return IO_CLOSED;
 	if (io != IO_OK)
 		return io;
-	if (reply_error(reply))
+	if (reply_error(reply)) {
 		io = handle_error(single, reply_error(reply), failure);
-	else if (waiting->stage == WAIT_MESSAGE)
+	} else if (reply_is_integer(reply)) {
+		/* PEXPIRE's. Without the record we were passed over. */
+		io = reply_integer(reply) == 0 ? IO_CLOSED : IO_OK;
+		waiting->late_at = late_at(waiting);
+	} else {
 		io = handle_message(single, reply, deadline, failure);
-	else
-		io = handlers[waiting->stage](single, reply);
+	}
 	reply_free(reply);
 	return io;
-}
-
-/* With TLS the connection is spent: a child has read the answer to the request over it. If it
- * cannot be opened again, the next request meets the fault, or the signal that ended this one. */
-static enum io_result reopen(
-	struct single *single, struct deadline deadline, struct failure *failure)
-{
-	enum io_result io =
-		link_open(&single->link, deadline_within(deadline, SINGLE_TRY), failure);
-
-	/* The server may have lost its memory by now, as behind any new connection. */
-	single->waiting.dropped_at = clock_now();
-	return io == IO_OK || io == IO_FAILED ? io : IO_CLOSED;
 }
 
 /* If the connection breaks meanwhile, only the next request finds out. */
@@ -401,18 +368,18 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 	struct single *single = (struct single *)lock;
 	struct wait_state *waiting = &single->waiting;
 	struct link *link = &single->link;
-	enum io_result io;
+	enum io_result io = IO_OK;
 
 	if (!single->request.queues) {
 		link_drop(link);
 		return wait_to_settle(waiting->settled_at, deadline);
 	}
 	single_borrow(single);
-	io = link->connection ? IO_OK : reopen(single, deadline, failure);
-
+	if (!link->connection) /* a look was cut off */
+		return LOCK_GRANTED;
 	while (io == IO_OK) {
-		if (waiting->stage != WAIT_REST) {
-			io = read_reply(single, deadline, failure);
+		if (waiting->listening) {
+			io = hear(single, deadline, failure);
 			continue;
 		}
 		link->waiting = false;

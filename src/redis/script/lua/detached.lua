@@ -1,5 +1,5 @@
--- Stands before renew.lua and release.lua if a token is all that the caller has: learns the rest
--- from the holder's record. Ends here, with nothing changed, unless the token is that of a detached lock
+-- Stands before renew.lua and release.lua if a token is all that the caller has (detached_renew.lua,
+-- detached_release.lua): learns the rest from the holder's record. Ends here, with nothing changed, unless the token is that of a detached lock
 -- that is still held.
 -- ARGV  4  before renew.lua: how long it is to live from now on (ms), 0: for as long as it was acquired
 --          for; before release.lua: ''

@@ -6,10 +6,7 @@
 # knows them. Nothing is computed at run time. Each begins with a comment for Dragonfly, which else refuses keys
 # that are not declared.
 #
-# One that says "Stands before OTHER.lua and ANOTHER.lua" becomes script_NAME_OTHER and
-# script_NAME_ANOTHER: the prelude, itself, and the other.
-#
-# A line "--+ FILE.lua" stands for that file. A script that has such a line for the prelude gets no other.
+# A line "--+ FILE.lua" stands for that file.
 #
 # embed.sh -t FILE.lua... prints what is sent: these files, one after the other.
 set -eu
@@ -37,36 +34,14 @@ if [ "$1" = -t ]; then
 	exit
 fi
 
-# embed NAME FILE...
-embed() {
-	name=$1
-	shift
-	sha=$(strip "$@" | sha1sum | cut -c1-40)
-	printf '\nstatic const char %s_text[] =\n' "$name"
-	strip "$@" | sed -e 's/[\\"]/\\&/g' -e 's/.*/\t"&\\n"/'
-	printf '\t;\n\nconst struct script script_%s = {\n' "$name"
-	printf '\t.sha = "%s",\n\t.text = %s_text,\n\t.length = sizeof(%s_text) - 1,\n};\n' \
-		"$sha" "$name" "$name"
-}
-
 prelude=$1
 shift
 printf '/* Made by embed.sh. */\n#include "redis/script/script.h"\n'
 for script; do
-	own=$(basename "$script" .lua)
-	if grep -q '^--+ prelude.lua$' "$script"; then
-		embed "$own" "$script"
-		continue
-	fi
-	others=$(sed -n 's/^-- Stands before \(.*\)\.lua and \(.*\)\.lua.*/\1 \2/p' "$script")
-	if [ -z "$others" ]; then
-		embed "$own" "$prelude" "$script"
-		continue
-	fi
-	for second; do
-		other=$(basename "$second" .lua)
-		case " $others " in
-		*" $other "*) embed "${own}_$other" "$prelude" "$script" "$second" ;;
-		esac
-	done
+	name=$(basename "$script" .lua)
+	sha=$(strip "$prelude" "$script" | sha1sum | cut -c1-40)
+	printf '\nstatic const char %s_text[] =\n' "$name"
+	strip "$prelude" "$script" | sed -e 's/[\\"]/\\&/g' -e 's/.*/\t"&\\n"/'
+	printf '\t;\n\nconst struct script script_%s = {\n' "$name"
+	printf '\t.sha = "%s",\n\t.text = %s_text,\n};\n' "$sha" "$name"
 done

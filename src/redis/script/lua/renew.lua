@@ -57,11 +57,8 @@ end
 
 if is_mine(want) then
   -- Promised, but not confirmed in time: now it is. Or forgotten.
-  if size > 0 and meta.fence < fence then
+  if size > 0 and meta.fence < fence or meta.fence == 0 then
     call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me, 'size', size)
-    call('SET', WHO, who, 'PX', ttl)
-  elseif meta.fence == 0 then
-    call('HSET', META, 'fence', int(fence), 'gen', int(gen), 'token', me)
   end
   -- The owner may be another process than at the grant. If memory is short, its record is to last all the same.
   if redis.pcall('SET', WHO, who, 'PX', ttl).err and call('PEXPIRE', WHO, ttl) == 0 then

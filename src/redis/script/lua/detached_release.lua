@@ -1,0 +1,3 @@
+-- release.lua, if a token is all that the caller has.
+--+ detached.lua
+--+ release.lua

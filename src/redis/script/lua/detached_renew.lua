@@ -1,0 +1,3 @@
+-- renew.lua, if a token is all that the caller has.
+--+ detached.lua
+--+ renew.lua
