@@ -137,11 +137,6 @@ static bool read_entries(struct reading *reading)
 	return !reading->failed;
 }
 
-static enum exit_code code_of(int error)
-{
-	return error == EMFILE || error == ENFILE || error == ENOMEM ? EXIT_SYSTEM : EXIT_CONFIG;
-}
-
 bool config_file_read(const char *path, bool must_exist, bool pardoned, config_taker take,
 	void *context, struct failure *failure)
 {
@@ -155,11 +150,13 @@ bool config_file_read(const char *path, bool must_exist, bool pardoned, config_t
 		return failure_set(failure, EXIT_CONFIG, "%s: a FIFO", path);
 	reading.file = fopen(path, "re");
 	if (reading.file == NULL) {
+		bool is_system = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+
 		if (!must_exist && (errno == ENOENT || errno == ENOTDIR))
 			return true;
 		if (pardoned && errno == EACCES)
 			return true;
-		return failure_set(failure, code_of(errno), "%s: %m", path);
+		return failure_set(failure, is_system ? EXIT_SYSTEM : EXIT_CONFIG, "%s: %m", path);
 	}
 	done = read_entries(&reading);
 	fclose(reading.file);

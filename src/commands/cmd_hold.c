@@ -12,13 +12,6 @@
 #include "process/surroundings.h"
 #include "supervise/outcome.h"
 
-static bool find_caller(
-	const struct options *options, struct caller *caller, struct failure *failure)
-{
-	return options->pid > 0 ? caller_open(caller, options->pid, failure)
-				: caller_find(caller, failure);
-}
-
 /* The caller is the holder: what runs below it finds itself inside the lock. Only the options
  * about the lock count, even if a configuration has others. */
 static bool prepare(const struct options *options, struct taking *taking, struct failure *failure)
@@ -29,7 +22,8 @@ static bool prepare(const struct options *options, struct taking *taking, struct
 
 	hold.print = options->print;
 	if (!surroundings_suffice(&taking->caller_state, failure) ||
-		!find_caller(options, &hold.caller, failure))
+		!(options->pid > 0 ? caller_open(&hold.caller, options->pid, failure)
+				   : caller_find(&hold.caller, failure)))
 		return false;
 	process_program(hold.caller.pid, program);
 	if (!options->label)

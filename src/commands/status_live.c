@@ -204,16 +204,10 @@ static bool look(struct status_live *watch)
 	return !called_away;
 }
 
-static void pause_until(const struct status_live *watch, nanos moment)
-{
-	struct pollfd wakes = {.fd = watch->wakes, .events = POLLIN};
-
-	poll(&wakes, 1, clock_poll_ms(moment));
-}
-
 static void run(struct status_live *watch)
 {
 	nanos interval = watch->options->interval > 0 ? watch->options->interval : INTERVAL;
+	struct pollfd wakes = {.fd = watch->wakes, .events = POLLIN};
 	nanos next = clock_now();
 
 	while (goes_on(watch)) {
@@ -229,7 +223,7 @@ static void run(struct status_live *watch)
 		if (redraws && goes_on(watch) && !screen_is_stopped())
 			draw(watch);
 		if (goes_on(watch))
-			pause_until(watch, next);
+			poll(&wakes, 1, clock_poll_ms(next));
 	}
 }
 

@@ -126,14 +126,6 @@ static void go_on_stopping(struct keeper_loop *loop)
 	atomic_fetch_add(&loop->lease->rounds, 1);
 }
 
-/* The lock is lost, and something lives on that we may not signal (set-uid), or that hangs in the
- * kernel. */
-static void give_up(struct keeper_loop *loop)
-{
-	loop->given_up = true;
-	survivors_say(loop->lease, &loop->tree, MESSAGE_ERROR, "could not stop");
-}
-
 /* The process on record as the owner has ended, or is about to. This one holds the lock from now
  * on, and people are to be told so. */
 static void pass_on(struct keeper_loop *loop)
@@ -390,18 +382,20 @@ static void handle_overrun(struct keeper_loop *loop, nanos now)
 		duration_format_given(loop->lease->terms.max_run, span));
 }
 
-/* SIGKILL was of no use. As long as the lock can be proved, what lives is waited for, and the lock
- * stays. */
+/* SIGKILL was of no use: something lives on that we may not signal (set-uid), or that hangs in the
+ * kernel. As long as the lock can be proved, it is waited for, and the lock stays. */
 static void handle_hopelessness(struct keeper_loop *loop, nanos now)
 {
 	bool proved = now < lease_validity(loop->lease);
 
 	if (!stopping_is_hopeless(&loop->stopping, &loop->tree))
 		return;
-	if (!proved || (loop->stop != STOP_FRONT_GONE && loop->stop != STOP_MAX_RUN))
-		give_up(loop);
-	else if (loop->stop == STOP_MAX_RUN && !loop->lingering)
+	if (!proved || (loop->stop != STOP_FRONT_GONE && loop->stop != STOP_MAX_RUN)) {
+		loop->given_up = true;
+		survivors_say(loop->lease, &loop->tree, MESSAGE_ERROR, "could not stop");
+	} else if (loop->stop == STOP_MAX_RUN && !loop->lingering) {
 		linger(loop);
+	}
 }
 
 static void handle_time(struct keeper_loop *loop)

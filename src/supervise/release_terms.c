@@ -49,13 +49,6 @@ struct deadline release_terms_limit(nanos until)
 	return (struct deadline){.until = until, .cancel_fd = -1, .least = LEASE_RELEASE_LEAST};
 }
 
-static void record_loss(struct lease *lease)
-{
-	if (!atomic_exchange(&lease->lost, true))
-		message_say(MESSAGE_ERROR, "the lock was lost before it was released: "
-					   "somebody else took it, or it was ended");
-}
-
 static void report_failure(const struct lease *lease, const struct lock_answer *answer)
 {
 	nanos left = lease->terms.at_least - (clock_now() - lease->granted_at);
@@ -83,7 +76,9 @@ void release_terms_report(struct lease *lease, const struct lock_answer *answer)
 			"the lock was no longer there when it was released; nobody else had it");
 		break;
 	case LOCK_LOST:
-		record_loss(lease);
+		if (!atomic_exchange(&lease->lost, true))
+			message_say(MESSAGE_ERROR, "the lock was lost before it was released: "
+						   "somebody else took it, or it was ended");
 		break;
 	default:
 		report_failure(lease, answer);

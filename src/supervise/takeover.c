@@ -75,12 +75,6 @@ static int own_status(const struct keeper_watch *watch)
 	}
 }
 
-/* The answer by which the keeper has the lock; NULL: it has it not, as far as is known. */
-static const struct lock_answer *granted(const struct lease *lease)
-{
-	return lease->granted_at != 0 ? &lease->answer : NULL;
-}
-
 bool takeover_withdraw(const struct keeper_watch *watch)
 {
 	static struct lock_answer answer; /* large, and seldom needed */
@@ -148,7 +142,7 @@ enum outcome_kind takeover(struct keeper_watch *watch)
 	char span[DURATION_TEXT];
 
 	if (watch->task->lock) {
-		lock_take_over(watch->task->lock, granted(lease));
+		lock_take_over(watch->task->lock, lease->granted_at != 0 ? &lease->answer : NULL);
 		renewal = renew_beside(watch);
 	}
 	keeper_watch_stop_orphans(watch); /* takes its time: the grace */
