@@ -278,8 +278,8 @@ static size_t gather(const struct etcd_queue *queue, size_t at, int64_t fence, s
 
 /* The holders of the moment when force is asked for. A waiter whose turn comes meanwhile is not
  * among them. */
-void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer)
+void etcd_force(struct lock *lock, lock_holder_taker *tell, void *context, struct deadline deadline,
+	struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	struct etcd_queue queue;

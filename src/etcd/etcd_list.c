@@ -125,7 +125,7 @@ bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct fail
 /* --- dlock check ----------------------------------------------------------------------------- */
 
 struct check {
-	void (*take)(const struct lock_finding *finding, void *context);
+	lock_finding_taker *take;
 	void *context;
 };
 
@@ -208,8 +208,7 @@ static bool check_endpoint(const struct server *server, size_t at, const struct 
 }
 
 bool etcd_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
+	lock_finding_taker *take, void *context, struct failure *failure)
 {
 	const struct check check = {take, context};
 	char name[TRIAL_NAME];

@@ -105,20 +105,17 @@ void etcd_guard_stop(struct etcd_lock *e);
 void etcd_begin(struct lock *lock);
 
 /* struct lock_service's. */
-void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void etcd_take_over(struct lock *lock, const struct lock_answer *granted);
-void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void etcd_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-enum lock_result etcd_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
+lock_take_function etcd_take, etcd_renew;
+lock_take_over_function etcd_take_over;
+lock_release_function etcd_release;
+lock_wait_function etcd_wait;
+lock_force_function etcd_force;
+lock_check_function etcd_check;
+lock_list_function etcd_list;
 int etcd_watch_fd(const struct lock *lock);
-void etcd_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer);
-bool etcd_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure);
+
 extern const struct contest_ops etcd_contest;
-bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+
 /* Writes which library speaks to the service, and its version. */
 void etcd_library(char *text, size_t size);
 

@@ -226,8 +226,7 @@ static struct lock_finding look_at_folder(
 }
 
 bool file_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
+	lock_finding_taker *take, void *context, struct failure *failure)
 {
 	struct folder folder;
 	struct lock_finding finding = look_at_folder(server, &folder, failure);

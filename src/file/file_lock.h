@@ -84,18 +84,12 @@ void file_change(struct file_lock *f, struct deadline deadline,
 void file_close_all(struct file_lock *f);
 
 /* struct lock_service's. */
-void file_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void file_take_over(struct lock *lock, const struct lock_answer *granted);
-void file_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void file_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-enum lock_result file_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
-void file_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer);
-
-bool file_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure);
-bool file_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+lock_take_function file_take, file_renew;
+lock_take_over_function file_take_over;
+lock_release_function file_release;
+lock_wait_function file_wait;
+lock_force_function file_force;
+lock_check_function file_check;
+lock_list_function file_list;
 
 #endif

@@ -269,7 +269,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 /* --- Breaking --------------------------------------------------------------------------------- */
 
 struct breaking {
-	void (*tell)(const struct lock_answer *held, void *context);
+	lock_holder_taker *tell;
 	void *context;
 };
 
@@ -355,8 +355,8 @@ static void break_all(struct file_lock *f, const void *breaking, struct lock_ans
 	answer->result = LOCK_RELEASED;
 }
 
-void file_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer)
+void file_force(struct lock *lock, lock_holder_taker *tell, void *context, struct deadline deadline,
+	struct lock_answer *answer)
 {
 	const struct breaking breaking = {tell, context};
 

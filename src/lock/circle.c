@@ -140,8 +140,7 @@ static bool has_line(const char *lines, const char *text)
 }
 
 /* A lock that cannot be looked at is in no circle. */
-static void look(struct circle *circle, void (*see)(const struct lock_view *view, void *context),
-	nanos until)
+static void look(struct circle *circle, lock_view_taker *see, nanos until)
 {
 	struct failure unheard;
 

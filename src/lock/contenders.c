@@ -209,8 +209,7 @@ void contenders_view(
 }
 
 bool contenders_show(const struct contenders *all, const char *name, const char *key,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct failure *failure)
+	lock_view_taker *show, void *context, struct failure *failure)
 {
 	struct lock_view_owner *owners = calloc(2 * all->count + 1, sizeof(*owners));
 	struct lock_view view = {.name = name, .key = key};

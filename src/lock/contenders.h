@@ -76,5 +76,4 @@ void contenders_view(
 
 /* Shows it so, unless nobody has it or waits for it. False with failure: out of memory. */
 bool contenders_show(const struct contenders *all, const char *name, const char *key,
-	void (*show)(const struct lock_view *view, void *context), void *context,
-	struct failure *failure);
+	lock_view_taker *show, void *context, struct failure *failure);

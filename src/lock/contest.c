@@ -90,8 +90,8 @@ enum lock_result contest_find_detached(const struct contest *contest, const stru
 	return LOCK_LOST;
 }
 
-void contest_tell(const struct contest *contest, const struct contender *c,
-	void (*tell)(const struct lock_answer *held, void *context), void *context)
+void contest_tell(const struct contest *contest, const struct contender *c, lock_holder_taker *tell,
+	void *context)
 {
 	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
 

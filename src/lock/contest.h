@@ -57,5 +57,5 @@ enum lock_result contest_find_detached(const struct contest *contest, const stru
 	struct deadline deadline, struct contender **found, struct failure *failure);
 
 /* Tells of one that lost the lock by force, as lock_force. */
-void contest_tell(const struct contest *contest, const struct contender *c,
-	void (*tell)(const struct lock_answer *held, void *context), void *context);
+void contest_tell(const struct contest *contest, const struct contender *c, lock_holder_taker *tell,
+	void *context);

@@ -131,8 +131,7 @@ struct lock *lock_open(
 }
 
 bool lock_check_server(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
+	lock_finding_taker *take, void *context, struct failure *failure)
 {
 	return services_serve(server, failure) &&
 	       server->service->check(server, request, take, context, failure);
@@ -187,8 +186,8 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	} while (may_release_again(lock, answer, deadline));
 }
 
-void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer)
+void lock_force(struct lock *lock, lock_holder_taker *tell, void *context, struct deadline deadline,
+	struct lock_answer *answer)
 {
 	memset(answer, 0, sizeof(*answer));
 	if (lock->service->can & LOCK_CAN_FORCE) {

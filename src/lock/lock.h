@@ -193,14 +193,17 @@ void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 void lock_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer);
 
+/* Takes the answer about a holder; context is its owner's. */
+typedef void lock_holder_taker(const struct lock_answer *held, void *context);
+
 /* Releases the lock of any holder, a foreign client too. It is free then, or its next waiter's, and
  * no former holder can set it again. LOCK_RELEASED: tell has been called for each holder that it
  * had, with an answer that holder_describe() can put into words; free_in_ms: until when that
  * holder's processes are stopped at the latest, -1: that is not known. LOCK_GONE: it was free,
  * or no holder has request.fence, and nothing was changed. Else as above; sent only once, so
  * without an answer it is unknown whether it was released. */
-void lock_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer);
+void lock_force(struct lock *lock, lock_holder_taker *tell, void *context, struct deadline deadline,
+	struct lock_answer *answer);
 
 #define LOCK_VERIFY_LIMIT  (5 * NANOS_PER_SEC)  /* for lock_verify, if nobody waits for it */
 #define LOCK_VERIFY_GLANCE (100 * NANOS_PER_MS) /* while something else waits */

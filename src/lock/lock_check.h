@@ -20,10 +20,12 @@ struct lock_finding {
 	const char *script;  /* lines that an administrator has to run; NULL: none */
 };
 
+/* Takes a finding; context is its owner's. */
+typedef void lock_finding_taker(const struct lock_finding *finding, void *context);
+
 /* Whether the server, or each of several, is fit to hold locks such as request describes: prefix,
  * TTL, settle, the owner that asks. Its name does not matter. Takes and releases locks under a name
  * of its own. A server that cannot be reached, or is not fit, is a finding; false with failure:
  * nothing could be looked at. Each finding is borrowed for the time of the call. */
 bool lock_check_server(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure);
+	lock_finding_taker *take, void *context, struct failure *failure);

@@ -132,8 +132,7 @@ struct lock_lister *lock_list_open(
 	return lister;
 }
 
-bool lock_list_look(struct lock_lister *lister,
-	void (*show)(const struct lock_view *view, void *context), void *context,
+bool lock_list_look(struct lock_lister *lister, lock_view_taker *show, void *context,
 	struct deadline deadline, struct failure *failure)
 {
 	lister->show = show;

@@ -57,8 +57,11 @@ struct lock_view {
 	const char *dissent; /* of a quorum: which servers say otherwise, and what; NULL: none */
 };
 
+/* Takes a lock; context is its owner's. */
+typedef void lock_view_taker(const struct lock_view *view, void *context);
+
 /* For lock_list_look(): context is a struct lock_list. */
-void lock_list_take(const struct lock_view *view, void *context);
+lock_view_taker lock_list_take;
 
 /* By name. False with failure EXIT_SYSTEM when not all could be kept. */
 bool lock_list_sort(struct lock_list *views, struct failure *failure);
@@ -96,7 +99,6 @@ struct lock_lister *lock_list_open(
 /* One look: shows the locks in no particular order, each once. The deadline's patience is for each
  * of the server's answers: there may be any number of locks. The same connection serves the next
  * look, if the service can keep one. False with failure; the next look connects anew. */
-bool lock_list_look(struct lock_lister *lister,
-	void (*show)(const struct lock_view *view, void *context), void *context,
+bool lock_list_look(struct lock_lister *lister, lock_view_taker *show, void *context,
 	struct deadline deadline, struct failure *failure);
 void lock_list_close(struct lock_lister *lister);

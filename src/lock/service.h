@@ -10,9 +10,9 @@
 #pragma once
 
 #include "lock/lock.h"
+#include "lock/lock_check.h"
 #include "lock/lock_list.h"
 
-struct lock_finding;
 struct server;
 struct server_reading;
 
@@ -50,9 +50,9 @@ struct lock_scheme {
 
 /* A look at the locks that there are. The first begins with state and close zero. */
 struct lock_lister {
-	const struct server *server;                               /* borrowed */
-	struct lock_query query;                                   /* with what is borrowed */
-	void (*show)(const struct lock_view *view, void *context); /* for each lock */
+	const struct server *server; /* borrowed */
+	struct lock_query query;     /* with what is borrowed */
+	lock_view_taker *show;       /* for each lock */
 	void *context;
 	void *state;                /* the service's, if the next look has a use for it, and then */
 	void (*close)(void *state); /* gives the state back */
@@ -62,6 +62,22 @@ struct lock_lister {
  * NULL with failure: out of memory. */
 void *lock_lister_state(struct lock_lister *lister, size_t size, void (*close)(void *state),
 	struct failure *failure);
+
+/* The types of a service's functions. */
+typedef void lock_take_function(
+	struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+typedef void lock_take_over_function(struct lock *lock, const struct lock_answer *granted);
+typedef void lock_release_function(struct lock *lock, const struct release_terms *release_terms,
+	struct deadline deadline, struct lock_answer *answer);
+typedef bool lock_verify_function(struct lock *lock, nanos limit);
+typedef enum lock_result lock_wait_function(
+	struct lock *lock, struct deadline deadline, struct failure *failure);
+typedef void lock_force_function(struct lock *lock, lock_holder_taker *tell, void *context,
+	struct deadline deadline, struct lock_answer *answer);
+typedef bool lock_check_function(const struct server *server, const struct lock_request *request,
+	lock_finding_taker *take, void *context, struct failure *failure);
+typedef bool lock_list_function(
+	struct lock_lister *lister, struct deadline deadline, struct failure *failure);
 
 struct lock_service {
 	const char *name;                  /* in messages: "etcd" */
@@ -82,27 +98,21 @@ struct lock_service {
 	 * release has a fresh token, unless request.token gives one; it stands in lock->token
 	 * before it is asked with. lock->asked says afterwards whether something may be left in the
 	 * server. */
-	void (*take)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+	lock_take_function *take;
 	/* lock->token and lock->asked are set by then. granted: renew is to go on where the holder
 	 * that is dead was, and release says LOCK_LOST if the lock was taken away. */
-	void (*take_over)(struct lock *lock, const struct lock_answer *granted);
-	void (*renew)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-	void (*release)(struct lock *lock, const struct release_terms *release_terms,
-		struct deadline deadline, struct lock_answer *answer);
-	bool (*verify)(struct lock *lock, nanos limit); /* NULL: a handoff needs no second look */
-	/* After LOCK_CANCELLED it may be called again, and goes on where it was. */
-	enum lock_result (*wait)(
-		struct lock *lock, struct deadline deadline, struct failure *failure);
+	lock_take_over_function *take_over;
+	lock_take_function *renew;
+	lock_release_function *release;
+	lock_verify_function *verify; /* NULL: a handoff needs no second look */
+	lock_wait_function *wait; /* after LOCK_CANCELLED it may be called again, and goes on where
+				   * it was */
 	int (*watch_fd)(const struct lock *lock); /* NULL: there is none */
-	void (*force)(struct lock *lock,
-		void (*tell)(const struct lock_answer *held, void *context), void *context,
-		struct deadline deadline, struct lock_answer *answer); /* LOCK_CAN_FORCE */
-	/* The findings that only this service has about a server (lock_check.h), and lock_trial. */
-	bool (*check)(const struct server *server, const struct lock_request *request,
-		void (*take)(const struct lock_finding *finding, void *context), void *context,
-		struct failure *failure);
-	/* One look, as lock_list_look. After a failure the next one connects anew. */
-	bool (*list)(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+	lock_force_function *force;               /* LOCK_CAN_FORCE */
+	lock_check_function *check; /* the findings that only this service has about a server
+				     * (lock_check.h), and lock_trial */
+	lock_list_function *list;   /* one look, as lock_list_look. After a failure the next one
+				     * connects anew */
 };
 
 /* Looking for circles of waits. */

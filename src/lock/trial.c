@@ -141,7 +141,7 @@ bool trial_run(const struct server *server, const struct lock_request *request, 
 }
 
 void trial_report(const struct server *server, const struct lock_request *request, const char *name,
-	void (*tell)(const struct lock_finding *finding, void *context), void *context)
+	lock_finding_taker *tell, void *context)
 {
 	struct lock_finding finding = {.server = server->text,
 		.subject = "lock",

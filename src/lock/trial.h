@@ -22,7 +22,7 @@ bool trial_run(const struct server *server, const struct lock_request *request, 
 
 /* The same as a finding, "lock", for tell: with that name, of trial_name. */
 void trial_report(const struct server *server, const struct lock_request *request, const char *name,
-	void (*tell)(const struct lock_finding *finding, void *context), void *context);
+	lock_finding_taker *tell, void *context);
 
 /* A name that no other lock has. */
 const char *trial_name(char name[static TRIAL_NAME]);

@@ -127,8 +127,7 @@ static const char rights[] =
 	"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock TO %1$I;\n', current_user) AS script";
 
 bool postgres_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
+	lock_finding_taker *take, void *context, struct failure *failure)
 {
 	struct postgres_session session = {.server = server};
 	struct lock_finding finding = {.server = server->text, .subject = "server"};

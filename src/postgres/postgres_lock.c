@@ -243,8 +243,8 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	PQclear(result);
 }
 
-void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer)
+void postgres_force(struct lock *lock, lock_holder_taker *tell, void *context,
+	struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	PGresult *result = postgres_session_call(&p->session, "SELECT * FROM dlock.force_1($1, $2)",

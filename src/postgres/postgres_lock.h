@@ -24,17 +24,10 @@ struct postgres_lock {
 void postgres_write_owner(const struct lock_request *request, char text[static POSTGRES_OWNER]);
 
 /* struct lock_service's. */
-void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void postgres_take_over(struct lock *lock, const struct lock_answer *granted);
-void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void postgres_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-enum lock_result postgres_wait(
-	struct lock *lock, struct deadline deadline, struct failure *failure);
-void postgres_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer);
-bool postgres_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure);
-
-bool postgres_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+lock_take_function postgres_take, postgres_renew;
+lock_take_over_function postgres_take_over;
+lock_release_function postgres_release;
+lock_wait_function postgres_wait;
+lock_force_function postgres_force;
+lock_check_function postgres_check;
+lock_list_function postgres_list;

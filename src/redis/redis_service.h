@@ -3,9 +3,7 @@
 
 #include "lock/service.h"
 
-/* struct lock_service's check, of both. */
-bool redis_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure);
+/* Of both. */
+lock_check_function redis_check;
 
 extern const struct lock_service redis_service, quorum_service;

@@ -131,8 +131,7 @@ bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct
 /* --- dlock check ----------------------------------------------------------------------------- */
 
 bool zookeeper_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
+	lock_finding_taker *take, void *context, struct failure *failure)
 {
 	struct zookeeper_session session = {.server = server, .fd = -1};
 	struct lock_finding finding = {.server = server->text, .subject = "session"};

@@ -279,8 +279,8 @@ static enum lock_result end_holder(struct zookeeper_lock *z, struct zookeeper_co
 	return zookeeper_session_await(&z->session, deadline, failure);
 }
 
-void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer)
+void zookeeper_force(struct lock *lock, lock_holder_taker *tell, void *context,
+	struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	struct zookeeper_queue queue = {0};

@@ -62,20 +62,16 @@ void zookeeper_own_record(const struct zookeeper_lock *z, char text[static DATA_
 void zookeeper_begin(struct lock *lock);
 
 /* struct lock_service's. */
-void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-enum lock_result zookeeper_wait(
-	struct lock *lock, struct deadline deadline, struct failure *failure);
-void zookeeper_take_over(struct lock *lock, const struct lock_answer *granted);
-void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-void zookeeper_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer);
-bool zookeeper_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure);
+lock_take_function zookeeper_take, zookeeper_renew;
+lock_take_over_function zookeeper_take_over;
+lock_release_function zookeeper_release;
+lock_wait_function zookeeper_wait;
+lock_force_function zookeeper_force;
+lock_check_function zookeeper_check;
+lock_list_function zookeeper_list;
+
 extern const struct contest_ops zookeeper_contest;
-bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+
 /* Writes which library speaks to the service, and its version. */
 void zookeeper_library(char *text, size_t size);
 

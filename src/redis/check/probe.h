@@ -18,7 +18,7 @@
 struct probe {
 	const struct server *server;
 	const struct lock_request *request;
-	void (*take)(const struct lock_finding *finding, void *context);
+	lock_finding_taker *take;
 	void *context;
 	bool is_one_of_many; /* a fault of this server is not yet a fault of all */
 	struct link link;

@@ -179,8 +179,7 @@ static bool look_at_each(struct probe *whole)
 }
 
 bool redis_check(const struct server *server, const struct lock_request *request,
-	void (*take)(const struct lock_finding *finding, void *context), void *context,
-	struct failure *failure)
+	lock_finding_taker *take, void *context, struct failure *failure)
 {
 	struct probe whole = {.server = server,
 		.request = request,

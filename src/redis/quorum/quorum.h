@@ -194,18 +194,16 @@ void quorum_busy(struct quorum *quorum, struct lock_answer *answer);
 
 /* --- quorum_attempt.c, quorum_renew.c, quorum_release.c, quorum_wait.c, quorum_list.c --- */
 
-void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void quorum_take_over(struct lock *lock, const struct lock_answer *granted);
-void quorum_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
+/* struct lock_service's. */
+lock_take_function quorum_take, quorum_renew;
+lock_take_over_function quorum_take_over;
+lock_release_function quorum_release;
+lock_wait_function quorum_wait;
+lock_force_function quorum_force;
+lock_list_function quorum_list;
 
 /* LOCK_LOST. */
 void quorum_report_loss(struct quorum *quorum, struct lock_answer *answer);
 
 /* Gives back what is left of the attempt, but no place in a queue. */
 void quorum_give_back(struct quorum *quorum);
-void quorum_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer);
-enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
-bool quorum_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);

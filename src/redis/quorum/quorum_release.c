@@ -158,8 +158,8 @@ static struct deadline force_limit(const struct quorum *quorum, struct deadline 
 
 /* Sent once to each server: a second one would break the lock of the waiter that got it by the
  * first. Reports the owner that had it on most of the servers that answer; there may be several. */
-void quorum_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer)
+void quorum_force(struct lock *lock, lock_holder_taker *tell, void *context,
+	struct deadline deadline, struct lock_answer *answer)
 {
 	struct quorum *quorum = (struct quorum *)lock;
 	/* A holder without its majority is none; a few servers may have an old one still. */

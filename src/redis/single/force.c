@@ -9,8 +9,8 @@
 #include "redis/script/script.h"
 
 /* who: a holder's record. NULL: no client had it, and none would have got it for a while. */
-static void report(const struct reply *reply, const char *who,
-	void (*tell)(const struct lock_answer *held, void *context), void *context)
+static void report(
+	const struct reply *reply, const char *who, lock_holder_taker *tell, void *context)
 {
 	int64_t now_us = reply_within(reply_at(reply, 1), 0, REPLIES_US_MOST);
 	struct owner_record record;
@@ -30,8 +30,7 @@ static void report(const struct reply *reply, const char *who,
 }
 
 /* False: it is no answer to this. */
-static bool read_force(const struct reply *reply,
-	void (*tell)(const struct lock_answer *held, void *context), void *context,
+static bool read_force(const struct reply *reply, lock_holder_taker *tell, void *context,
 	struct lock_answer *answer, struct handed *handed)
 {
 	bool forced = reply_says(reply, "broken"), off = reply_says(reply, "off");
@@ -53,8 +52,8 @@ static bool read_force(const struct reply *reply,
 
 /* Repeated only if the server said that it did nothing: a second one would hit the owner that got
  * the lock by the first. */
-void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer)
+void single_force(struct lock *lock, lock_holder_taker *tell, void *context,
+	struct deadline deadline, struct lock_answer *answer)
 {
 	struct single *single = (struct single *)lock;
 	struct link *link = &single->link;

@@ -88,16 +88,13 @@ enum io_result single_await_release(
 void single_forget(struct single *single);
 
 /* For the row in single.c. */
-void single_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void single_take_over(struct lock *lock, const struct lock_answer *granted);
-enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct failure *failure);
-void single_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-void single_release(struct lock *lock, const struct release_terms *release_terms,
-	struct deadline deadline, struct lock_answer *answer);
-bool single_verify(struct lock *lock, nanos limit);
-void single_force(struct lock *lock, void (*tell)(const struct lock_answer *held, void *context),
-	void *context, struct deadline deadline, struct lock_answer *answer);
-bool single_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+lock_take_function single_take, single_renew;
+lock_take_over_function single_take_over;
+lock_release_function single_release;
+lock_verify_function single_verify;
+lock_wait_function single_wait;
+lock_force_function single_force;
+lock_list_function single_list;
 
 /* Takes over a LOCK_BUSY answer. */
 void wait_adopt_answer(struct single *single, const struct lock_answer *answer);
