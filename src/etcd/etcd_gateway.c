@@ -1,7 +1,5 @@
 #include "etcd/etcd_gateway.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,28 +44,12 @@ static enum lock_result fail_memory(struct failure *failure)
 
 /* --- Sockets --------------------------------------------------------------------------------- */
 
+/* libcurl's own are not close-on-exec from the start, and COMMAND may be started at any moment. */
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-	struct gateway *gateway = context;
-	int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-	size_t i = 0;
-
+	(void)context;
 	(void)purpose;
-	while (i < GATEWAY_SOCKETS - 1 && gateway->sockets[i] != 0)
-		i++;
-	if (fd >= 0)
-		gateway->sockets[i] = fd + 1;
-	return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-static int close_socket(void *context, curl_socket_t fd)
-{
-	struct gateway *gateway = context;
-
-	for (size_t i = 0; i < GATEWAY_SOCKETS; i++)
-		if (gateway->sockets[i] == fd + 1)
-			gateway->sockets[i] = 0;
-	return close(fd);
+	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 /* --- Where the endpoint is ------------------------------------------------------------------- */
@@ -174,9 +156,6 @@ static bool make_handles(struct gateway *gateway)
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, keep);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, gateway);
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, gateway);
-	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
-	curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, gateway);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 5L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 2L);
@@ -217,7 +196,6 @@ static bool begin(struct gateway *gateway, const char *path, const char *text)
 		curl_easy_setopt(gateway->easy, CURLOPT_HTTPGET, 1L);
 	gateway->length = 0;
 	gateway->error[0] = '\0';
-	gateway->ended = false;
 	gateway->running = curl_multi_add_handle(gateway->multi, gateway->easy) == CURLM_OK;
 	return gateway->running;
 }
@@ -228,7 +206,6 @@ static void read_end(struct gateway *gateway)
 	const CURLMsg *message = curl_multi_info_read(gateway->multi, &left);
 
 	gateway->code = message ? message->data.result : CURLE_FAILED_INIT;
-	gateway->ended = true;
 	curl_multi_remove_handle(gateway->multi, gateway->easy);
 	gateway->running = false;
 	if (gateway->code != CURLE_OK)
@@ -403,13 +380,6 @@ static enum lock_result ask_one(struct gateway *gateway, const char *path, const
 	return result == LOCK_GRANTED ? read_answer(gateway, answer, failure) : result;
 }
 
-static void wipe(char *text)
-{
-	if (text)
-		explicit_bzero(text, strlen(text));
-	free(text);
-}
-
 /* Takes over an auth token, however long that is. */
 static bool keep_token(struct gateway *gateway, const char *token)
 {
@@ -418,7 +388,7 @@ static bool keep_token(struct gateway *gateway, const char *token)
 	if (asprintf(&header, "Authorization: %s", token ? token : "") < 0)
 		return false;
 	gateway->headers = curl_slist_append(NULL, header);
-	wipe(header);
+	password_forget(header);
 	return gateway->headers != NULL;
 }
 
@@ -440,7 +410,7 @@ static enum lock_result identify(
 	json_decref(body);
 	result = text ? ask_one(gateway, "v3/auth/authenticate", text, deadline, &answer, failure)
 		      : fail_memory(failure);
-	wipe(text);
+	password_forget(text);
 	if (result != LOCK_GRANTED)
 		return result;
 	if (!keep_token(gateway, json_string_value(json_object_get(answer, "token"))))

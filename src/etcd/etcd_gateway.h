@@ -12,8 +12,6 @@
 #include "base/deadline.h"
 #include "lock/lock.h"
 
-#define GATEWAY_SOCKETS 8
-
 struct lookup;
 struct server;
 
@@ -26,12 +24,10 @@ struct gateway {
 	struct lookup *lookup;       /* owned; of all endpoints that were in use */
 	struct curl_slist *found;    /* owned; where the endpoint found_at is; NULL: not known */
 	size_t found_at;
-	int sockets[GATEWAY_SOCKETS]; /* curl's, each + 1; 0: none */
-	char *text;                   /* owned; what has come */
+	char *text; /* owned; what has come */
 	size_t length;
-	bool running; /* a transfer is under way, */
-	bool ended;   /* or has ended with: */
-	CURLcode code;
+	bool running;  /* a transfer is under way, */
+	CURLcode code; /* or has ended with this */
 	char error[CURL_ERROR_SIZE];
 };
 

@@ -8,8 +8,6 @@
 #include "etcd/etcd_lock.h"
 #include "lock/token.h"
 
-#define BREAK_MOST 64 /* in a transaction, of which etcd takes 128 operations by default */
-
 /* --- Taking over ----------------------------------------------------------------------------- */
 
 void etcd_take_over(struct lock *lock, const struct lock_answer *granted)
@@ -210,91 +208,30 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 
 /* --- Breaking -------------------------------------------------------------------------------- */
 
-/* Holders that are broken together, */
-struct breaking {
-	const struct etcd_contender *holders[BREAK_MOST]; /* borrowed */
-	size_t count;
-	struct etcd_queue now; /* if one of them has changed: what there is */
-};
-
-/* Holders end, and renew, meanwhile. A holder that has come since is not to be broken. */
-static void look_again(struct breaking *b)
+/* It may renew meanwhile. */
+enum lock_result etcd_end(struct lock *lock, const struct contender *c, struct deadline deadline,
+	struct failure *failure)
 {
-	size_t count = b->count;
-
-	b->count = 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct etcd_contender *c =
-			etcd_queue_find_created(&b->now, b->holders[i]->is.place);
-
-		if (c && c->is.state != CONTENDER_RELEASED)
-			b->holders[b->count++] = b->holders[i];
-	}
-}
-
-/* *done: none has ended since they were read. */
-static enum lock_result remove_all(struct etcd_lock *e, struct breaking *b, bool *done,
-	struct deadline deadline, struct failure *failure)
-{
-	json_t *when = json_array(), *deletes = json_array();
-
-	for (size_t i = 0; i < b->count; i++) {
-		const struct etcd_contender *c = b->holders[i];
-
-		json_array_append_new(when, etcd_when(c->key, "CREATE", c->is.place));
-		json_array_append_new(deletes, etcd_delete(c->key));
-	}
-	etcd_queue_free(&b->now);
-	return etcd_transact(e, when, deletes, json_pack("[o]", etcd_range(e)), deadline, done,
-		&b->now, failure);
-}
-
-/* LOCK_GRANTED: those that are left in b were broken, and the others have ended. */
-static enum lock_result break_some(
-	struct etcd_lock *e, struct breaking *b, struct deadline deadline, struct failure *failure)
-{
-	enum lock_result result = LOCK_GRANTED;
+	struct etcd_lock *e = (struct etcd_lock *)lock;
+	const char *key = ((const struct etcd_contender *)c)->key;
+	struct etcd_queue unread;
 	bool done = false;
+	enum lock_result result = etcd_transact(e,
+		json_pack("[o]", etcd_when(key, "CREATE", c->place)),
+		json_pack("[o]", etcd_delete(key)), NULL, deadline, &done, &unread, failure);
 
-	for (int i = 0; i < ETCD_TRIES && b->count > 0 && !done && result == LOCK_GRANTED; i++) {
-		result = remove_all(e, b, &done, deadline, failure);
-		if (result == LOCK_GRANTED && !done)
-			look_again(b);
-	}
-	etcd_queue_free(&b->now);
-	if (result != LOCK_GRANTED || b->count == 0)
-		return result;
-	return done ? LOCK_GRANTED : LOCK_TIMEOUT;
+	etcd_queue_free(&unread);
+	return result == LOCK_GRANTED && !done ? LOCK_GONE : result;
 }
 
-/* The next holders that are meant, from `at` on; where those behind them begin. */
-static size_t gather(const struct etcd_queue *queue, size_t at, int64_t fence, struct breaking *b)
-{
-	for (b->count = 0; at < queue->all.count && b->count < BREAK_MOST; at++)
-		if (contender_has_fence(&etcd_queue_at(queue, at)->is, fence))
-			b->holders[b->count++] = etcd_queue_at(queue, at);
-	return at;
-}
-
-/* The holders of the moment when force is asked for. A waiter whose turn comes meanwhile is not
- * among them. */
 void etcd_force(struct lock *lock, lock_holder_taker *tell, void *context, struct deadline deadline,
 	struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	struct etcd_queue queue;
-	struct breaking b = {0};
-	bool any = false;
 
 	answer->result = etcd_read(e, deadline, &queue, &answer->failure);
-	for (size_t at = 0; answer->result == LOCK_GRANTED && at < queue.all.count;) {
-		at = gather(&queue, at, e->request.fence, &b);
-		answer->result = break_some(e, &b, deadline, &answer->failure);
-		for (size_t i = 0; answer->result == LOCK_GRANTED && i < b.count; i++)
-			contest_tell(&e->contest, &b.holders[i]->is, tell, context);
-		any = any || b.count > 0;
-	}
-	etcd_queue_free(&queue);
 	if (answer->result == LOCK_GRANTED)
-		answer->result = any ? LOCK_RELEASED : LOCK_GONE;
+		contest_force(&e->contest, &queue.all, tell, context, deadline, answer);
+	etcd_queue_free(&queue);
 }

@@ -89,14 +89,6 @@ json_t *etcd_put(const char *key, char *value, int64_t lease)
 	return put;
 }
 
-json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease)
-{
-	struct etcd_contender changed = *contender;
-
-	changed.is.state = CONTENDER_RELEASED;
-	return etcd_put(contender->key, etcd_contender_rewrite(&changed), lease);
-}
-
 json_t *etcd_delete(const char *key)
 {
 	return json_pack("{s{ss}}", "request_delete_range", "key", key);

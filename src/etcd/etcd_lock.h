@@ -68,7 +68,6 @@ enum lock_result etcd_revoke(
 json_t *etcd_when(const char *key, const char *target, int64_t revision); /* the key is unchanged */
 json_t *etcd_when_empty(const struct etcd_lock *e);
 json_t *etcd_put(const char *key, char *value, int64_t lease); /* frees value; lease 0: as it was */
-json_t *etcd_mark_released(const struct etcd_contender *contender, int64_t lease); /* as etcd_put */
 json_t *etcd_delete(const char *key);
 json_t *etcd_range(const struct etcd_lock *e);
 
@@ -104,6 +103,11 @@ void etcd_guard_stop(struct etcd_lock *e);
 /* A fresh attempt from here on: a new token, and with it a new lease and key. */
 void etcd_begin(struct lock *lock);
 
+/* struct contest_ops's. */
+enum lock_result etcd_end(struct lock *lock, const struct contender *c, struct deadline deadline,
+	struct failure *failure);
+extern const struct contest_ops etcd_contest;
+
 /* struct lock_service's. */
 lock_take_function etcd_take, etcd_renew;
 lock_take_over_function etcd_take_over;
@@ -113,8 +117,6 @@ lock_force_function etcd_force;
 lock_check_function etcd_check;
 lock_list_function etcd_list;
 int etcd_watch_fd(const struct lock *lock);
-
-extern const struct contest_ops etcd_contest;
 
 /* Writes which library speaks to the service, and its version. */
 void etcd_library(char *text, size_t size);

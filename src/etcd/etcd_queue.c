@@ -249,11 +249,3 @@ struct etcd_contender *etcd_queue_find(const struct etcd_queue *queue, const cha
 			return etcd_queue_at(queue, i);
 	return NULL;
 }
-
-struct etcd_contender *etcd_queue_find_created(const struct etcd_queue *queue, int64_t create)
-{
-	for (size_t i = 0; i < queue->all.count; i++)
-		if (etcd_queue_at(queue, i)->is.place == create)
-			return etcd_queue_at(queue, i);
-	return NULL;
-}

@@ -52,7 +52,6 @@ struct etcd_contender *etcd_queue_at(const struct etcd_queue *queue, size_t i);
 
 /* NULL: there is none. */
 struct etcd_contender *etcd_queue_find(const struct etcd_queue *queue, const char *key);
-struct etcd_contender *etcd_queue_find_created(const struct etcd_queue *queue, int64_t create);
 
 /* A number of an answer, which may be a string. 0: it is not there. */
 int64_t json_number(const json_t *object, const char *name);

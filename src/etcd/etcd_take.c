@@ -99,60 +99,39 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 
 /* --- One attempt ----------------------------------------------------------------------------- */
 
-/* The queue was empty: the lock, if it still is. Else a place. */
-static void enter_empty(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
-{
-	struct etcd_queue queue;
-	bool done = false;
-
-	answer->result = grant_first(e, etcd_seconds_to_go(e), deadline, &answer->failure);
-	if (answer->result != LOCK_GRANTED)
-		return;
-	answer->result = etcd_transact(e, json_pack("[o]", etcd_when_empty(e)),
-		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), e->own.lease)),
-		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), e->own.lease),
-			etcd_range(e)),
-		deadline, &done, &queue, &answer->failure);
-	if (answer->result == LOCK_GONE)
-		contest_begin_anew(&e->contest, answer);
-	else if (answer->result == LOCK_GRANTED && done)
-		accept_grant(e, e->revision, answer);
-	else if (answer->result == LOCK_GRANTED)
-		contest_decide(&e->contest, &queue.all, deadline, answer);
-	etcd_queue_free(&queue);
-}
-
-/* Takes a place in the queue, on a short lease. */
-static void line_up(struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
-{
-	struct etcd_queue queue;
-	bool done;
-
-	answer->result = grant_first(e, ETCD_PLACE_TTL, deadline, &answer->failure);
-	if (answer->result != LOCK_GRANTED)
-		return;
-	e->kept_at = e->proved_at;
-	answer->result = etcd_transact(e, NULL,
-		json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), e->own.lease),
-			etcd_range(e)),
-		NULL, deadline, &done, &queue, &answer->failure);
-	if (answer->result == LOCK_GONE)
-		contest_begin_anew(&e->contest, answer);
-	else if (answer->result == LOCK_GRANTED)
-		contest_decide(&e->contest, &queue.all, deadline, answer);
-	etcd_queue_free(&queue);
-}
-
-static void enter(struct lock *lock, struct contenders *all, bool first, struct deadline deadline,
-	struct lock_answer *answer)
+/* first: the queue was empty: the lock, if it still is. Else a place, on a short lease. */
+static void enter(
+	struct lock *lock, bool first, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
+	struct etcd_queue queue;
+	bool done = false;
+	json_t *place;
 
-	(void)all;
-	if (first)
-		enter_empty(e, deadline, answer);
-	else
-		line_up(e, deadline, answer);
+	answer->result = grant_first(
+		e, first ? etcd_seconds_to_go(e) : ETCD_PLACE_TTL, deadline, &answer->failure);
+	if (answer->result != LOCK_GRANTED)
+		return;
+	if (!first)
+		e->kept_at = e->proved_at;
+	place = json_pack("[oo]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), e->own.lease),
+		etcd_range(e));
+	answer->result =
+		first ? etcd_transact(e, json_pack("[o]", etcd_when_empty(e)),
+				json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING),
+							 e->own.lease)),
+				place, deadline, &done, &queue, &answer->failure)
+		      : etcd_transact(
+				e, NULL, place, NULL, deadline, &done, &queue, &answer->failure);
+	if (answer->result == LOCK_GONE)
+		contest_begin_anew(&e->contest, answer);
+	else if (answer->result == LOCK_GRANTED && first && done)
+		accept_grant(e, e->revision, answer);
+	else if (answer->result == LOCK_GRANTED) {
+		e->own.is.state = CONTENDER_WAITING;
+		contest_decide(&e->contest, &queue.all, deadline, answer);
+	}
+	etcd_queue_free(&queue);
 }
 
 static struct contender *find_own(struct lock *lock, const struct contenders *all, bool *lost)
@@ -185,6 +164,7 @@ const struct contest_ops etcd_contest = {
 	.enter = enter,
 	.claim = claim,
 	.wait_for = wait_for,
+	.end = etcd_end,
 };
 
 /* As etcd_read, of a server that has not answered yet. A request that came while it had no leader

@@ -143,15 +143,6 @@ static void write_token(
 
 /* --- For people ------------------------------------------------------------------------------ */
 
-bool contender_has_fence(const struct contender *c, int64_t fence)
-{
-	if (c->state == CONTENDER_WAITING || c->state == CONTENDER_RELEASED)
-		return false;
-	if (fence == 0)
-		return true;
-	return !c->foreign && c->fence == (uint64_t)fence;
-}
-
 void contender_describe(const struct contender *c, const char *foreign, struct lock_answer *answer)
 {
 	answer->fence = c->fence;

@@ -61,9 +61,6 @@ struct contender *contenders_obstacle(const struct contenders *all, const struct
 /* Whether it is a holder, one that counts. */
 bool contender_may_hold(const struct contender *c);
 
-/* Whether it is one, and the one with that fencing token; 0: any. */
-bool contender_has_fence(const struct contender *c, int64_t fence);
-
 /* Says in an answer of LOCK_BUSY that it has the lock. foreign: what those are called that are no
  * dlock's; static. */
 void contender_describe(const struct contender *c, const char *foreign, struct lock_answer *answer);

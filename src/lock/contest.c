@@ -25,7 +25,8 @@ void contest_begin_anew(const struct contest *contest, struct lock_answer *answe
 
 /* --- One attempt ----------------------------------------------------------------------------- */
 
-void contest_busy(const struct contest *contest, struct contenders *all,
+/* The obstacle is as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
+static void busy(const struct contest *contest, struct contenders *all,
 	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer)
 {
 	const struct lock_request *request = contest->request;
@@ -63,11 +64,11 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 	}
 	obstacle = contenders_obstacle(all, own, request->mode, request->permits, &answer->rank);
 	if (!own && (!obstacle || request->queues))
-		ops->enter(contest->lock, all, !obstacle, deadline, answer);
+		ops->enter(contest->lock, !obstacle, deadline, answer);
 	else if (!obstacle)
 		ops->claim(contest->lock, deadline, answer);
 	else
-		contest_busy(contest, all, obstacle, deadline, answer);
+		busy(contest, all, obstacle, deadline, answer);
 }
 
 /* --- After it -------------------------------------------------------------------------------- */
@@ -90,8 +91,16 @@ enum lock_result contest_find_detached(const struct contest *contest, const stru
 	return LOCK_LOST;
 }
 
-void contest_tell(const struct contest *contest, const struct contender *c, lock_holder_taker *tell,
-	void *context)
+/* With a fence only the holder that has it. */
+static bool is_meant(const struct contest *contest, const struct contender *c)
+{
+	int64_t fence = contest->request->fence;
+
+	return fence == 0 || (!c->foreign && c->fence == (uint64_t)fence);
+}
+
+static void tell_of(const struct contest *contest, const struct contender *c,
+	lock_holder_taker *tell, void *context)
 {
 	struct lock_answer held = {.result = LOCK_BUSY, .free_in_ms = -1};
 
@@ -100,4 +109,30 @@ void contest_tell(const struct contest *contest, const struct contender *c, lock
 	if (!c->foreign && c->ttl_ms > 0)
 		held.free_in_ms = c->ttl_ms;
 	tell(&held, context);
+}
+
+void contest_force(const struct contest *contest, const struct contenders *all,
+	lock_holder_taker *tell, void *context, struct deadline deadline,
+	struct lock_answer *answer)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct contender *c = contenders_at(all, i);
+
+		if (!contender_may_hold(c))
+			continue;
+		answer->result = look(contest, c, deadline, &answer->failure);
+		if (answer->result == LOCK_GRANTED && !is_meant(contest, c))
+			continue;
+		if (answer->result == LOCK_GRANTED)
+			answer->result =
+				contest->ops->end(contest->lock, c, deadline, &answer->failure);
+		if (answer->result != LOCK_GRANTED && answer->result != LOCK_GONE)
+			return;
+		if (answer->result == LOCK_GRANTED)
+			tell_of(contest, c, tell, context);
+		any = any || answer->result == LOCK_GRANTED;
+	}
+	answer->result = any ? LOCK_RELEASED : LOCK_GONE;
 }

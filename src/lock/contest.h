@@ -20,8 +20,8 @@ struct contest_ops {
 
 	/* Either of these follows, and gives the answer. */
 	/* We have no place. first: nothing was in the way. Else we want one all the same. */
-	void (*enter)(struct lock *lock, struct contenders *all, bool first,
-		struct deadline deadline, struct lock_answer *answer);
+	void (*enter)(struct lock *lock, bool first, struct deadline deadline,
+		struct lock_answer *answer);
 	/* We have one, and nothing is in the way. */
 	void (*claim)(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
 	/* We are to wait for that one: until it goes, or, if both want a permit, has one. NULL: for
@@ -30,6 +30,11 @@ struct contest_ops {
 	void (*wait_for)(struct lock *lock, struct contenders *all, const struct contender *holder,
 		const struct contender *obstacle, struct deadline deadline,
 		struct lock_answer *answer);
+
+	/* Ends a holder for good, as it was read. LOCK_GRANTED; LOCK_GONE: it has ended by itself;
+	 * or as lock_renew. */
+	enum lock_result (*end)(struct lock *lock, const struct contender *c,
+		struct deadline deadline, struct failure *failure);
 };
 
 struct contest {
@@ -44,10 +49,6 @@ struct contest {
 void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
 	struct lock_answer *answer);
 
-/* The obstacle is as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
-void contest_busy(const struct contest *contest, struct contenders *all,
-	const struct contender *obstacle, struct deadline deadline, struct lock_answer *answer);
-
 /* Our place is gone: another is to be taken. */
 void contest_begin_anew(const struct contest *contest, struct lock_answer *answer);
 
@@ -56,6 +57,8 @@ void contest_begin_anew(const struct contest *contest, struct lock_answer *answe
 enum lock_result contest_find_detached(const struct contest *contest, const struct contenders *all,
 	struct deadline deadline, struct contender **found, struct failure *failure);
 
-/* Tells of one that lost the lock by force, as lock_force. */
-void contest_tell(const struct contest *contest, const struct contender *c, lock_holder_taker *tell,
-	void *context);
+/* Breaks the lock of the holders of this moment, as lock_force. A waiter whose turn comes meanwhile
+ * is not among them. */
+void contest_force(const struct contest *contest, const struct contenders *all,
+	lock_holder_taker *tell, void *context, struct deadline deadline,
+	struct lock_answer *answer);

@@ -170,11 +170,6 @@ struct lookup *resolve_copy(const struct lookup *lookup)
 	return first;
 }
 
-int resolve_fd(const struct lookup *lookup)
-{
-	return lookup && !lookup->over && lookup->pid == getpid() ? lookup->done_fd : -1;
-}
-
 static void add(struct addresses *addresses, const void *address, size_t length)
 {
 	if (addresses->count == ADDRESSES_MOST || length > sizeof(struct sockaddr_storage))
@@ -234,7 +229,7 @@ static struct lookup *go_on(
 {
 	struct lookup *next;
 
-	if (resolve_fd(lookup) >= 0)
+	if (lookup && !lookup->over && lookup->pid == getpid())
 		return lookup;
 	next = start(host, port, lookup, failure);
 	abandon_one(lookup);

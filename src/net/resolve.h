@@ -36,8 +36,5 @@ void resolve_write(
 /* The addresses that are known, for another asker: the caller's. NULL: none, or no memory. */
 struct lookup *resolve_copy(const struct lookup *lookup);
 
-/* Readable once the last lookup that was begun is done; -1: it is. */
-int resolve_fd(const struct lookup *lookup);
-
 /* Forgets all addresses. A thread is left to itself. NULL is fine. */
 void resolve_abandon(struct lookup *lookup);

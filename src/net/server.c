@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/failure.h"
+#include "net/password.h"
 
 #define HOST_MOST 253 /* bytes of a name in DNS */
 
@@ -273,13 +274,6 @@ bool server_cut_parameter(
 	return true;
 }
 
-static void wipe(char *text)
-{
-	if (text != NULL)
-		explicit_bzero(text, strlen(text));
-	free(text);
-}
-
 void server_free(struct server *server)
 {
 	if (server == NULL)
@@ -287,9 +281,9 @@ void server_free(struct server *server)
 	for (size_t i = 0; i < server->endpoint_count; i++)
 		free(server->endpoints[i].host);
 	free(server->endpoints);
-	wipe(server->password);
+	password_forget(server->password);
 	free(server->password_file);
-	wipe(server->path);
+	password_forget(server->path);
 	free(server->user);
 	free(server->setting);
 	free(server->remark);

@@ -1,10 +1,7 @@
 /*
  * TLS over a connected socket, by OpenSSL: tls.c, which is linked into dlock-tls only. In every
  * other program tls_none.c is in its place (cli/other_program.h).
- *
- * The state of a session lives in memory, which fork(2) copies: of all processes that have it, the
- * first to use it is the only one that can go on with it. The others learn that from a page that
- * they share, and get ESTALE for whatever they try.
+ * The state of a session lives in memory: once a process has forked, one of the two may use it.
  */
 #pragma once
 

@@ -177,7 +177,7 @@ static enum lock_result pass_on(
 	enum lock_result result;
 
 	zookeeper_own_record(z, text);
-	zookeeper_session_set(&z->session, z->own, text, -1);
+	zookeeper_session_set(&z->session, z->own, text);
 	result = zookeeper_session_await(&z->session, deadline, failure);
 	if (result == LOCK_GRANTED && z->session.reply[0].rc == ZOK)
 		z->named = z->request.self->pid;
@@ -208,16 +208,23 @@ void zookeeper_renew(struct lock *lock, struct deadline deadline, struct lock_an
 /* --- Releasing ---------------------------------------------------------------------------------
  */
 
-static enum lock_result release_holder(
-	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+/* LOCK_GRANTED; LOCK_GONE: it is not there any more. */
+static enum lock_result delete_node(struct zookeeper_lock *z, const char *path,
+	struct deadline deadline, struct failure *failure)
 {
 	enum lock_result result;
 
-	zookeeper_session_delete(&z->session, z->own, -1);
-	result = zookeeper_session_await(&z->session, deadline, &answer->failure);
-	if (result != LOCK_GRANTED)
-		return result;
-	return z->session.reply[0].rc == ZOK ? LOCK_RELEASED : LOCK_LOST;
+	zookeeper_session_delete(&z->session, path);
+	result = zookeeper_session_await(&z->session, deadline, failure);
+	return result == LOCK_GRANTED && z->session.reply[0].rc != ZOK ? LOCK_GONE : result;
+}
+
+static enum lock_result release_holder(
+	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
+{
+	enum lock_result result = delete_node(z, z->own, deadline, &answer->failure);
+
+	return result == LOCK_GRANTED ? LOCK_RELEASED : result == LOCK_GONE ? LOCK_LOST : result;
 }
 
 /* A waiter's node, or one of which we have not heard. */
@@ -228,9 +235,8 @@ static enum lock_result withdraw(
 
 	if (result != LOCK_GRANTED)
 		return result == LOCK_GONE && z->orphaned ? LOCK_LOST : result;
-	zookeeper_session_delete(&z->session, z->own, -1);
-	result = zookeeper_session_await(&z->session, deadline, &answer->failure);
-	return result == LOCK_GRANTED ? LOCK_RELEASED : result;
+	result = delete_node(z, z->own, deadline, &answer->failure);
+	return result == LOCK_GRANTED || result == LOCK_GONE ? LOCK_RELEASED : result;
 }
 
 void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
@@ -263,20 +269,14 @@ void zookeeper_release(struct lock *lock, const struct release_terms *release_te
 /* --- By force ----------------------------------------------------------------------------------
  */
 
-/* LOCK_GONE: it has ended, or is not the one that is meant. */
-static enum lock_result end_holder(struct zookeeper_lock *z, struct zookeeper_contender *c,
+enum lock_result zookeeper_end(struct lock *lock, const struct contender *c,
 	struct deadline deadline, struct failure *failure)
 {
-	enum lock_result result = zookeeper_look_at(&z->session, z->path, c, deadline, failure);
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	char path[NODE_SIZE];
 
-	if (result != LOCK_GRANTED)
-		return result;
-	if (!contender_has_fence(&c->is, z->request.fence))
-		return LOCK_GONE;
-	zookeeper_path(z->path, c->node, path);
-	zookeeper_session_delete(&z->session, path, -1);
-	return zookeeper_session_await(&z->session, deadline, failure);
+	zookeeper_path(z->path, ((const struct zookeeper_contender *)c)->node, path);
+	return delete_node(z, path, deadline, failure);
 }
 
 void zookeeper_force(struct lock *lock, lock_holder_taker *tell, void *context,
@@ -284,25 +284,12 @@ void zookeeper_force(struct lock *lock, lock_holder_taker *tell, void *context,
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	struct zookeeper_queue queue = {0};
-	enum lock_result result =
-		zookeeper_attach(z, z->request.ttl_ms, deadline, &answer->failure);
 
-	if (result == LOCK_GRANTED)
-		result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
-	answer->result = result == LOCK_GRANTED ? LOCK_GONE : result;
-	for (size_t i = 0; i < queue.all.count && (result == LOCK_GRANTED || result == LOCK_GONE);
-		i++) {
-		struct zookeeper_contender *c = zookeeper_queue_at(&queue, i);
-
-		if (c->is.state == CONTENDER_WAITING)
-			continue;
-		result = end_holder(z, c, deadline, &answer->failure);
-		if (result == LOCK_GRANTED)
-			answer->result = LOCK_RELEASED;
-		else if (result != LOCK_GONE)
-			answer->result = result;
-		if (result == LOCK_GRANTED)
-			contest_tell(&z->contest, &c->is, tell, context);
-	}
+	answer->result = zookeeper_attach(z, z->request.ttl_ms, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		answer->result =
+			zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		contest_force(&z->contest, &queue.all, tell, context, deadline, answer);
 	zookeeper_queue_free(&queue);
 }

@@ -26,6 +26,7 @@ struct zookeeper_lock {
 	char id[ID_SIZE];
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
+	bool proved;              /* the session lives for the TTL, and the grant is written */
 	bool orphaned;            /* a process that is dead has the lock by our token */
 	int64_t since_us;         /* of the grant */
 	uint64_t fence;           /* the own node's czxid */
@@ -61,6 +62,11 @@ void zookeeper_own_record(const struct zookeeper_lock *z, char text[static DATA_
 /* A fresh attempt from here on: a new token, unless the request has one. */
 void zookeeper_begin(struct lock *lock);
 
+/* struct contest_ops's. */
+enum lock_result zookeeper_end(struct lock *lock, const struct contender *c,
+	struct deadline deadline, struct failure *failure);
+extern const struct contest_ops zookeeper_contest;
+
 /* struct lock_service's. */
 lock_take_function zookeeper_take, zookeeper_renew;
 lock_take_over_function zookeeper_take_over;
@@ -69,8 +75,6 @@ lock_wait_function zookeeper_wait;
 lock_force_function zookeeper_force;
 lock_check_function zookeeper_check;
 lock_list_function zookeeper_list;
-
-extern const struct contest_ops zookeeper_contest;
 
 /* Writes which library speaks to the service, and its version. */
 void zookeeper_library(char *text, size_t size);

@@ -431,13 +431,11 @@ void zookeeper_session_get(struct zookeeper_session *session, const char *path, 
 		zoo_awget(session->handle, path, watch ? on_event : NULL, session, on_data, reply));
 }
 
-void zookeeper_session_set(
-	struct zookeeper_session *session, const char *path, const char *data, int version)
+void zookeeper_session_set(struct zookeeper_session *session, const char *path, const char *data)
 {
 	struct zookeeper_reply *reply = next_reply(session);
 
-	begun(reply,
-		zoo_aset(session->handle, path, data, (int)strlen(data), version, on_stat, reply));
+	begun(reply, zoo_aset(session->handle, path, data, (int)strlen(data), -1, on_stat, reply));
 }
 
 void zookeeper_session_create(
@@ -449,11 +447,11 @@ void zookeeper_session_create(
 			     &ZOO_OPEN_ACL_UNSAFE, flags, on_path, reply));
 }
 
-void zookeeper_session_delete(struct zookeeper_session *session, const char *path, int version)
+void zookeeper_session_delete(struct zookeeper_session *session, const char *path)
 {
 	struct zookeeper_reply *reply = next_reply(session);
 
-	begun(reply, zoo_adelete(session->handle, path, version, on_void, reply));
+	begun(reply, zoo_adelete(session->handle, path, -1, on_void, reply));
 }
 
 void zookeeper_session_multi(struct zookeeper_session *session, int count,

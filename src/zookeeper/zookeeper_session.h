@@ -69,12 +69,10 @@ enum lock_result zookeeper_session_attach(struct zookeeper_session *session, int
 void zookeeper_session_sync(struct zookeeper_session *session, const char *path);
 void zookeeper_session_children(struct zookeeper_session *session, const char *path, bool watch);
 void zookeeper_session_get(struct zookeeper_session *session, const char *path, bool watch);
-void zookeeper_session_set(
-	struct zookeeper_session *session, const char *path, const char *data, int version);
+void zookeeper_session_set(struct zookeeper_session *session, const char *path, const char *data);
 void zookeeper_session_create(
 	struct zookeeper_session *session, const char *path, const char *data, int flags);
-void zookeeper_session_delete(
-	struct zookeeper_session *session, const char *path, int version); /* -1: any */
+void zookeeper_session_delete(struct zookeeper_session *session, const char *path);
 /* Both or neither; operations must last until the answer. */
 void zookeeper_session_multi(struct zookeeper_session *session, int count,
 	const zoo_op_t *operations, zoo_op_result_t *results);

@@ -36,11 +36,9 @@ static bool suits(const struct zookeeper_lock *z, struct lock_answer *answer)
 		had < wanted ? "max" : "min");
 }
 
-static void accept_grant(
-	struct zookeeper_lock *z, const struct Stat *stat, struct lock_answer *answer)
+static void accept_grant(struct zookeeper_lock *z, struct lock_answer *answer)
 {
 	z->state = ZOOKEEPER_HOLDING;
-	z->fence = (uint64_t)stat->czxid;
 	z->named = z->request.self->pid;
 	answer->result = LOCK_GRANTED;
 	answer->fence = z->fence;
@@ -49,30 +47,19 @@ static void accept_grant(
 	answer->ttl_ms = z->session.ttl_ms;
 }
 
-static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer);
-
 /* A contender that is in the way after all is waited for. proved: the session is known to live for
  * the TTL. */
-static void accept_or_wait(struct zookeeper_lock *z, struct zookeeper_reply *children,
+static void decide_again(struct zookeeper_lock *z, struct zookeeper_reply *children,
 	const struct zookeeper_reply *own, bool proved, struct deadline deadline,
 	struct lock_answer *answer)
 {
-	const struct lock_request *request = &z->request;
-	const struct contender *obstacle;
-	const struct Stat stat = own->stat;
 	struct zookeeper_queue queue;
 
+	z->fence = (uint64_t)own->stat.czxid;
+	z->proved = proved;
 	answer->result = LOCK_FAILED;
-	if (zookeeper_queue_read(&queue, children, &answer->failure)) {
-		obstacle = contenders_obstacle(&queue.all, contenders_find(&queue.all, z->id),
-			request->mode, request->permits, &answer->rank);
-		if (obstacle)
-			contest_busy(&z->contest, &queue.all, obstacle, deadline, answer);
-		else if (proved)
-			accept_grant(z, &stat, answer);
-		else
-			claim(&z->lock, deadline, answer);
-	}
+	if (zookeeper_queue_read(&queue, children, &answer->failure))
+		contest_decide(&z->contest, &queue.all, deadline, answer);
 	zookeeper_queue_free(&queue);
 }
 
@@ -93,13 +80,18 @@ static enum lock_result attach_to_hold(
 		       : LOCK_CANCELLED;
 }
 
-/* Nothing was in the way: the session is attached anew, and the grant written. */
+/* Nothing was in the way: the session is attached anew, and the grant written, unless that was done
+ * before this look. */
 static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	char text[DATA_SIZE];
 	struct zookeeper_reply *reply = z->session.reply;
 
+	if (z->proved) {
+		accept_grant(z, answer);
+		return;
+	}
 	answer->result = attach_to_hold(z, deadline, &answer->failure);
 	if (answer->result == LOCK_LOST)
 		contest_begin_anew(&z->contest, answer);
@@ -107,14 +99,14 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 		return;
 	z->since_us = clock_wall_us();
 	zookeeper_own_record(z, text);
-	zookeeper_session_set(&z->session, z->own, text, -1);
+	zookeeper_session_set(&z->session, z->own, text);
 	zookeeper_session_children(&z->session, z->path, false);
 	zookeeper_session_get(&z->session, z->own, true);
 	answer->result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[2].rc != ZOK))
 		contest_begin_anew(&z->contest, answer);
 	else if (answer->result == LOCK_GRANTED)
-		accept_or_wait(z, &reply[1], &reply[2], true, deadline, answer);
+		decide_again(z, &reply[1], &reply[2], true, deadline, answer);
 }
 
 /* --- A place --------------------------------------------------------------------------------- */
@@ -194,14 +186,16 @@ static void take_place(
 	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[1].rc != ZOK))
 		contest_begin_anew(&z->contest, answer);
 	else if (answer->result == LOCK_GRANTED)
-		accept_or_wait(z, &reply[0], &reply[1],
+		decide_again(z, &reply[0], &reply[1],
 			fresh && is_whole(z) && !is_awaited(z, &reply[0]), deadline, answer);
 }
 
 /* A waiter that is killed at once may stop the others for no longer than any. */
-static void enter_as(
-	struct zookeeper_lock *z, bool first, struct deadline deadline, struct lock_answer *answer)
+static void enter(
+	struct lock *lock, bool first, struct deadline deadline, struct lock_answer *answer)
 {
+	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
+
 	answer->result = LOCK_GRANTED;
 	if (!first)
 		answer->result = zookeeper_session_attach(
@@ -264,13 +258,6 @@ static struct contender *find_own(struct lock *lock, const struct contenders *al
 	return own;
 }
 
-static void enter(struct lock *lock, struct contenders *all, bool first, struct deadline deadline,
-	struct lock_answer *answer)
-{
-	(void)all;
-	enter_as((struct zookeeper_lock *)lock, first, deadline, answer);
-}
-
 const struct contest_ops zookeeper_contest = {
 	.foreign = ZOOKEEPER_FOREIGN,
 	.look = look,
@@ -279,6 +266,7 @@ const struct contest_ops zookeeper_contest = {
 	.enter = enter,
 	.claim = claim,
 	.wait_for = wait_for,
+	.end = zookeeper_end,
 };
 
 /* This waiter wants a place in any case, and has none: what the server itself knows will do. */
@@ -288,7 +276,7 @@ static void enter_quickly(
 	zookeeper_session_children(&z->session, z->path, false);
 	answer->result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
-		enter_as(z, z->session.reply[0].name_count == 0, deadline, answer);
+		enter(&z->lock, z->session.reply[0].name_count == 0, deadline, answer);
 	else if (answer->result == LOCK_LOST)
 		contest_begin_anew(&z->contest, answer);
 }
@@ -299,7 +287,7 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 
 	answer->asked_at = clock_now();
 	answer->rank = -1;
-	z->watches = false;
+	z->watches = z->proved = false;
 	/* A session begins as long as a holder's: a longer TTL might not count at once. */
 	answer->result = zookeeper_attach(z,
 		z->state == ZOOKEEPER_WAITING && z->session.id.client_id != 0 ? ZOOKEEPER_WAIT_TTL

@@ -64,7 +64,7 @@ load ../lib/mutants
 	all_caught etcd-renews-blindly etcd-old-errors-only
 	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient etcd-watch-once
 	all_caught etcd-pair-inherited old-kernel-hides-nothing
-	all_caught etcd-claim-left etcd-key-left etcd-breaks-all-at-once etcd-at-least-before-the-grant etcd-token-cut
+	all_caught etcd-claim-left etcd-key-left etcd-breaks-the-first etcd-at-least-before-the-grant etcd-token-cut
 }
 
 @test "locks in ZooKeeper: proofs, fence, descriptors, lost answers, other clients, sessions, TTL" {
