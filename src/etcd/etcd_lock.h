@@ -118,7 +118,4 @@ lock_check_function etcd_check;
 lock_list_function etcd_list;
 int etcd_watch_fd(const struct lock *lock);
 
-/* Writes which library speaks to the service, and its version. */
-void etcd_library(char *text, size_t size);
-
 extern const struct lock_service etcd_service;

@@ -1,6 +1,5 @@
 /* The folder of a `file:` service, and the plain files in it. */
-#ifndef DLOCK_FILE_FILE_FOLDER_H
-#define DLOCK_FILE_FILE_FOLDER_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -72,5 +71,3 @@ enum folder_ring {
 	RING_FAILED,  /* with failure */
 } folder_ring(const struct folder *folder, const char *file, enum folder_part pipe,
 	struct failure *failure);
-
-#endif

@@ -6,8 +6,7 @@
  * excludes us and is excluded, and the lock is free when front and keeper are gone. The record says
  * the rest: which waiter is next, and what is held without a process.
  */
-#ifndef DLOCK_FILE_FILE_LOCK_H
-#define DLOCK_FILE_FILE_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -92,4 +91,4 @@ lock_force_function file_force;
 lock_check_function file_check;
 lock_list_function file_list;
 
-#endif
+extern const struct lock_service file_service;

@@ -10,8 +10,7 @@
  * is shared by fork(2), so it ends when front and keeper are both gone. The kernel wakes those that
  * wait for it.
  */
-#ifndef DLOCK_FILE_FILE_RECORD_H
-#define DLOCK_FILE_FILE_RECORD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -166,5 +165,3 @@ int64_t record_order(int64_t ticket, int priority);
  * > 0 there is one now, which is kept for that long. Inside the mutex. */
 int64_t record_once(const struct folder *folder, const char *file, const char *once,
 	int64_t keep_ms, struct failure *failure);
-
-#endif

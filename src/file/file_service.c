@@ -1,5 +1,3 @@
-#include "file/file_service.h"
-
 #include <bsd/string.h>
 #include <fcntl.h>
 #include <stdlib.h>

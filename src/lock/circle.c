@@ -1,14 +1,13 @@
 /*
- * Circles of waits: the holder of the lock that we wait for waits in turn, if only by way of
- * others, for a lock that is held around us. The list shows what each waiter holds. So we go the
- * other way round: from the locks that are held around us to their waiters, and from what these
- * hold to its waiters, until one of them holds what we wait for.
+ * Waiting for a lock, with a look at circles of waits now and then: the holder of the lock that we
+ * wait for waits in turn, if only by way of others, for a lock that is held around us. The list
+ * shows what each waiter holds. So we go the other way round: from the locks that are held around
+ * us to their waiters, and from what these hold to its waiters, until one of them holds what we
+ * wait for.
  *
  * Only waiters that came before us are looked at. So exactly one sees a circle, the one that came
  * last, and it gives up. It misses none, as each is on record with what it holds before it waits.
  */
-#include "lock/circle.h"
-
 #include <bsd/string.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,7 +219,8 @@ static bool describe(const struct circle *circle, int last, struct failure *fail
 
 /* --- When ------------------------------------------------------------------------------------- */
 
-nanos circle_due(struct lock *lock)
+/* When the next look is due; NANOS_NEVER: we hold nothing else, or the service shows no tokens. */
+static nanos find_due(struct lock *lock)
 {
 	struct lock_circles *own = &lock->circles;
 
@@ -231,7 +231,9 @@ nanos circle_due(struct lock *lock)
 	return own->due;
 }
 
-bool circle_look(struct lock *lock, struct failure *failure)
+/* Looks, within a second. False with failure EXIT_DEADLOCK, which names the circle: the wait would
+ * never end, and we came last. */
+static bool look_for_circle(struct lock *lock, struct failure *failure)
 {
 	struct lock_circles *own = &lock->circles;
 	struct circle *circle = calloc(1, sizeof(*circle));
@@ -254,4 +256,21 @@ bool circle_look(struct lock *lock, struct failure *failure)
 	own->seen = found;
 	own->due = clock_now() + (found != 0 ? CONFIRM : AGAIN);
 	return good;
+}
+
+enum lock_result lock_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
+{
+	for (;;) {
+		struct deadline limit = deadline;
+		nanos due = find_due(lock);
+		enum lock_result result;
+
+		if (due < limit.until)
+			limit = (struct deadline){.until = due, .cancel_fd = deadline.cancel_fd};
+		result = lock->service->wait(lock, limit, failure);
+		if (result != LOCK_TIMEOUT || due == NANOS_NEVER || due > deadline.until)
+			return result;
+		if (clock_now() >= due && !look_for_circle(lock, failure))
+			return LOCK_FAILED;
+	}
 }

@@ -237,7 +237,7 @@ static bool read_parameter(const struct server_reading *reading, char *name,
 	strsep(&value, "=");
 	if (value != NULL && reading->server->tls && read_for_tls(reading, name, value, &good))
 		return good;
-	if (value != NULL && (good = own(reading, name, value, &known), known))
+	if (value != NULL && own && (good = own(reading, name, value, &known), known))
 		return good;
 	/* Without the URL: other clients take a password there. */
 	return failure_set(reading->failure, EXIT_USAGE,

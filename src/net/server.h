@@ -84,7 +84,7 @@ bool server_read_hosts(const struct server_reading *reading, int port, bool list
 
 /* One parameter of the query, if it is one of TLS (cacert= cert= key= sni= insecure=) and the
  * scheme has TLS, or one of the service's own: `own` returns false with failure, or with *known set
- * to false. An unknown one is a fault. */
+ * to false (NULL: there are none). An unknown one is a fault. */
 bool server_read_query(
 	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
 						      const char *name, char *value, bool *known));

@@ -2,6 +2,7 @@
 #include "postgres/postgres_lock.h"
 
 #include <bsd/string.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,9 @@
 #define RANK_AFTER  (50 * NANOS_PER_MS) /* the time that each waiter ahead gets to do so first */
 #define FOREIGN_ASK NANOS_PER_SEC       /* an advisory lock's end is told to nobody */
 
-void postgres_write_owner(const struct lock_request *request, char text[static POSTGRES_OWNER])
+/* The record of the owner that asks. */
+static void postgres_write_owner(
+	const struct lock_request *request, char text[static POSTGRES_OWNER])
 {
 	owner_write(request->self, text);
 	if (request->cooldown_ms > 0 || request->once)
@@ -112,7 +115,7 @@ static void read_answer(struct postgres_lock *p, const PGresult *result, struct 
 		token_make(p->request.self, p->lock.token);
 }
 
-void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+static void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	const struct lock_request *r = &p->request;
@@ -142,7 +145,8 @@ void postgres_take(struct lock *lock, struct deadline deadline, struct lock_answ
 	PQclear(result);
 }
 
-enum lock_result postgres_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
+static enum lock_result postgres_wait(
+	struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 
@@ -185,7 +189,7 @@ static void pass_on(struct postgres_lock *p, struct deadline deadline)
 	PQclear(result);
 }
 
-void postgres_take_over(struct lock *lock, const struct lock_answer *granted)
+static void postgres_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 
@@ -193,7 +197,7 @@ void postgres_take_over(struct lock *lock, const struct lock_answer *granted)
 	p->granted_at = granted ? granted->granted_at : 0;
 }
 
-void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
+static void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	PGresult *result = ask(p, NULL, 0,
@@ -219,7 +223,7 @@ static void read_release(struct postgres_lock *p)
 	token_begin(&p->request, p->lock.token);
 }
 
-void postgres_release(struct lock *lock, const struct release_terms *release_terms,
+static void postgres_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
@@ -243,7 +247,7 @@ void postgres_release(struct lock *lock, const struct release_terms *release_ter
 	PQclear(result);
 }
 
-void postgres_force(struct lock *lock, lock_holder_taker *tell, void *context,
+static void postgres_force(struct lock *lock, lock_holder_taker *tell, void *context,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
@@ -265,3 +269,96 @@ void postgres_force(struct lock *lock, lock_holder_taker *tell, void *context,
 		answer->result = PQntuples(result) > 0 ? LOCK_RELEASED : LOCK_GONE;
 	PQclear(result);
 }
+
+/* --- The service ------------------------------------------------------------------------------ */
+
+static bool read_url(struct server_reading *reading)
+{
+	struct server *server = reading->server;
+	PQconninfoOption *options;
+
+	server->text = strdup(reading->text);
+	server->path = strdup(reading->text);
+	if (!server->text || !server->path)
+		return failure_set(reading->failure, EXIT_SYSTEM, "out of memory");
+	server_scrub(server->text);
+	/* All else is libpq's. */
+	if (!server_cut_parameter(reading, server->path, "dlock_advisory=", &server->setting))
+		return false;
+	if (server->setting && !number_is(server->setting) &&
+		strcmp(server->setting, "hashtext") != 0)
+		return server_fault(reading, "dlock_advisory= with neither a number nor hashtext");
+	/* libpq reads it again as it connects; what it takes is known now, and the password. */
+	options = PQconninfoParse(server->path, NULL);
+	for (const PQconninfoOption *o = options; o && o->keyword; o++)
+		if (o->val && strcmp(o->keyword, "password") == 0)
+			server->password = strdup(o->val);
+	PQconninfoFree(options);
+	return options || server_fault(reading, "what libpq does not take");
+}
+
+static struct lock *postgres_open(
+	const struct server *server, const struct lock_request *request, struct failure *failure)
+{
+	struct postgres_lock *p = lock_new(sizeof(*p), &postgres_service, request, failure);
+
+	if (!p)
+		return NULL;
+	p->request = *request;
+	p->session.server = server;
+	snprintf(p->key, sizeof(p->key), "%s%s", request->prefix, request->name);
+	postgres_write_owner(request, p->owner);
+	token_begin(request, p->lock.token);
+	return &p->lock;
+}
+
+static void postgres_close(struct lock *lock)
+{
+	postgres_session_close(&((struct postgres_lock *)lock)->session);
+	free(lock);
+}
+
+static int postgres_watch_fd(const struct lock *lock)
+{
+	const struct postgres_session *session = &((const struct postgres_lock *)lock)->session;
+
+	return session->connection && session->is_set ? PQsocket(session->connection) : -1;
+}
+
+static const struct lock_scheme schemes[] = {
+	{"postgres", false, 5432, 0}, {"postgresql", false, 5432, 0}, {0}};
+
+static void postgres_library(char *text, size_t size)
+{
+	int version = PQlibVersion();
+
+	snprintf(text, size, "libpq %d.%d", version / 10000, version % 10000);
+}
+
+static const struct lock_lack lacks[] = {
+	{LOCK_CAN_REPLICATE, "synchronous_standby_names of the server decides that"},
+	{LOCK_CAN_SETTLE, "the server does not forget its locks"},
+	{0},
+};
+
+const struct lock_service postgres_service = {
+	.name = "PostgreSQL",
+	.schemes = schemes,
+	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_PRIORITY | LOCK_CAN_RECORD |
+	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_FORCE | LOCK_CAN_SHOW,
+	.lacks = lacks,
+	.password_variable = "DLOCK_PASSWORD",
+	.library = postgres_library,
+	.read_url = read_url,
+	.open = postgres_open,
+	.close = postgres_close,
+	.take = postgres_take,
+	.take_over = postgres_take_over,
+	.renew = postgres_renew,
+	.release = postgres_release,
+	.wait = postgres_wait,
+	.watch_fd = postgres_watch_fd,
+	.force = postgres_force,
+	.check = postgres_check,
+	.list = postgres_list,
+};

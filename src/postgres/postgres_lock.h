@@ -20,14 +20,9 @@ struct postgres_lock {
 	nanos look_at;              /* when asking again makes sense, by itself */
 };
 
-/* The record of the owner that asks. */
-void postgres_write_owner(const struct lock_request *request, char text[static POSTGRES_OWNER]);
-
 /* struct lock_service's. */
-lock_take_function postgres_take, postgres_renew;
-lock_take_over_function postgres_take_over;
-lock_release_function postgres_release;
-lock_wait_function postgres_wait;
-lock_force_function postgres_force;
 lock_check_function postgres_check;
 lock_list_function postgres_list;
+
+/* Rows with an expiry, by functions of the schema dlock. */
+extern const struct lock_service postgres_service;

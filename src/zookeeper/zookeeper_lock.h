@@ -68,15 +68,9 @@ enum lock_result zookeeper_end(struct lock *lock, const struct contender *c,
 extern const struct contest_ops zookeeper_contest;
 
 /* struct lock_service's. */
-lock_take_function zookeeper_take, zookeeper_renew;
-lock_take_over_function zookeeper_take_over;
-lock_release_function zookeeper_release;
+lock_take_function zookeeper_take;
 lock_wait_function zookeeper_wait;
-lock_force_function zookeeper_force;
 lock_check_function zookeeper_check;
 lock_list_function zookeeper_list;
-
-/* Writes which library speaks to the service, and its version. */
-void zookeeper_library(char *text, size_t size);
 
 extern const struct lock_service zookeeper_service;
