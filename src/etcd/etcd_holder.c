@@ -8,16 +8,6 @@
 #include "etcd/etcd_lock.h"
 #include "lock/token.h"
 
-/* --- Taking over ----------------------------------------------------------------------------- */
-
-void etcd_take_over(struct lock *lock, const struct lock_answer *granted)
-{
-	struct etcd_lock *e = (struct etcd_lock *)lock;
-
-	e->orphaned = granted != NULL;
-	e->granted_at = granted ? granted->granted_at : 0;
-}
-
 /* The own key, as it is by now: the holder that is dead renewed it. LOCK_GRANTED, or LOCK_LOST. */
 static enum lock_result adopt(
 	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
@@ -35,7 +25,7 @@ static enum lock_result adopt(
 		e->own.is.id = e->lock.token;
 		e->own.is.owner = e->own.key = NULL; /* the queue's, as the record is */
 		e->own.record = NULL;
-		e->orphaned = false;
+		e->lock.orphaned = false;
 	}
 	etcd_queue_free(&queue);
 	return result;
@@ -87,7 +77,7 @@ void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer 
 	struct etcd_queue queue = {0};
 	const struct etcd_contender *held = NULL;
 
-	answer->result = e->orphaned ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
+	answer->result = lock_is_heir(lock) ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
 	if (answer->result != LOCK_GRANTED)
 		return;
 	if (e->guard.news_fd >= 0)
@@ -190,7 +180,7 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 	int64_t keep_ms = release_terms ? release_terms->keep_ms : 0;
 
 	etcd_wait_stop(e);
-	answer->result = e->orphaned ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
+	answer->result = lock_is_heir(lock) ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
 	if (answer->result != LOCK_GRANTED)
 		;
 	else if (lock_is_by_token(&e->request))

@@ -18,7 +18,7 @@ int64_t etcd_seconds(int64_t ms)
 
 int64_t etcd_seconds_to_go(const struct etcd_lock *e)
 {
-	return etcd_seconds(lock_ttl_ms(&e->request, e->granted_at));
+	return etcd_seconds(lock_ttl_ms(&e->request, e->lock.granted_at));
 }
 
 /* The first lease of an attempt, by its token and the lock's range: so a process that knows these
@@ -33,8 +33,8 @@ void etcd_begin(struct lock *lock)
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 
 	e->own = (struct etcd_contender){0};
-	e->lock.asked = e->orphaned = false;
-	e->proved_at = e->granted_at = e->kept_at = e->claim_at = 0;
+	e->lock.asked = false;
+	e->proved_at = e->kept_at = e->claim_at = 0;
 	e->claim = 0;
 	token_begin(&e->request, e->lock.token);
 	e->own.is.id = e->lock.token;
@@ -339,7 +339,6 @@ const struct lock_service etcd_service = {
 	.open = open_lock,
 	.close = close_lock,
 	.take = etcd_take,
-	.take_over = etcd_take_over,
 	.renew = etcd_renew,
 	.release = etcd_release,
 	.wait = etcd_wait,

@@ -36,8 +36,6 @@ struct etcd_lock {
 	char from[ETCD_KEY_SIZE], to[ETCD_KEY_SIZE], key[ETCD_KEY_SIZE];
 	struct etcd_contender own; /* as it was written last; mod 0: not known to be there */
 	nanos proved_at;           /* before the own lease was asked for */
-	nanos granted_at;          /* 0: not yet, so far as is known */
-	bool orphaned;             /* a process that is dead has the lock by our token */
 	int64_t revision;          /* of what was read last */
 	int64_t claim;             /* a lease of the whole TTL, for a claim that is under way; 0 */
 	nanos claim_at;            /* before it was asked for */
@@ -110,7 +108,6 @@ extern const struct contest_ops etcd_contest;
 
 /* struct lock_service's. */
 lock_take_function etcd_take, etcd_renew;
-lock_take_over_function etcd_take_over;
 lock_release_function etcd_release;
 lock_wait_function etcd_wait;
 lock_force_function etcd_force;

@@ -32,14 +32,13 @@ static void accept_grant(struct etcd_lock *e, int64_t revision, struct lock_answ
 {
 	e->own.is.state = CONTENDER_HOLDING;
 	e->own.mod = revision;
-	e->granted_at = clock_now();
 	if (e->own.is.place == 0)
 		e->own.is.place = revision;
 	e->own.is.fence = (uint64_t)revision;
 	answer->result = LOCK_GRANTED;
 	answer->fence = e->own.is.fence;
 	answer->asked_at = e->proved_at;
-	answer->granted_at = e->granted_at;
+	answer->granted_at = clock_now();
 	answer->ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000;
 }
 

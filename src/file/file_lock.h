@@ -53,9 +53,8 @@ struct file_lock {
 	const struct server *server; /* borrowed */
 	struct folder folder;
 	char key[KEY_SIZE], file[FILE_NAME_SIZE];
-	int fd;        /* owned; of the lock's file; -1: not open */
-	bool flocked;  /* the open file has the flock */
-	bool orphaned; /* another process, which is dead, has asked by our token */
+	int fd;       /* owned; of the lock's file; -1: not open */
+	bool flocked; /* the open file has the flock */
 	bool loss_told;
 	int ended_fd; /* owned; a holder's, readable when the lock was broken; -1: none */
 	struct record record;
@@ -84,7 +83,6 @@ void file_close_all(struct file_lock *f);
 
 /* struct lock_service's. */
 lock_take_function file_take, file_renew;
-lock_take_over_function file_take_over;
 lock_release_function file_release;
 lock_wait_function file_wait;
 lock_force_function file_force;

@@ -103,12 +103,6 @@ static void renew_own(struct file_lock *f, struct lock_answer *answer)
 		&f->record, f->lock.token, request->self, request->held, &answer->failure);
 }
 
-void file_take_over(struct lock *lock, const struct lock_answer *granted)
-{
-	(void)granted;
-	((struct file_lock *)lock)->orphaned = true;
-}
-
 /* The slot that a dead process of ours had under our token, and its flock. */
 static bool find_orphan(struct file_lock *f)
 {
@@ -134,7 +128,7 @@ static void renew(struct file_lock *f, const void *terms, struct lock_answer *an
 	(void)terms;
 	if (lock_is_by_token(&f->request))
 		renew_detached(f, answer);
-	else if (f->record.own < 0 && !(f->orphaned && find_orphan(f)))
+	else if (f->record.own < 0 && !(f->lock.orphaned && find_orphan(f)))
 		answer->result = LOCK_LOST;
 	else
 		renew_own(f, answer);
@@ -244,7 +238,7 @@ static void release(struct file_lock *f, const void *terms, struct lock_answer *
 			f->record.serial = file_own(f)->serial;
 	}
 	answer->result = LOCK_LOST;
-	if (f->orphaned)
+	if (f->lock.orphaned)
 		answer->result = find_orphan(f) ? LOCK_LOST : LOCK_GONE;
 	if (f->record.own >= 0)
 		release_own(f, terms, answer);
@@ -258,7 +252,7 @@ void file_release(struct lock *lock, const struct release_terms *release_terms,
 	struct file_lock *f = (struct file_lock *)lock;
 
 	answer->result = LOCK_RELEASED;
-	if (lock_is_by_token(&f->request) || f->record.own >= 0 || f->orphaned)
+	if (lock_is_by_token(&f->request) || f->record.own >= 0 || f->lock.orphaned)
 		file_change(f, deadline, release, release_terms, answer);
 	file_unlock(f);
 	f->loss_told = false;

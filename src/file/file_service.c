@@ -154,7 +154,6 @@ const struct lock_service file_service = {
 	.open = file_open,
 	.close = file_close,
 	.take = file_take,
-	.take_over = file_take_over,
 	.renew = file_renew,
 	.release = file_release,
 	.wait = file_wait,

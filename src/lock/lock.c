@@ -142,10 +142,18 @@ void lock_close(struct lock *lock)
 	lock->service->close(lock);
 }
 
+static void note_grant(struct lock *lock, const struct lock_answer *granted)
+{
+	lock->fence = granted ? granted->fence : 0;
+	lock->granted_at = granted ? granted->granted_at : 0;
+}
+
 void lock_take(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	memset(answer, 0, sizeof(*answer));
 	lock->service->take(lock, deadline, answer);
+	if (answer->result == LOCK_GRANTED)
+		note_grant(lock, answer);
 }
 
 bool lock_may_be_asked(const struct lock *lock)
@@ -156,7 +164,15 @@ bool lock_may_be_asked(const struct lock *lock)
 void lock_take_over(struct lock *lock, const struct lock_answer *granted)
 {
 	lock->asked = true;
-	lock->service->take_over(lock, granted);
+	lock->orphaned = true;
+	note_grant(lock, granted);
+	if (lock->service->take_over)
+		lock->service->take_over(lock, granted);
+}
+
+bool lock_is_heir(const struct lock *lock)
+{
+	return lock->orphaned && lock->fence != 0;
 }
 
 void lock_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
@@ -184,6 +200,11 @@ void lock_release(struct lock *lock, const struct release_terms *release_terms,
 		memset(answer, 0, sizeof(*answer));
 		lock->service->release(lock, release_terms, deadline, answer);
 	} while (may_release_again(lock, answer, deadline));
+	if (answer->result == LOCK_RELEASED || answer->result == LOCK_GONE ||
+		answer->result == LOCK_LOST) {
+		lock->orphaned = false;
+		note_grant(lock, NULL);
+	}
 }
 
 void lock_force(struct lock *lock, lock_holder_taker *tell, void *context, struct deadline deadline,

@@ -2,7 +2,7 @@
  * The door: what a lock service must offer. Another one is one more folder and one more line in the
  * table of services.c.
  *
- * read_url, open, close, take, take_over, wait, renew, release, check and list are required. The
+ * read_url, open, close, take, wait, renew, release, check and list are required. The
  * contracts are those of lock_FUNCTION in lock.h, unless a comment says otherwise. A service never
  * sees the options, prints nothing, keeps nothing global, and blocks no longer than its deadline.
  * It is not asked for what it cannot do: lock.c has refused that by then.
@@ -101,8 +101,9 @@ struct lock_service {
 	 * before it is asked with. lock->asked says afterwards whether something may be left in the
 	 * server. */
 	lock_take_function *take;
-	/* lock->token and lock->asked are set by then. granted: renew is to go on where the holder
-	 * that is dead was, and release says LOCK_LOST if the lock was taken away. */
+	/* NULL: lock->token, asked, orphaned and fence, which are set by then, say enough. granted:
+	 * renew is to go on where the holder that is dead was, and release says LOCK_LOST if the
+	 * lock was taken away. */
 	lock_take_over_function *take_over;
 	lock_take_function *renew;
 	lock_release_function *release;
@@ -132,6 +133,10 @@ struct lock {
 	char token_own[LOCK_TOKEN_SIZE];
 	bool asked; /* the service keeps it right: something may be left in the server that only a
 		     * release takes away */
+	uint64_t fence;     /* lock.c's: of the grant; 0: none, as far as is known, */
+	nanos granted_at;   /* which was then */
+	bool orphaned;      /* lock.c's: another process, which is dead, has asked by our token. The
+			     * service clears it once it has found what that had */
 	struct lock *beside; /* lock_set.c's: another of several that are asked for one after the
 			      * other, and so on in a ring: a connection on which nothing is under
 			      * way may be used for each. NULL: there are none */
@@ -139,6 +144,9 @@ struct lock {
 	bool is_by_token;            /* lock.c's: of a detached lock, by its token */
 	nanos asked_first;           /* lock.c's: when it was first asked for; 0: not yet */
 };
+
+/* Whether it took over a lock that is held, and has not found it yet. */
+bool lock_is_heir(const struct lock *lock);
 
 /* The format of what services keep of locks. It goes up with a change that an older dlock must
  * not meet: a service that finds a higher one changes nothing, and fails with lock_fail_format. */

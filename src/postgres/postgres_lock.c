@@ -90,8 +90,6 @@ static void read_busy(struct postgres_lock *p, const PGresult *result, struct lo
 
 static void read_grant(struct postgres_lock *p, const PGresult *result, struct lock_answer *answer)
 {
-	p->fence = answer->fence;
-	p->granted_at = clock_now();
 	answer->has_slot = p->request.mode == LOCK_PERMITS && answer->result == LOCK_GRANTED;
 	if (answer->has_slot)
 		answer->slot = (int)number_at(result, 0, "rank");
@@ -189,20 +187,12 @@ static void pass_on(struct postgres_lock *p, struct deadline deadline)
 	PQclear(result);
 }
 
-static void postgres_take_over(struct lock *lock, const struct lock_answer *granted)
-{
-	struct postgres_lock *p = (struct postgres_lock *)lock;
-
-	p->fence = granted ? granted->fence : 0;
-	p->granted_at = granted ? granted->granted_at : 0;
-}
-
 static void postgres_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	PGresult *result = ask(p, NULL, 0,
 		"SELECT * FROM dlock.renew_1($1, $2, $3, $4, dlock.advisory_key($5, $6))",
-		ARGUMENTS(p->key, lock->token, NUMBER(lock_ttl_ms(&p->request, p->granted_at)),
+		ARGUMENTS(p->key, lock->token, NUMBER(lock_ttl_ms(&p->request, lock->granted_at)),
 			FLAG(lock_is_by_token(&p->request)), p->session.server->setting,
 			p->request.name),
 		deadline, answer);
@@ -219,7 +209,6 @@ static void read_release(struct postgres_lock *p)
 	/* Nothing is left in the server: the next attempt is another. */
 	p->lock.asked = false;
 	p->ticket = 0;
-	p->fence = 0;
 	token_begin(&p->request, p->lock.token);
 }
 
@@ -238,9 +227,9 @@ static void postgres_release(struct lock *lock, const struct release_terms *rele
 		"SELECT * FROM dlock.release_2($1, $2, $3, $4, $5, $6, $7, $8, "
 		"dlock.advisory_key($9, $10))",
 		ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
-			NUMBER(terms.keep_ms), NUMBER((int64_t)p->fence), FLAG(lock_is_by_token(r)),
-			r->once ? r->once : "", NUMBER(r->once_for_ms), p->session.server->setting,
-			r->name),
+			NUMBER(terms.keep_ms), NUMBER((int64_t)lock->fence),
+			FLAG(lock_is_by_token(r)), r->once ? r->once : "", NUMBER(r->once_for_ms),
+			p->session.server->setting, r->name),
 		deadline, answer);
 	if (result)
 		read_release(p);
@@ -353,7 +342,6 @@ const struct lock_service postgres_service = {
 	.open = postgres_open,
 	.close = postgres_close,
 	.take = postgres_take,
-	.take_over = postgres_take_over,
 	.renew = postgres_renew,
 	.release = postgres_release,
 	.wait = postgres_wait,

@@ -14,8 +14,6 @@ struct postgres_lock {
 	char owner[POSTGRES_OWNER]; /* as it is on record */
 	int64_t ticket;             /* 0: not asked yet */
 	int64_t number;             /* of the session, as the server counts them; 0: none */
-	uint64_t fence;             /* of the grant; 0: none, */
-	nanos granted_at;           /* which was then */
 	bool is_plain;              /* granted by sql_take: sql_release may do */
 	nanos look_at;              /* when asking again makes sense, by itself */
 };

@@ -93,7 +93,7 @@ void zookeeper_begin(struct lock *lock)
 
 	z->own[0] = '\0';
 	z->state = ZOOKEEPER_NONE;
-	z->lock.asked = z->orphaned = false;
+	z->lock.asked = false;
 	token_make(z->request.self, z->lock.token);
 	zookeeper_queue_id(z->lock.token, z->id);
 }
@@ -117,13 +117,6 @@ static enum lock_result prove(struct zookeeper_session *session, const char *pat
 
 /* --- Taking over -------------------------------------------------------------------------------
  */
-
-static void zookeeper_take_over(struct lock *lock, const struct lock_answer *granted)
-{
-	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
-
-	z->orphaned = granted != NULL;
-}
 
 /* The own node: any with our id, unless it is known. LOCK_GRANTED, or LOCK_GONE. */
 static enum lock_result find_own(
@@ -161,9 +154,8 @@ static enum lock_result adopt(
 	zookeeper_session_end(&z->session);
 	z->session.id = record.session;
 	z->since_us = record.since_us;
-	z->fence = (uint64_t)record.stat.czxid;
 	z->state = ZOOKEEPER_HOLDING;
-	z->orphaned = false;
+	z->lock.orphaned = false;
 	return LOCK_GRANTED;
 }
 
@@ -190,9 +182,11 @@ static void zookeeper_renew(struct lock *lock, struct deadline deadline, struct 
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 
 	answer->asked_at = clock_now();
-	answer->result = z->orphaned ? adopt(z, deadline, &answer->failure) : LOCK_GRANTED;
-	answer->fence = z->fence;
-	if (answer->result == LOCK_GONE || (!z->orphaned && z->state != ZOOKEEPER_HOLDING))
+	answer->result =
+		lock_is_heir(&z->lock) ? adopt(z, deadline, &answer->failure) : LOCK_GRANTED;
+	answer->fence = lock->fence;
+	if (answer->result == LOCK_GONE ||
+		(!lock_is_heir(&z->lock) && z->state != ZOOKEEPER_HOLDING))
 		answer->result = LOCK_LOST;
 	if (answer->result != LOCK_GRANTED)
 		return;
@@ -235,7 +229,7 @@ static enum lock_result withdraw(
 	enum lock_result result = find_own(z, deadline, &answer->failure);
 
 	if (result != LOCK_GRANTED)
-		return result == LOCK_GONE && z->orphaned ? LOCK_LOST : result;
+		return result == LOCK_GONE && lock_is_heir(&z->lock) ? LOCK_LOST : result;
 	result = delete_node(z, z->own, deadline, &answer->failure);
 	return result == LOCK_GRANTED || result == LOCK_GONE ? LOCK_RELEASED : result;
 }
@@ -402,7 +396,6 @@ const struct lock_service zookeeper_service = {
 	.open = open_lock,
 	.close = close_lock,
 	.take = zookeeper_take,
-	.take_over = zookeeper_take_over,
 	.renew = zookeeper_renew,
 	.release = zookeeper_release,
 	.wait = zookeeper_wait,

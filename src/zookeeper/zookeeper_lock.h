@@ -27,7 +27,6 @@ struct zookeeper_lock {
 	char own[NODE_SIZE]; /* the own node's path; "": none is known */
 	enum zookeeper_state state;
 	bool proved;              /* the session lives for the TTL, and the grant is written */
-	bool orphaned;            /* a process that is dead has the lock by our token */
 	int64_t since_us;         /* of the grant */
 	uint64_t fence;           /* the own node's czxid */
 	pid_t named;              /* the owner's process, as its record has it */
