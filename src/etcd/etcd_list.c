@@ -10,23 +10,9 @@
 
 #define CHECK_LIMIT (3 * NANOS_PER_SEC)
 
-struct listing {
-	struct gateway gateway;
-	const struct lock_lister *lister; /* borrowed; this one */
-	nanos span;                       /* for each answer */
-	int cancel_fd;
-};
-
-/* --- dlock status ---------------------------------------------------------------------------- */
-
-static struct deadline limit(const struct listing *l)
-{
-	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
-}
-
 /* A holder is shown with what its lease has left. */
 static bool show_lock(
-	struct listing *l, const json_t *kvs, const char *name, struct failure *failure)
+	struct lock_lister *lister, const json_t *kvs, const char *name, struct failure *failure)
 {
 	struct etcd_queue queue;
 	bool good = etcd_queue_read(&queue, json_pack("{sO}", "kvs", kvs), kvs);
@@ -35,13 +21,14 @@ static bool show_lock(
 		struct etcd_contender *c = etcd_queue_at(&queue, i);
 
 		if (contender_may_hold(&c->is))
-			c->is.ttl_ms = etcd_lease_ms(&l->gateway, c->lease, limit(l));
+			c->is.ttl_ms =
+				etcd_lease_ms(lister->state, c->lease, lock_lister_limit(lister));
 	}
 	if (good && queue.format > LOCK_FORMAT)
-		good = lock_fail_format(failure, l->gateway.server->text, queue.format);
+		good = lock_fail_format(failure, lister->server->text, queue.format);
 	else if (good)
 		good = contenders_show(
-			&queue.all, name, name, l->lister->show, l->lister->context, failure);
+			&queue.all, name, name, lister->show, lister->context, failure);
 	else
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 	etcd_queue_free(&queue);
@@ -50,19 +37,19 @@ static bool show_lock(
 
 /* The lock's name that a key stands for; owned by the caller; NULL: it is no lock's, or not wanted.
  */
-static char *wanted_name(const struct listing *l, const json_t *kv)
+static char *wanted_name(const struct lock_lister *lister, const json_t *kv)
 {
 	const char *key = json_string_value(json_object_get(kv, "key"));
-	char *name = etcd_key_name(key ? key : "", l->lister->query.prefix);
+	char *name = etcd_key_name(key ? key : "", lister->query.prefix);
 
-	if (!name || lock_query_wants(&l->lister->query, name))
+	if (!name || lock_query_wants(&lister->query, name))
 		return name;
 	free(name);
 	return NULL;
 }
 
 /* A lock's keys stand next to each other. */
-static bool show_all(struct listing *l, const json_t *kvs, struct failure *failure)
+static bool show_all(struct lock_lister *lister, const json_t *kvs, struct failure *failure)
 {
 	char *name = NULL, *next;
 	json_t *own = json_array();
@@ -71,9 +58,9 @@ static bool show_all(struct listing *l, const json_t *kvs, struct failure *failu
 	for (size_t i = 0; good && i <= json_array_size(kvs); i++) {
 		json_t *kv = json_array_get(kvs, i);
 
-		next = wanted_name(l, kv);
+		next = wanted_name(lister, kv);
 		if (name && (!next || strcmp(next, name) != 0)) {
-			good = show_lock(l, own, name, failure);
+			good = show_lock(lister, own, name, failure);
 			json_array_clear(own);
 		}
 		if (next)
@@ -88,36 +75,29 @@ static bool show_all(struct listing *l, const json_t *kvs, struct failure *failu
 
 static void list_close(void *state)
 {
-	struct listing *l = state;
-
-	gateway_close(&l->gateway);
-	free(l);
+	gateway_close(state);
+	free(state);
 }
 
 bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
 {
 	bool first = !lister->state;
-	struct listing *l = lock_lister_state(lister, sizeof(*l), list_close, failure);
+	struct gateway *gateway = lock_lister_state(lister, sizeof(*gateway), list_close, failure);
 	char from[ETCD_KEY_SIZE], to[ETCD_KEY_SIZE];
 	json_t *answer = NULL;
 	enum lock_result result;
 	bool good;
 
-	if (!l)
+	if (!gateway)
 		return false;
 	if (first)
-		gateway_open(&l->gateway, lister->server);
-	l->lister = lister;
-	l->span = deadline.until == NANOS_NEVER ? CHECK_LIMIT : deadline.until - clock_now();
-	l->cancel_fd = deadline.cancel_fd;
+		gateway_open(gateway, lister->server);
 	etcd_key_range(lister->query.prefix, NULL, from, to);
-	failure->code = EXIT_DONE;
-	result = gateway_call(&l->gateway, "v3/kv/range",
+	result = gateway_call(gateway, "v3/kv/range",
 		json_pack("{ss ss}", "key", from, "range_end", to), deadline, &answer, failure);
 	if (result == LOCK_TIMEOUT || result == LOCK_CANCELLED)
-		failure_set(
-			failure, EXIT_UNREACHABLE, "no answer from %s", l->gateway.server->text);
-	good = result == LOCK_GRANTED && show_all(l, json_object_get(answer, "kvs"), failure);
+		failure->code = EXIT_DONE; /* that of one endpoint, perhaps */
+	good = result == LOCK_GRANTED && show_all(lister, json_object_get(answer, "kvs"), failure);
 	json_decref(answer);
 	return good;
 }

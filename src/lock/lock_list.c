@@ -137,7 +137,19 @@ bool lock_list_look(struct lock_lister *lister, lock_view_taker *show, void *con
 {
 	lister->show = show;
 	lister->context = context;
-	return lister->server->service->list(lister, deadline, failure);
+	lister->span = deadline.until - clock_now();
+	lister->cancel_fd = deadline.cancel_fd;
+	failure->code = EXIT_DONE;
+	if (lister->server->service->list(lister, deadline, failure))
+		return true;
+	if (failure->code == EXIT_DONE)
+		failure_set(failure, EXIT_UNREACHABLE, "no answer from %s", lister->server->text);
+	return false;
+}
+
+struct deadline lock_lister_limit(const struct lock_lister *lister)
+{
+	return (struct deadline){clock_now() + lister->span, lister->cancel_fd, DEADLINE_LEAST};
 }
 
 void lock_list_close(struct lock_lister *lister)

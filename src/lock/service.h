@@ -54,9 +54,14 @@ struct lock_lister {
 	struct lock_query query;     /* with what is borrowed */
 	lock_view_taker *show;       /* for each lock */
 	void *context;
+	nanos span;                 /* for each of the server's answers, */
+	int cancel_fd;              /* and what ends the wait for one */
 	void *state;                /* the service's, if the next look has a use for it, and then */
 	void (*close)(void *state); /* gives the state back */
 };
+
+/* For the next answer. */
+struct deadline lock_lister_limit(const struct lock_lister *lister);
 
 /* For a service's list: lister->state, which is `size` bytes of zeros if this is the first look.
  * NULL with failure: out of memory. */

@@ -11,28 +11,14 @@
 #define SESSION_TTL 4000 /* ms */
 #define LIMIT       (3 * NANOS_PER_SEC)
 
-struct listing {
-	struct zookeeper_session session;
-	const struct lock_lister *lister; /* borrowed; this one */
-	nanos span;                       /* for each answer */
-	int cancel_fd;
-};
-
-/* --- dlock status ---------------------------------------------------------------------------- */
-
-static struct deadline limit(const struct listing *l)
-{
-	return (struct deadline){clock_after(clock_now(), l->span), l->cancel_fd, DEADLINE_LEAST};
-}
-
 /* How long a session still lasts ZooKeeper does not say: the TTL is shown. */
-static enum lock_result look_at_all(struct listing *l, const char *path,
+static enum lock_result look_at_all(struct lock_lister *lister, const char *path,
 	const struct zookeeper_queue *queue, struct failure *failure)
 {
 	for (size_t i = 0; i < queue->all.count; i++) {
 		struct zookeeper_contender *c = zookeeper_queue_at(queue, i);
-		enum lock_result result =
-			zookeeper_look_at(&l->session, path, c, limit(l), failure);
+		enum lock_result result = zookeeper_look_at(
+			lister->state, path, c, lock_lister_limit(lister), failure);
 
 		if (result == LOCK_GONE)
 			c->is.state = CONTENDER_RELEASED;
@@ -43,39 +29,41 @@ static enum lock_result look_at_all(struct listing *l, const char *path,
 }
 
 static enum lock_result show_lock(
-	struct listing *l, const char *path, const char *name, struct failure *failure)
+	struct lock_lister *lister, const char *path, const char *name, struct failure *failure)
 {
+	struct zookeeper_session *session = lister->state;
 	struct zookeeper_queue queue;
 	enum lock_result result;
 
-	zookeeper_session_children(&l->session, path, false);
-	result = zookeeper_session_await(&l->session, limit(l), failure);
+	zookeeper_session_children(session, path, false);
+	result = zookeeper_session_await(session, lock_lister_limit(lister), failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	/* A node that holds something else is no lock of ours. */
-	if (zookeeper_queue_read(&queue, &l->session.reply[0], failure))
-		result = look_at_all(l, path, &queue, failure);
+	if (zookeeper_queue_read(&queue, &session->reply[0], failure))
+		result = look_at_all(lister, path, &queue, failure);
 	else if (failure->code == EXIT_CONFIG)
 		result = LOCK_FAILED;
 	else
 		zookeeper_queue_free(&queue);
-	if (result == LOCK_GRANTED && !contenders_show(&queue.all, name, path, l->lister->show,
-					      l->lister->context, failure))
+	if (result == LOCK_GRANTED &&
+		!contenders_show(&queue.all, name, path, lister->show, lister->context, failure))
 		result = LOCK_FAILED;
 	zookeeper_queue_free(&queue);
 	return result;
 }
 
-static enum lock_result show_all(struct listing *l, struct failure *failure)
+static enum lock_result show_all(struct lock_lister *lister, struct failure *failure)
 {
-	const char *root = l->session.server->path ? l->session.server->path : "/";
-	struct zookeeper_reply *children = &l->session.reply[0];
+	struct zookeeper_session *session = lister->state;
+	const char *root = lister->server->path ? lister->server->path : "/";
+	struct zookeeper_reply *children = &session->reply[0];
 	enum lock_result result;
 	char **names;
 	size_t count;
 
-	zookeeper_session_children(&l->session, root, false);
-	result = zookeeper_session_await(&l->session, limit(l), failure);
+	zookeeper_session_children(session, root, false);
+	result = zookeeper_session_await(session, lock_lister_limit(lister), failure);
 	names = children->names;
 	count = result == LOCK_GRANTED ? children->name_count : 0;
 	children->names = NULL;
@@ -86,9 +74,9 @@ static enum lock_result show_all(struct listing *l, struct failure *failure)
 
 		zookeeper_path(root[1] ? root : "", names[i], path);
 		if (result == LOCK_GRANTED &&
-			zookeeper_queue_name(names[i], l->lister->query.prefix, &name) &&
-			lock_query_wants(&l->lister->query, name))
-			result = show_lock(l, path, name, failure);
+			zookeeper_queue_name(names[i], lister->query.prefix, &name) &&
+			lock_query_wants(&lister->query, name))
+			result = show_lock(lister, path, name, failure);
 		free(names[i]);
 	}
 	free(names);
@@ -97,35 +85,25 @@ static enum lock_result show_all(struct listing *l, struct failure *failure)
 
 static void list_close(void *state)
 {
-	struct listing *l = state;
-
-	zookeeper_session_end(&l->session);
-	zookeeper_session_close(&l->session);
-	free(l);
+	zookeeper_session_end(state);
+	zookeeper_session_close(state);
+	free(state);
 }
 
 bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
 {
 	bool first = !lister->state;
-	struct listing *l = lock_lister_state(lister, sizeof(*l), list_close, failure);
+	struct zookeeper_session *session =
+		lock_lister_state(lister, sizeof(*session), list_close, failure);
 	enum lock_result result = LOCK_GRANTED;
 
-	if (!l)
+	if (!session)
 		return false;
 	if (first)
-		l->session = (struct zookeeper_session){.server = lister->server, .fd = -1};
-	l->lister = lister;
-	l->span = deadline.until == NANOS_NEVER ? LIMIT : deadline.until - clock_now();
-	l->cancel_fd = deadline.cancel_fd;
-	failure->code = EXIT_DONE;
-	for (int i = 0; i < 2 && !l->session.handle; i++)
-		result = zookeeper_session_attach(&l->session, SESSION_TTL, limit(l), failure);
-	if (result == LOCK_GRANTED)
-		result = show_all(l, failure);
-	if (result != LOCK_GRANTED && failure->code == EXIT_DONE)
-		failure_set(
-			failure, EXIT_UNREACHABLE, "no answer from %s", l->session.server->text);
-	return result == LOCK_GRANTED;
+		*session = (struct zookeeper_session){.server = lister->server, .fd = -1};
+	for (int i = 0; i < 2 && !session->handle; i++)
+		result = zookeeper_session_attach(session, SESSION_TTL, deadline, failure);
+	return result == LOCK_GRANTED && show_all(lister, failure) == LOCK_GRANTED;
 }
 
 /* --- dlock check ----------------------------------------------------------------------------- */
