@@ -177,7 +177,7 @@ void gateway_stop(struct gateway *gateway)
 		forget_host(gateway);
 }
 
-/* Begins a request; text NULL: a GET. It must last until the transfer has ended. */
+/* Begins a request; text NULL: a GET. */
 static bool begin(struct gateway *gateway, const char *path, const char *text)
 {
 	char url[LOCK_SERVER_SIZE + 64], endpoint[LOCK_SERVER_SIZE];
@@ -191,7 +191,7 @@ static bool begin(struct gateway *gateway, const char *path, const char *text)
 	curl_easy_setopt(gateway->easy, CURLOPT_RESOLVE, gateway->found);
 	curl_easy_setopt(gateway->easy, CURLOPT_HTTPHEADER, gateway->headers);
 	if (text)
-		curl_easy_setopt(gateway->easy, CURLOPT_POSTFIELDS, text);
+		curl_easy_setopt(gateway->easy, CURLOPT_COPYPOSTFIELDS, text);
 	else
 		curl_easy_setopt(gateway->easy, CURLOPT_HTTPGET, 1L);
 	gateway->length = 0;

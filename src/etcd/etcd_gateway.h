@@ -51,8 +51,7 @@ enum lock_result gateway_get(struct gateway *gateway, const char *path, struct d
 /* Whether a member says that its cluster has no leader. Such a member answers nothing else. */
 bool gateway_lacks_leader(struct gateway *gateway, struct deadline deadline);
 
-/* The two halves of a request to the endpoint in use, for an answer that can wait. The text must
- * last from one to the other. */
+/* The two halves of a request to the endpoint in use, for an answer that can wait. */
 bool gateway_send(struct gateway *gateway, const char *path, const char *text);
 enum lock_result gateway_receive(struct gateway *gateway, struct deadline deadline, json_t **answer,
 	struct failure *failure);
@@ -61,8 +60,7 @@ enum lock_result gateway_receive(struct gateway *gateway, struct deadline deadli
 void gateway_stop(struct gateway *gateway);
 
 /* The same with an answer of many lines, without an end: the request is begun, and each call of
- * gateway_next reads one, owned by the caller. False, or LOCK_FAILED: the stream has ended. The
- * text must last until then. */
+ * gateway_next reads one, owned by the caller. False, or LOCK_FAILED: the stream has ended. */
 bool gateway_stream(
 	struct gateway *gateway, const char *path, const char *text, struct deadline deadline);
 enum lock_result gateway_next(struct gateway *gateway, struct deadline deadline, json_t **line);

@@ -22,7 +22,7 @@
 /* A watch on the own key, while the lock is held: a thread. */
 struct etcd_guard {
 	struct gateway gateway; /* the thread's */
-	char *text[2];          /* owned; the request: from the grant on, from now on */
+	int64_t from;           /* the revision behind the grant's; 0: from now on */
 	int news_fd, stop_fd;   /* owned; -1: there is no thread */
 	pthread_t thread;
 };
@@ -43,8 +43,8 @@ struct etcd_lock {
 	nanos kept_at;                /* when its own lease was kept alive last; 0: never */
 	char obstacle[ETCD_KEY_SIZE]; /* the key that it waits for; "": all of them */
 	struct gateway stream;        /* the watch, from wait to wait until one ends */
-	char *stream_text;            /* owned; its request; NULL: there is none */
-	char keep_text[64]; /* the request to keep the place that is under way; "": none is */
+	bool streams;                 /* there is one */
+	bool keeps;                   /* a request to keep the place is under way */
 	struct etcd_guard guard;
 };
 

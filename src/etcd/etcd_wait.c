@@ -23,22 +23,23 @@ static json_t *watch(const char *key, const char *end, int64_t from)
 		"start_revision", (json_int_t)from);
 }
 
-/* The own key, and what it waits for. Two watches in one stream. */
-static char *watch_text(const struct etcd_lock *e)
+/* Begins a stream with one or two watches; takes the references. */
+static bool begin_stream(
+	struct gateway *gateway, json_t *one, json_t *two, struct deadline deadline)
 {
-	json_t *own = watch(e->key, NULL, e->revision + 1);
-	json_t *other = *e->obstacle ? watch(e->obstacle, NULL, e->revision + 1)
-				     : watch(e->from, e->to, e->revision + 1);
-	char *one = json_dumps(own, JSON_COMPACT), *two = json_dumps(other, JSON_COMPACT);
+	char *first = json_dumps(one, JSON_COMPACT),
+	     *second = two ? json_dumps(two, JSON_COMPACT) : NULL;
 	char *text = NULL;
+	bool done =
+		first && asprintf(&text, "%s%s", first, second ? second : "") >= 0 &&
+		gateway_stream(gateway, "v3/watch", text, deadline_within(deadline, OPEN_LIMIT));
 
-	if (!one || !two || asprintf(&text, "%s%s", one, two) < 0)
-		text = NULL;
-	free(one);
-	free(two);
-	json_decref(own);
-	json_decref(other);
-	return text;
+	free(first);
+	free(second);
+	free(text);
+	json_decref(one);
+	json_decref(two);
+	return done;
 }
 
 /* --- What a stream says ---------------------------------------------------------------------- */
@@ -144,14 +145,14 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
  * sooner than it matters, so that nobody is woken for it. */
 static enum lock_result keep_place(struct etcd_lock *e, struct deadline deadline)
 {
-	char *text = e->keep_text;
+	char text[64];
 	json_t *answer = NULL;
 	struct failure failure;
 	enum lock_result result = LOCK_GRANTED;
 
-	if (*text) {
+	if (e->keeps) {
 		result = gateway_receive(&e->gateway, deadline, &answer, &failure);
-		text[0] = '\0';
+		e->keeps = false;
 		if (result == LOCK_GRANTED &&
 			json_number(json_object_get(answer, "result"), "TTL") <= 0)
 			result = LOCK_GONE;
@@ -162,8 +163,9 @@ static enum lock_result keep_place(struct etcd_lock *e, struct deadline deadline
 	if (result != LOCK_GRANTED)
 		return result;
 	e->kept_at = clock_now();
-	snprintf(text, sizeof(e->keep_text), "{\"ID\":%" PRId64 "}", e->own.lease);
-	return gateway_send(&e->gateway, "v3/lease/keepalive", text) ? LOCK_BUSY : LOCK_FAILED;
+	snprintf(text, sizeof(text), "{\"ID\":%" PRId64 "}", e->own.lease);
+	e->keeps = gateway_send(&e->gateway, "v3/lease/keepalive", text);
+	return e->keeps ? LOCK_BUSY : LOCK_FAILED;
 }
 
 static enum lock_result wait_by_stream(struct etcd_lock *e, struct deadline deadline)
@@ -185,26 +187,28 @@ static enum lock_result wait_by_stream(struct etcd_lock *e, struct deadline dead
 	return result;
 }
 
-/* LOCK_BUSY: the watch is there, and what else a wait begins with is done. */
+/* LOCK_BUSY: the watches, on the own key and on what it waits for, are there, and what else a wait
+ * begins with is done. */
 static enum lock_result begin_wait(struct etcd_lock *e, struct deadline deadline)
 {
-	e->stream_text = watch_text(e);
+	bool any = *e->obstacle == '\0';
+
+	e->streams = true;
 	gateway_open_beside(&e->stream, &e->gateway);
-	if (!e->stream_text || !gateway_stream(&e->stream, "v3/watch", e->stream_text,
-				       deadline_within(deadline, OPEN_LIMIT)))
+	if (!begin_stream(&e->stream, watch(e->key, NULL, e->revision + 1),
+		    watch(any ? e->from : e->obstacle, any ? e->to : NULL, e->revision + 1),
+		    deadline))
 		return LOCK_FAILED;
 	return e->kept_at == 0 ? shorten(e, deadline) : LOCK_BUSY;
 }
 
 void etcd_wait_stop(struct etcd_lock *e)
 {
-	if (!e->stream_text)
+	if (!e->streams)
 		return;
 	gateway_close(&e->stream);
-	free(e->stream_text);
-	e->stream_text = NULL;
 	gateway_stop(&e->gateway);
-	e->keep_text[0] = '\0';
+	e->streams = e->keeps = false;
 }
 
 /* The stream broke: the next request is for another endpoint, and finds out more. */
@@ -221,13 +225,10 @@ static enum lock_result turn_elsewhere(struct etcd_lock *e, struct deadline dead
 enum lock_result etcd_wait(struct lock *lock, struct deadline deadline, struct failure *failure)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	enum lock_result result = e->stream_text ? LOCK_BUSY : begin_wait(e, deadline);
+	enum lock_result result = e->streams ? LOCK_BUSY : begin_wait(e, deadline);
 	bool begun = result == LOCK_BUSY;
 
-	if (!e->stream_text) {
-		failure_set(failure, EXIT_SYSTEM, "out of memory");
-		return LOCK_FAILED;
-	}
+	(void)failure;
 	if (begun)
 		result = wait_by_stream(e, deadline);
 	if (!begun || (result != LOCK_CANCELLED && result != LOCK_TIMEOUT))
@@ -238,13 +239,13 @@ enum lock_result etcd_wait(struct lock *lock, struct deadline deadline, struct f
 /* --- Holding --------------------------------------------------------------------------------- */
 
 /* Until the key is another's or gone, or the end: true. */
-static bool watch_own(struct etcd_lock *e, bool again, struct deadline deadline)
+static bool watch_own(struct etcd_lock *e, struct deadline deadline)
 {
 	struct etcd_guard *guard = &e->guard;
 	enum lock_result result = LOCK_BUSY;
+	bool again = guard->from == 0;
 
-	if (!gateway_stream(&guard->gateway, "v3/watch", guard->text[again],
-		    deadline_within(deadline, OPEN_LIMIT)))
+	if (!begin_stream(&guard->gateway, watch(e->key, NULL, guard->from), NULL, deadline))
 		result = LOCK_FAILED;
 	while (result == LOCK_BUSY) {
 		result = read_line(e, &guard->gateway, ends_hold, deadline);
@@ -262,10 +263,10 @@ static void *run_guard(void *argument)
 {
 	struct etcd_lock *e = argument;
 	struct deadline deadline = {.until = NANOS_NEVER, .cancel_fd = e->guard.stop_fd};
-	bool goes_on = deadline_pause(deadline, GUARD_DELAY), again = false;
+	bool goes_on = deadline_pause(deadline, GUARD_DELAY);
 
-	while (goes_on && !watch_own(e, again, deadline)) {
-		again = true;
+	while (goes_on && !watch_own(e, deadline)) {
+		e->guard.from = 0;
 		e->guard.gateway.at = (e->guard.gateway.at + 1) % e->server->endpoint_count;
 		goes_on = deadline_pause(deadline, AGAIN);
 	}
@@ -278,18 +279,13 @@ static bool start(struct etcd_lock *e)
 	sigset_t all, before;
 	bool done;
 
-	for (int again = 0; again < 2; again++) {
-		json_t *request = watch(e->key, NULL, again ? 0 : e->own.mod + 1);
-
-		guard->text[again] = json_dumps(request, JSON_COMPACT);
-		json_decref(request);
-	}
+	guard->from = e->own.mod + 1;
 	guard->news_fd = wakeup_open();
 	guard->stop_fd = wakeup_open();
 	gateway_open_beside(&guard->gateway, &e->gateway);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	done = guard->text[0] && guard->text[1] && guard->news_fd >= 0 && guard->stop_fd >= 0 &&
+	done = guard->news_fd >= 0 && guard->stop_fd >= 0 &&
 	       pthread_create(&guard->thread, NULL, run_guard, e) == 0;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return done;
@@ -298,9 +294,6 @@ static bool start(struct etcd_lock *e)
 static void close_guard(struct etcd_guard *guard)
 {
 	gateway_close(&guard->gateway);
-	free(guard->text[0]);
-	free(guard->text[1]);
-	guard->text[0] = guard->text[1] = NULL;
 	if (guard->news_fd >= 0)
 		close(guard->news_fd);
 	if (guard->stop_fd >= 0)
