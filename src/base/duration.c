@@ -109,38 +109,32 @@ bool duration_parse(const char *text, nanos *out)
 static const char *find_other_name(const char *text, size_t length)
 {
 	static const struct {
-		const char *other, *name;
+		const char *other, *name; /* the other one may have an s behind it */
 	} names[] = {
-		{"milliseconds", "ms"},
 		{"millisecond", "ms"},
-		{"millis", "ms"},
-		{"msecs", "ms"},
+		{"milli", "ms"},
 		{"msec", "ms"},
-		{"seconds", "s"},
-		{"second", "s"},
-		{"secs", "s"},
-		{"sec", "s"},
-		{"minutes", "m"},
-		{"minute", "m"},
-		{"mins", "m"},
-		{"min", "m"},
-		{"hours", "h"},
-		{"hour", "h"},
-		{"hrs", "h"},
-		{"hr", "h"},
-		{"days", "d"},
-		{"day", "d"},
 		{"ms", "ms"},
+		{"second", "s"},
+		{"sec", "s"},
 		{"s", "s"},
+		{"minute", "m"},
+		{"min", "m"},
 		{"m", "m"},
+		{"hour", "h"},
+		{"hr", "h"},
 		{"h", "h"},
+		{"day", "d"},
 		{"d", "d"},
 	};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strlen(names[i].other) == length &&
-			strncasecmp(names[i].other, text, length) == 0)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t own = strlen(names[i].other);
+		bool plural = own > 1 && length == own + 1 && (text[own] | 0x20) == 's';
+
+		if ((length == own || plural) && strncasecmp(names[i].other, text, own) == 0)
 			return names[i].name;
+	}
 	return NULL;
 }
 

@@ -48,18 +48,16 @@ bool folder_read_url(struct server_reading *reading)
 }
 
 /* The user's home. The environment may have another one (sudo, a job of CI), or none. */
-static const char *find_home(struct account *account)
+static const char *find_home(void)
 {
-	const char *home = getenv("HOME");
+	const struct passwd *account = account_find(geteuid());
+	const char *home = account ? account->pw_dir : getenv("HOME");
 
-	if (account_find(geteuid(), account))
-		home = account->home;
 	return home && *home == '/' ? home : NULL;
 }
 
 static bool find_path(struct folder *folder, const struct server *server, struct failure *failure)
 {
-	struct account account;
 	const char *home;
 	int length;
 
@@ -68,7 +66,7 @@ static bool find_path(struct folder *folder, const struct server *server, struct
 	} else if (geteuid() == 0) {
 		length = snprintf(folder->path, sizeof(folder->path), "/run/dlock");
 	} else {
-		home = find_home(&account);
+		home = find_home();
 		if (!home)
 			return failure_set(failure, EXIT_CONFIG,
 				"file: is " OF_A_USER " in the user's home, and user %u has none "

@@ -31,10 +31,10 @@ static void set(char *to, size_t size, const char *from, size_t length)
 /* The name that /etc/passwd has for a user, else the number. */
 static void read_user(uid_t uid, char *text, size_t size)
 {
-	struct account account;
+	const struct passwd *account = account_find(uid);
 
-	if (account_find(uid, &account))
-		strlcpy(text, account.name, size);
+	if (account)
+		strlcpy(text, account->pw_name, size);
 	else
 		snprintf(text, size, "%u", (unsigned)uid);
 }
