@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "lock/services.h"
-#include "net/url.h"
+#include "net/server.h"
 
 static void add(struct failure *failure, const char *format, const char *meant)
 	__attribute__((format(printf, 2, 0)));

@@ -21,7 +21,6 @@
 #include "lock/service.h"
 #include "net/password.h"
 #include "net/server.h"
-#include "net/url.h"
 
 #define SYSTEM_FILE "/etc/dlock.conf"
 #define PLACE_SIZE  256 /* "FILE:LINE: "; a longer one is cut */

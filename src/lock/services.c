@@ -124,7 +124,7 @@ struct server *services_read_url(const char *url, struct failure *failure)
 		return NULL;
 	}
 	done = read_url(&reading);
-	url_close(&reading.url);
+	server_split_end(&reading);
 	if (done)
 		return reading.server;
 	server_free(reading.server);

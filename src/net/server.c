@@ -13,6 +13,68 @@
 
 #define HOST_MOST 253 /* bytes of a name in DNS */
 
+/* The first piece between a ':' and the end of a host that could not be a port; NULL: none. */
+static const char *find_bad_port(const char *authority)
+{
+	const char *at = authority + strcspn(authority, ":[/?");
+
+	while (*at == ':' || *at == '[') {
+		if (*at == '[') {
+			at += strcspn(at, "]/?");
+		} else {
+			at++;
+			if (strchr(",/?", at[strspn(at, "0123456789")]) == NULL)
+				return at;
+		}
+		at += strcspn(at, ":[/?");
+	}
+	return NULL;
+}
+
+bool url_find_password(const char *text, size_t *from, size_t *length)
+{
+	const char *scheme_end = strstr(text, "://");
+	const char *start = scheme_end == NULL ? text : scheme_end + 3;
+	const char *at = strrchr(start, '@');
+	const char *password;
+
+	if (at == NULL) {
+		password = find_bad_port(start);
+		at = password == NULL ? NULL : password + strlen(password);
+	} else {
+		password = memchr(start, ':', (size_t)(at - start));
+		password = password == NULL ? NULL : password + 1;
+	}
+	if (password == NULL)
+		return false;
+	*from = (size_t)(password - text);
+	*length = (size_t)(at - password);
+	return true;
+}
+
+bool url_decode(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from != '\0'; from++) {
+		char digits[3] = "";
+
+		if (*from != '%') {
+			*to++ = *from;
+			continue;
+		}
+		strncat(digits, from + 1, 2);
+		if (strspn(digits, "0123456789abcdefABCDEF") != 2)
+			return false;
+		*to = (char)strtoul(digits, NULL, 16);
+		if (*to++ == '\0')
+			return false;
+		from += 2;
+	}
+	*to = '\0';
+	return true;
+}
+
 /* The text before the '@', if no ':' is in it. */
 static bool find_user(const char *text, size_t *from, size_t *length)
 {
@@ -70,16 +132,6 @@ static bool keep_text(const struct server_reading *reading)
 	return true;
 }
 
-bool server_split(struct server_reading *reading)
-{
-	char *copy = strdup(reading->text);
-	const char *found = copy == NULL ? NULL : url_split(&reading->url, copy);
-
-	if (copy == NULL)
-		return out_of_memory(reading);
-	return found == NULL ? keep_text(reading) : server_fault(reading, found);
-}
-
 bool server_keep(const struct server_reading *reading, char *text, char **out)
 {
 	free(*out);
@@ -91,6 +143,52 @@ bool server_keep(const struct server_reading *reading, char *text, char **out)
 			reading, "a '%' that stands for no character (%25 is the '%' itself)");
 	*out = strdup(text);
 	return *out != NULL || out_of_memory(reading);
+}
+
+/* Ends a piece at a delimiter and returns what follows; NULL if there is none. */
+static char *cut(char *delimiter)
+{
+	if (delimiter == NULL)
+		return NULL;
+	*delimiter = '\0';
+	return delimiter + 1;
+}
+
+bool server_split(struct server_reading *reading)
+{
+	struct url *url = &reading->url;
+	char *rest, *hosts;
+
+	url->copy = strdup(reading->text);
+	if (url->copy == NULL)
+		return out_of_memory(reading);
+	for (const char *byte = url->copy; *byte != '\0'; byte++) {
+		if ((unsigned char)*byte <= ' ' || *byte == 0x7F)
+			return server_fault(reading, "a blank or a control character");
+		if (*byte == '#')
+			return server_fault(reading, "a '#' (%23 stands for it)");
+	}
+	rest = strstr(url->copy, "://");
+	if (rest == NULL)
+		return server_fault(reading, "no scheme");
+	rest += 3;
+	url->query = cut(strchr(rest, '?'));
+	url->path = cut(strchr(rest, '/'));
+	hosts = cut(strrchr(rest, '@'));
+	url->hosts = hosts == NULL ? rest : hosts;
+	if (hosts != NULL) {
+		url->password = cut(strchr(rest, ':'));
+		url->user = rest;
+	}
+	return keep_text(reading) && server_keep(reading, url->user, &reading->server->user) &&
+	       server_keep(reading, url->password, &reading->server->password);
+}
+
+void server_split_end(struct server_reading *reading)
+{
+	if (reading->url.copy != NULL)
+		explicit_bzero(reading->url.copy, strlen(reading->text));
+	free(reading->url.copy);
 }
 
 bool server_read_number(const char *text, int least, int most, int *out)

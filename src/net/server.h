@@ -6,7 +6,8 @@
  */
 #pragma once
 
-#include "net/url.h"
+#include <stdbool.h>
+#include <stddef.h>
 
 struct failure;
 struct lock_scheme;
@@ -52,11 +53,29 @@ void server_hide_user(struct server *server);
  * sslpassword=): for argv, which ps shows. */
 void server_scrub(char *url);
 
+/* Decodes each %XX in place. False when one is malformed, or stands for a NUL. */
+bool url_decode(char *text);
+
+/* Where the password stands in a URL that may be malformed; false: there is none. A password that
+ * was not encoded may hold any delimiter, so it is all between the first ':' and the last '@'.
+ * Without an '@' it is what stands in the port's place and is no number. */
+bool url_find_password(const char *text, size_t *from, size_t *length);
+
 /* --- For the services: a URL on its way to a struct server. Each is false with failure. ------- */
+
+/* A URL cut into its pieces; zero before. */
+struct url {
+	char *copy;     /* owned; the pieces lie in it and may be changed in place */
+	char *user;     /* NULL: none; not decoded, as all the others */
+	char *password; /* NULL: none */
+	char *hosts;    /* empty: none */
+	char *path;     /* the text behind the first '/'; NULL: none */
+	char *query;    /* the text behind the '?'; NULL: none */
+};
 
 struct server_reading {
 	const char *text;
-	struct url url; /* zero before server_split; its pieces may be changed in place */
+	struct url url;
 	struct server *server;
 	struct failure *failure;
 };
@@ -65,8 +84,10 @@ struct server_reading {
  * its password. Always false. */
 bool server_fault(const struct server_reading *reading, const char *what);
 
-/* Cuts the URL into reading->url, and sets server->text. */
+/* Cuts the URL into reading->url, and sets server->text, user and password. Then, or after a
+ * failure, server_split_end wipes and frees the pieces. */
 bool server_split(struct server_reading *reading);
+void server_split_end(struct server_reading *reading);
 
 /* Decodes text and stores a copy of it in *out, an empty one as NULL. */
 bool server_keep(const struct server_reading *reading, char *text, char **out);

@@ -146,9 +146,7 @@ bool redis_read_url(struct server_reading *reading)
 	if (!server_split(reading))
 		return false;
 	show_less(server);
-	return server_keep(reading, reading->url.user, &server->user) &&
-	       server_keep(reading, reading->url.password, &server->password) &&
-	       (redis_form(server) == REDIS_SOCKET ? read_socket(reading)
+	return (redis_form(server) == REDIS_SOCKET ? read_socket(reading)
 						   : read_hosts(reading) && read_path(reading)) &&
 	       server_read_query(reading, read_parameter);
 }

@@ -327,12 +327,9 @@ static bool keep_chroot(const struct server_reading *reading)
 
 static bool read_url(struct server_reading *reading)
 {
-	struct server *server = reading->server;
-
-	return server_split(reading) && server_keep(reading, reading->url.user, &server->user) &&
-	       server_keep(reading, reading->url.password, &server->password) &&
-	       server_read_hosts(reading, server->scheme->port, true) && keep_chroot(reading) &&
-	       server_read_query(reading, read_parameter);
+	return server_split(reading) &&
+	       server_read_hosts(reading, reading->server->scheme->port, true) &&
+	       keep_chroot(reading) && server_read_query(reading, read_parameter);
 }
 
 static struct lock *open_lock(

@@ -4,7 +4,6 @@
 #include "fuzz.h"
 #include "lock/services.h"
 #include "net/server.h"
-#include "net/url.h"
 
 /* Long enough that it does not stand anywhere by chance. */
 static const char secret[] = "Q7secretQ7";
