@@ -88,8 +88,8 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 		NULL, deadline, &done, &queue, &answer->failure);
 	e->own.is.state = CONTENDER_WAITING;
 	etcd_queue_free(&queue);
-	if (answer->result == LOCK_GONE || (answer->result == LOCK_GRANTED && !done)) {
-		contest_begin_anew(&e->contest, answer);
+	if (answer->result == LOCK_GRANTED && !done) {
+		answer->result = LOCK_LOST;
 	} else if (answer->result == LOCK_GRANTED) {
 		use_lease(e);
 		accept_grant(e, e->revision, answer);
@@ -122,9 +122,7 @@ static void enter(
 				place, deadline, &done, &queue, &answer->failure)
 		      : etcd_transact(
 				e, NULL, place, NULL, deadline, &done, &queue, &answer->failure);
-	if (answer->result == LOCK_GONE)
-		contest_begin_anew(&e->contest, answer);
-	else if (answer->result == LOCK_GRANTED && first && done)
+	if (answer->result == LOCK_GRANTED && first && done)
 		accept_grant(e, e->revision, answer);
 	else if (answer->result == LOCK_GRANTED) {
 		e->own.is.state = CONTENDER_WAITING;
@@ -159,7 +157,6 @@ static void wait_for(struct lock *lock, struct contenders *all, const struct con
 const struct contest_ops etcd_contest = {
 	.foreign = ETCD_FOREIGN,
 	.find_own = find_own,
-	.begin = etcd_begin,
 	.enter = enter,
 	.claim = claim,
 	.wait_for = wait_for,
@@ -201,8 +198,9 @@ void etcd_take(struct lock *lock, struct deadline deadline, struct lock_answer *
 
 	etcd_wait_stop(e);
 	answer->asked_at = clock_now();
-	answer->rank = -1;
 	look(e, deadline, answer);
-	if (!e->request.queues && answer->result == LOCK_BUSY)
-		answer->rank = -1;
+	if (answer->result != LOCK_GONE && answer->result != LOCK_LOST)
+		return;
+	answer->result = LOCK_LOST; /* our lease or our key: the next attempt has others */
+	etcd_begin(lock);
 }

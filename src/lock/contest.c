@@ -17,12 +17,6 @@ static enum lock_result look(const struct contest *contest, struct contender *c,
 	return result;
 }
 
-void contest_begin_anew(const struct contest *contest, struct lock_answer *answer)
-{
-	contest->ops->begin(contest->lock);
-	answer->result = LOCK_LOST;
-}
-
 /* --- One attempt ----------------------------------------------------------------------------- */
 
 /* The obstacle is as contenders_obstacle says: the answer is LOCK_BUSY, or a failure. */
@@ -44,6 +38,8 @@ static void busy(const struct contest *contest, struct contenders *all,
 	if (answer->result == LOCK_GRANTED)
 		contender_describe(holder, contest->ops->foreign, answer);
 	answer->result = LOCK_BUSY;
+	if (!request->queues)
+		answer->rank = -1;
 	answer->look_at = NANOS_NEVER;
 	answer->free_in_ms = -1;
 	contest->ops->wait_for(contest->lock, all, holder, any ? NULL : obstacle, deadline, answer);
@@ -59,7 +55,7 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 
 	own = ops->find_own(contest->lock, all, &lost);
 	if (lost) {
-		contest_begin_anew(contest, answer);
+		answer->result = LOCK_LOST;
 		return;
 	}
 	obstacle = contenders_obstacle(all, own, request->mode, request->permits, &answer->rank);

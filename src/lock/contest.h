@@ -15,8 +15,6 @@ struct contest_ops {
 		struct failure *failure);
 	/* Our own contender; NULL: none. *lost: we had one, which is gone or another's. */
 	struct contender *(*find_own)(struct lock *lock, const struct contenders *all, bool *lost);
-	/* The attempt is lost: the next one is a fresh one. */
-	void (*begin)(struct lock *lock);
 
 	/* Either of these follows, and gives the answer. */
 	/* We have no place. first: nothing was in the way. Else we want one all the same. */
@@ -45,12 +43,9 @@ struct contest {
 };
 
 /* By the contenders as they were read just now: gives the answer of one attempt to take the lock.
- */
+ * LOCK_LOST: our place is gone, and the next attempt is to be a fresh one. */
 void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
 	struct lock_answer *answer);
-
-/* Our place is gone: another is to be taken. */
-void contest_begin_anew(const struct contest *contest, struct lock_answer *answer);
 
 /* The holder that has the token of a detached lock: LOCK_GRANTED, or LOCK_LOST with failure, or as
  * look. */

@@ -93,8 +93,6 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 		return;
 	}
 	answer->result = attach_to_hold(z, deadline, &answer->failure);
-	if (answer->result == LOCK_LOST)
-		contest_begin_anew(&z->contest, answer);
 	if (answer->result != LOCK_GRANTED || !suits(z, answer))
 		return;
 	z->since_us = clock_wall_us();
@@ -103,8 +101,8 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	zookeeper_session_children(&z->session, z->path, false);
 	zookeeper_session_get(&z->session, z->own, true);
 	answer->result = zookeeper_session_await(&z->session, deadline, &answer->failure);
-	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[2].rc != ZOK))
-		contest_begin_anew(&z->contest, answer);
+	if (answer->result == LOCK_GRANTED && reply[2].rc != ZOK)
+		answer->result = LOCK_LOST;
 	else if (answer->result == LOCK_GRANTED)
 		decide_again(z, &reply[1], &reply[2], true, deadline, answer);
 }
@@ -183,8 +181,8 @@ static void take_place(
 	}
 	fresh = clock_now() - z->session.attached_at <
 		z->session.ttl_ms * NANOS_PER_MS / FRESH_PART;
-	if (answer->result == LOCK_LOST || (answer->result == LOCK_GRANTED && reply[1].rc != ZOK))
-		contest_begin_anew(&z->contest, answer);
+	if (answer->result == LOCK_GRANTED && reply[1].rc != ZOK)
+		answer->result = LOCK_LOST;
 	else if (answer->result == LOCK_GRANTED)
 		decide_again(z, &reply[0], &reply[1],
 			fresh && is_whole(z) && !is_awaited(z, &reply[0]), deadline, answer);
@@ -202,8 +200,6 @@ static void enter(
 			&z->session, ZOOKEEPER_WAIT_TTL, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		take_place(z, deadline, answer);
-	else if (answer->result == LOCK_LOST)
-		contest_begin_anew(&z->contest, answer);
 }
 
 /* --- Busy ------------------------------------------------------------------------------------ */
@@ -262,7 +258,6 @@ const struct contest_ops zookeeper_contest = {
 	.foreign = ZOOKEEPER_FOREIGN,
 	.look = look,
 	.find_own = find_own,
-	.begin = zookeeper_begin,
 	.enter = enter,
 	.claim = claim,
 	.wait_for = wait_for,
@@ -277,8 +272,6 @@ static void enter_quickly(
 	answer->result = zookeeper_session_await(&z->session, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		enter(&z->lock, z->session.reply[0].name_count == 0, deadline, answer);
-	else if (answer->result == LOCK_LOST)
-		contest_begin_anew(&z->contest, answer);
 }
 
 static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
@@ -286,15 +279,12 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 	struct zookeeper_queue queue = {0};
 
 	answer->asked_at = clock_now();
-	answer->rank = -1;
 	z->watches = z->proved = false;
 	/* A session begins as long as a holder's: a longer TTL might not count at once. */
 	answer->result = zookeeper_attach(z,
 		z->state == ZOOKEEPER_WAITING && z->session.id.client_id != 0 ? ZOOKEEPER_WAIT_TTL
 									      : z->request.ttl_ms,
 		deadline, &answer->failure);
-	if (answer->result == LOCK_LOST)
-		contest_begin_anew(&z->contest, answer);
 	if (answer->result != LOCK_GRANTED || (is_whole(z) && !suits(z, answer)))
 		return;
 	if (!z->lock.asked && z->request.queues) {
@@ -304,8 +294,6 @@ static void attempt(struct zookeeper_lock *z, struct deadline deadline, struct l
 	answer->result = zookeeper_read(&z->session, z->path, deadline, &queue, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
 		contest_decide(&z->contest, &queue.all, deadline, answer);
-	else if (answer->result == LOCK_LOST)
-		contest_begin_anew(&z->contest, answer);
 	zookeeper_queue_free(&queue);
 }
 
@@ -321,8 +309,8 @@ void zookeeper_take(struct lock *lock, struct deadline deadline, struct lock_ans
 	while (answer->result == LOCK_FAILED && answer->failure.code == EXIT_UNREACHABLE &&
 		z->lock.asked && clock_now() < until && deadline_pause(deadline, AGAIN) &&
 		!deadline_is_over(&deadline));
-	if (!z->request.queues && answer->result == LOCK_BUSY)
-		answer->rank = -1;
+	if (answer->result == LOCK_LOST)
+		zookeeper_begin(lock);
 }
 
 /* --- Waiting --------------------------------------------------------------------------------- */
