@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "etcd/etcd_lock.h"
-#include "lock/lock_check.h"
-#include "lock/trial.h"
 #include "net/server.h"
 
 #define CHECK_LIMIT (3 * NANOS_PER_SEC)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lock/service.h"
+#include "net/server.h"
 
 /* --- base64 ---------------------------------------------------------------------------------- */
 
@@ -85,27 +86,17 @@ void etcd_key_own(
 
 char *etcd_key_name(const char *key, const char *prefix)
 {
-	char *name = decode(key), *end, *at, *to;
+	char *name = decode(key), *end;
 	size_t length = strlen(prefix);
 
-	if (!name || strncmp(name, prefix, length) != 0 || !(end = strchr(name + length, '/'))) {
-		free(name);
-		return NULL;
+	if (name && strncmp(name, prefix, length) == 0 && (end = strchr(name + length, '/'))) {
+		*end = '\0';
+		memmove(name, name + length, (size_t)(end - name) - length + 1);
+		if (url_decode(name))
+			return name;
 	}
-	*end = '\0';
-	to = name;
-	for (at = name + length; *at != '\0'; at++) {
-		unsigned byte;
-
-		if (*at == '%' && sscanf(at + 1, "%2x", &byte) == 1 && byte != 0) {
-			*to++ = (char)byte;
-			at += 2;
-		} else {
-			*to++ = *at;
-		}
-	}
-	*to = '\0';
-	return name;
+	free(name);
+	return NULL;
 }
 
 /* --- Values ---------------------------------------------------------------------------------- */

@@ -12,8 +12,6 @@
 #include <unistd.h>
 
 #include "file/file_lock.h"
-#include "lock/lock_check.h"
-#include "lock/trial.h"
 #include "net/server.h"
 
 struct listing {

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/lock_check.h"
 #include "lock/service.h"
 #include "lock/services.h"
 #include "net/server.h"
@@ -128,13 +127,6 @@ struct lock *lock_open(
 			.name = request->name,
 			.held = request->held};
 	return lock;
-}
-
-bool lock_check_server(const struct server *server, const struct lock_request *request,
-	lock_finding_taker *take, void *context, struct failure *failure)
-{
-	return services_serve(server, failure) &&
-	       server->service->check(server, request, take, context, failure);
 }
 
 void lock_close(struct lock *lock)

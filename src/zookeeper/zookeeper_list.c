@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lock/lock_check.h"
-#include "lock/trial.h"
 #include "net/server.h"
 #include "zookeeper/zookeeper_lock.h"
 

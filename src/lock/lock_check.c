@@ -1,12 +1,11 @@
-#include "lock/trial.h"
+#include "lock/lock_check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "lock/lock.h"
-#include "lock/lock_check.h"
-#include "lock/lock_list.h"
+#include "lock/service.h"
+#include "lock/services.h"
 #include "net/server.h"
 
 #define REPORT_LIMIT (5 * NANOS_PER_SEC) /* for each step */
@@ -163,4 +162,11 @@ const char *trial_name(char name[static TRIAL_NAME])
 {
 	snprintf(name, TRIAL_NAME, "dlock-check-%d-%" PRId64, (int)getpid(), clock_now());
 	return name;
+}
+
+bool lock_check_server(const struct server *server, const struct lock_request *request,
+	lock_finding_taker *take, void *context, struct failure *failure)
+{
+	return services_serve(server, failure) &&
+	       server->service->check(server, request, take, context, failure);
 }
