@@ -115,9 +115,7 @@ static bool show_record(struct listing *l, const struct record *record, const ch
 	view->waiters = owners + count;
 	view_slots(record, owners, owners + count, texts, view);
 	view->foreign = view->holder_count == 0 && is_flocked(&l->folder, file);
-	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
-		(head->magic != 0 && lock_query_shows_idle(&l->lister->query, view->name)))
-		l->lister->show(view, l->lister->context);
+	lock_lister_show(l->lister, view, head->magic != 0);
 	free(owners);
 	free(texts);
 	return true;

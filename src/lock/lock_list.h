@@ -80,9 +80,6 @@ struct lock_query {
 	bool exact;     /* no pattern is a glob */
 };
 
-/* Whether a lock of that NAME is shown though it is free and has no waiters. Pure. */
-bool lock_query_shows_idle(const struct lock_query *query, const char *name);
-
 /* Whether that pattern may stand for other NAMEs. Pure. */
 bool lock_query_is_glob(const struct lock_query *query, const char *pattern);
 

@@ -60,6 +60,10 @@ struct lock_lister {
 	void (*close)(void *state); /* gives the state back */
 };
 
+/* For a service's list: shows a lock that is asked for; one that is free and has no waiters only if
+ * such are asked for, too, and it is `known` to the service. */
+void lock_lister_show(const struct lock_lister *lister, const struct lock_view *view, bool known);
+
 /* For the next answer. */
 struct deadline lock_lister_limit(const struct lock_lister *lister);
 

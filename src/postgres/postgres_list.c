@@ -72,10 +72,8 @@ static int show_lock(const struct lock_lister *lister, const PGresult *result, i
 		view.ttl_ms = view.waiters[-1].ttl_ms;
 		view.foreign = false;
 	}
-	if (lock_query_wants(&lister->query, view.name) &&
-		(view.foreign || view.holder_count + view.waiter_count > 0 ||
-			lock_query_shows_idle(&lister->query, view.name)))
-		lister->show(&view, lister->context);
+	if (lock_query_wants(&lister->query, view.name))
+		lock_lister_show(lister, &view, true);
 	return row;
 }
 

@@ -295,9 +295,10 @@ static bool show_lock(const struct listing *listing)
 	view.waiters = waiters;
 	write_dissent(listing, &view, dissent);
 	view.dissent = dissent[0] != '\0' ? dissent : NULL;
-	if (is_held(&view) || view.waiter_count > 0 || holder ||
-		lock_query_shows_idle(&listing->lister->query, view.name))
+	if (is_held(&view) || holder)
 		listing->lister->show(&view, listing->lister->context);
+	else
+		lock_lister_show(listing->lister, &view, true);
 	free(waiters);
 	return true;
 }

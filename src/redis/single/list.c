@@ -353,9 +353,7 @@ static bool show_reply(
 	if (good) {
 		view.holder_count = read_holders(holders, held, now_us);
 		view.waiter_count = read_waiters(waiters, queue, reply_at(reply, 9), now_us);
-		if (view.waiter_count > 0 || strcmp(kind, "free") != 0 ||
-			(view.fence != 0 && lock_query_shows_idle(listing->query, found->name)))
-			listing->lister->show(&view, listing->lister->context);
+		lock_lister_show(listing->lister, &view, view.fence != 0);
 	}
 	free(holders);
 	free(waiters);
