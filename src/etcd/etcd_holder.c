@@ -8,93 +8,65 @@
 #include "etcd/etcd_lock.h"
 #include "lock/token.h"
 
-/* The own key, as it is by now: the holder that is dead renewed it. LOCK_GRANTED, or LOCK_LOST. */
-static enum lock_result adopt(
-	struct etcd_lock *e, struct deadline deadline, struct failure *failure)
-{
-	const struct etcd_contender *own = NULL;
-	struct etcd_queue queue;
-	enum lock_result result = etcd_read(e, deadline, &queue, failure);
+/* --- Adopting -------------------------------------------------------------------------------- */
 
-	if (result == LOCK_GRANTED) {
-		own = etcd_find_own(e, &queue);
-		result = own ? LOCK_GRANTED : LOCK_LOST;
+/* The contender that we are to go on with becomes our own, as it is by now: that of a holder that
+ * is dead, or of the detached lock whose token we have. LOCK_GRANTED: it is, or we have our own.
+ * Its owner is the queue's. */
+static enum lock_result adopt(struct etcd_lock *e, struct deadline deadline,
+	struct etcd_queue *queue, struct failure *failure)
+{
+	bool by_token = lock_is_by_token(&e->request);
+	struct contender *found = NULL;
+	enum lock_result result;
+
+	*queue = (struct etcd_queue){0};
+	if (!by_token && !lock_is_heir(&e->lock))
+		return LOCK_GRANTED;
+	result = etcd_read(e, deadline, queue, failure);
+	if (result == LOCK_GRANTED && by_token)
+		result = contest_find_detached(&e->contest, &queue->all, deadline, &found, failure);
+	else if (result == LOCK_GRANTED) {
+		found = (struct contender *)etcd_find_own(e, queue);
+		result = found ? LOCK_GRANTED : LOCK_LOST;
 	}
-	if (own) {
-		e->own = *own;
-		e->own.is.id = e->lock.token;
-		e->own.is.owner = e->own.key = NULL; /* the queue's, as the record is */
-		e->own.record = NULL;
-		e->lock.orphaned = false;
-	}
-	etcd_queue_free(&queue);
-	return result;
+	if (result != LOCK_GRANTED)
+		return result;
+	e->own = *(const struct etcd_contender *)found;
+	strlcpy(e->key, e->own.key, sizeof(e->key));
+	e->own.is.id = e->lock.token;
+	e->own.key = NULL;
+	e->own.record = NULL;
+	if (!by_token)
+		e->own.is.owner = NULL; /* it is another process now */
+	else if (e->request.ttl_ms == 0)
+		e->request.ttl_ms = e->own.is.ttl_ms;
+	e->lock.orphaned = false;
+	return LOCK_GRANTED;
 }
 
 /* --- Renewing -------------------------------------------------------------------------------- */
 
-/* The holder that has the token of a detached lock; LOCK_GRANTED. */
-static enum lock_result find_detached(struct etcd_lock *e, struct deadline deadline,
-	struct etcd_queue *queue, const struct etcd_contender **held, struct failure *failure)
-{
-	struct contender *found = NULL;
-	enum lock_result result = etcd_read(e, deadline, queue, failure);
-
-	if (result == LOCK_GRANTED)
-		result = contest_find_detached(&e->contest, &queue->all, deadline, &found, failure);
-	*held = (const struct etcd_contender *)found;
-	return result;
-}
-
-static enum lock_result renew_found(struct etcd_lock *e, const struct etcd_contender *held,
-	struct deadline deadline, struct lock_answer *answer)
-{
-	int64_t seconds = etcd_seconds(e->request.ttl_ms ? e->request.ttl_ms : held->is.ttl_ms);
-	struct etcd_queue queue = {0};
-	int64_t lease = 0;
-	bool done = false;
-	enum lock_result result = etcd_grant(e, &lease, seconds, deadline, &answer->failure);
-
-	if (result == LOCK_GRANTED)
-		result = etcd_transact(e, json_pack("[o]", etcd_when(held->key, "MOD", held->mod)),
-			json_pack("[o]", etcd_put(held->key, etcd_contender_rewrite(held), lease)),
-			NULL, deadline, &done, &queue, &answer->failure);
-	etcd_queue_free(&queue);
-	answer->fence = held->is.fence;
-	answer->ttl_ms = seconds * 1000;
-	if (result == LOCK_GRANTED && !done) {
-		token_refuse(false, &answer->failure);
-		return LOCK_LOST;
-	}
-	if (result == LOCK_GRANTED)
-		etcd_revoke(e, held->lease, deadline, &answer->failure);
-	return result;
-}
-
 void etcd_renew(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct etcd_queue queue = {0};
-	const struct etcd_contender *held = NULL;
+	struct etcd_queue found, queue = {0};
 
-	answer->result = lock_is_heir(lock) ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
-	if (answer->result != LOCK_GRANTED)
-		return;
-	if (e->guard.news_fd >= 0)
-		wakeup_clear(e->guard.news_fd);
-	answer->asked_at = clock_now();
+	answer->result = adopt(e, deadline, &found, &answer->failure);
 	answer->fence = e->own.is.fence;
 	answer->ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000;
-	if (lock_is_by_token(&e->request)) {
-		answer->result = find_detached(e, deadline, &queue, &held, &answer->failure);
-		if (answer->result == LOCK_GRANTED)
-			answer->result = renew_found(e, held, deadline, answer);
-	} else if (e->own.mod == 0) {
+	if (e->guard.news_fd >= 0)
+		wakeup_clear(e->guard.news_fd);
+	if (answer->result == LOCK_GRANTED && e->own.mod == 0)
 		answer->result = LOCK_LOST;
-	} else {
+	if (answer->result == LOCK_GRANTED) {
 		answer->result = etcd_move(e, deadline, &queue, &answer->failure);
 		answer->asked_at = e->proved_at;
+		if (answer->result == LOCK_LOST && lock_is_by_token(&e->request))
+			token_refuse(false, &answer->failure);
 	}
+	e->own.is.owner = NULL;
+	etcd_queue_free(&found);
 	etcd_queue_free(&queue);
 }
 
@@ -138,23 +110,6 @@ static enum lock_result release_holder(
 	return result;
 }
 
-static enum lock_result release_detached(
-	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
-{
-	struct etcd_queue queue = {0};
-	const struct etcd_contender *held = NULL;
-	enum lock_result result = find_detached(e, deadline, &queue, &held, &answer->failure);
-
-	if (result == LOCK_GRANTED) {
-		strlcpy(e->key, held->key, sizeof(e->key));
-		e->own = *held;
-		e->own.is.id = e->lock.token;
-		result = release_holder(e, 0, deadline, answer);
-	}
-	etcd_queue_free(&queue);
-	return result;
-}
-
 /* The own key, on whatever lease it is: a claim may have moved it, or another process renewed it
  * since. Then its leases: so what is still under way finds neither. */
 static enum lock_result withdraw(
@@ -178,17 +133,18 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	int64_t keep_ms = release_terms ? release_terms->keep_ms : 0;
+	struct etcd_queue found;
 
 	etcd_wait_stop(e);
-	answer->result = lock_is_heir(lock) ? adopt(e, deadline, &answer->failure) : LOCK_GRANTED;
+	answer->result = adopt(e, deadline, &found, &answer->failure);
 	if (answer->result != LOCK_GRANTED)
 		;
-	else if (lock_is_by_token(&e->request))
-		answer->result = release_detached(e, deadline, answer);
 	else if (e->own.mod != 0 && e->own.is.state != CONTENDER_WAITING)
 		answer->result = release_holder(e, keep_ms, deadline, answer);
 	else
 		answer->result = withdraw(e, deadline, answer);
+	e->own.is.owner = NULL;
+	etcd_queue_free(&found);
 	etcd_guard_stop(e);
 	if (answer->result == LOCK_GONE)
 		answer->result = LOCK_LOST;

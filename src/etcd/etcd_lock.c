@@ -37,7 +37,11 @@ void etcd_begin(struct lock *lock)
 	e->proved_at = e->kept_at = e->claim_at = 0;
 	e->claim = 0;
 	token_begin(&e->request, e->lock.token);
-	e->own.is.id = e->lock.token;
+	e->own.is = (struct contender){.id = e->lock.token,
+		.mode = e->request.mode,
+		.permits = e->request.permits,
+		.detached = e->request.detached,
+		.ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000};
 	e->own.lease = lease_of(e->lock.token, e->from);
 	etcd_key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
 }
@@ -192,16 +196,8 @@ struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct etcd_queu
 
 char *etcd_value(struct etcd_lock *e, enum contender_state state)
 {
-	const struct lock_request *request = &e->request;
-	struct etcd_contender *own = &e->own;
-
-	own->is.state = state;
-	own->is.id = e->lock.token;
-	own->is.mode = request->mode;
-	own->is.permits = request->permits;
-	own->is.detached = request->detached;
-	own->is.ttl_ms = etcd_seconds(request->ttl_ms) * 1000;
-	return etcd_contender_value(own, request->self);
+	e->own.is.state = state;
+	return etcd_contender_value(&e->own, e->request.self);
 }
 
 static enum lock_result move_own(struct etcd_lock *e, struct deadline deadline, bool *done,

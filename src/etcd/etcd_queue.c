@@ -113,29 +113,19 @@ static int find(const char *const *names, int count, const char *name)
 	return 0;
 }
 
-static char *write_value(const struct etcd_contender *contender, const char *owner)
+char *etcd_contender_value(const struct etcd_contender *contender, const struct owner *owner)
 {
 	const struct contender *c = &contender->is;
+	char own[OWNER_TEXT];
 	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sb ss*}", "dlock", LOCK_FORMAT,
 		"state", states[c->state], "mode", modes[c->mode], "permits", c->permits, "token",
 		c->id, "since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "fence",
-		(json_int_t)c->fence, "detached", c->detached, "owner", owner);
+		(json_int_t)c->fence, "detached", c->detached, "owner",
+		c->owner ? c->owner : owner_write(owner, own));
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
 
 	json_decref(value);
 	return encode_owned(text);
-}
-
-char *etcd_contender_value(const struct etcd_contender *contender, const struct owner *owner)
-{
-	char text[OWNER_TEXT];
-
-	return write_value(contender, owner_write(owner, text));
-}
-
-char *etcd_contender_rewrite(const struct etcd_contender *contender)
-{
-	return write_value(contender, contender->is.owner ? contender->is.owner : "");
 }
 
 int64_t json_number(const json_t *object, const char *name)

@@ -38,11 +38,9 @@ void etcd_key_own(
 /* The name that a key stands for; owned by the caller; NULL: it is no lock's. */
 char *etcd_key_name(const char *key, const char *prefix);
 
-/* A contender's value, in base64; owned by the caller. */
+/* A contender's value, in base64; owned by the caller. owner: unless the contender has a text of
+ * it. */
 char *etcd_contender_value(const struct etcd_contender *contender, const struct owner *owner);
-
-/* The same contender's in another state. */
-char *etcd_contender_rewrite(const struct etcd_contender *contender);
 
 /* Reads the kvs of an answer, of which it becomes the owner. */
 bool etcd_queue_read(struct etcd_queue *queue, json_t *answer, const json_t *kvs);

@@ -31,7 +31,7 @@ static void add(json_t *kvs, char *line)
 
 static void read_again(const struct etcd_contender *c)
 {
-	char *value = etcd_contender_rewrite(c);
+	char *value = etcd_contender_value(c, &(struct owner){0});
 	json_t *kvs = json_pack("[{sI ss ss}]", "create_revision", (json_int_t)c->is.place, "key",
 		c->key, "value", value ? value : "");
 	struct etcd_queue queue;
