@@ -200,61 +200,6 @@ char *etcd_value(struct etcd_lock *e, enum contender_state state)
 	return etcd_contender_value(&e->own, e->request.self);
 }
 
-static enum lock_result move_own(struct etcd_lock *e, struct deadline deadline, bool *done,
-	struct etcd_queue *queue, int64_t *lease, struct failure *failure)
-{
-	enum lock_result result = LOCK_GRANTED;
-
-	if (*lease == 0)
-		result = etcd_grant(e, lease, etcd_seconds_to_go(e), deadline, failure);
-	if (result != LOCK_GRANTED)
-		return result;
-	return etcd_transact(e, json_pack("[o]", etcd_when(e->key, "MOD", e->own.mod)),
-		json_pack("[oo]", etcd_put(e->key, etcd_value(e, e->own.is.state), *lease),
-			etcd_range(e)),
-		json_pack("[o]", etcd_range(e)), deadline, done, queue, failure);
-}
-
-/* The own key is on that lease now; the old one is of no more use. */
-static void settle(struct etcd_lock *e, int64_t lease, nanos asked_at, struct deadline deadline)
-{
-	int64_t old = e->own.lease;
-	struct failure unheard;
-
-	e->own.lease = lease;
-	e->proved_at = asked_at;
-	etcd_revoke(e, old, deadline, &unheard);
-}
-
-enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct etcd_queue *queue,
-	struct failure *failure)
-{
-	nanos asked_at = clock_now();
-	enum lock_result result = LOCK_LOST;
-	const struct etcd_contender *own;
-	int64_t lease = 0;
-	bool done = false;
-
-	for (int i = 0; i < ETCD_TRIES; i++) {
-		*queue = (struct etcd_queue){0};
-		result = move_own(e, deadline, &done, queue, &lease, failure);
-		if (result != LOCK_GRANTED)
-			return result == LOCK_GONE ? LOCK_TIMEOUT : result;
-		own = done ? NULL : etcd_find_own(e, queue);
-		if (done)
-			e->own.mod = queue->revision;
-		if (done || (own && own->lease == lease)) {
-			settle(e, lease, asked_at, deadline);
-			return LOCK_GRANTED;
-		}
-		done = own && own->is.state != CONTENDER_RELEASED;
-		etcd_queue_free(queue);
-		if (!done)
-			return LOCK_LOST;
-	}
-	return LOCK_TIMEOUT;
-}
-
 /* --- The service ------------------------------------------------------------------------------ */
 
 /* TLS is libcurl's trade, but its parameters are those of all. */

@@ -85,11 +85,6 @@ struct etcd_contender *etcd_find_own(struct etcd_lock *e, const struct etcd_queu
 /* The value that stands for the own contender, in that state. */
 char *etcd_value(struct etcd_lock *e, enum contender_state state);
 
-/* Moves the own key to a new lease: LOCK_GRANTED, LOCK_LOST, or as gateway_call. queue NULL, or is
- * read too. */
-enum lock_result etcd_move(struct etcd_lock *e, struct deadline deadline, struct etcd_queue *queue,
-	struct failure *failure);
-
 /* The rest of a lease, in ms; -1: it has no end, or its end is not known. */
 int64_t etcd_lease_ms(struct gateway *gateway, int64_t lease, struct deadline deadline);
 

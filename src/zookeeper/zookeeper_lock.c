@@ -44,7 +44,8 @@ enum lock_result zookeeper_read(struct zookeeper_session *session, const char *p
 	return result;
 }
 
-enum lock_result zookeeper_look(struct zookeeper_session *session, const char *path,
+/* Reads the record of a node; LOCK_GONE: it is not there any more. */
+static enum lock_result look(struct zookeeper_session *session, const char *path,
 	struct deadline deadline, struct zookeeper_record *record, struct failure *failure)
 {
 	enum lock_result result;
@@ -71,7 +72,7 @@ enum lock_result zookeeper_look_at(struct zookeeper_session *session, const char
 	if (c->record)
 		return LOCK_GRANTED;
 	zookeeper_path(lock, c->node, path);
-	result = zookeeper_look(session, path, deadline, &record, failure);
+	result = look(session, path, deadline, &record, failure);
 	if (result == LOCK_GRANTED && !zookeeper_record_note(c, &record)) {
 		failure_set(failure, EXIT_SYSTEM, "out of memory");
 		return LOCK_FAILED;
@@ -98,8 +99,8 @@ void zookeeper_begin(struct lock *lock)
 	zookeeper_queue_id(z->lock.token, z->id);
 }
 
-/* A write that changes nothing: ZNONODE if the node is not there. */
-static enum lock_result prove(struct zookeeper_session *session, const char *path, bool watch,
+/* A write that changes nothing; and the node is watched. LOCK_LOST: it is not there. */
+static enum lock_result prove(struct zookeeper_session *session, const char *path,
 	struct deadline deadline, struct failure *failure)
 {
 	zoo_op_result_t found = {0};
@@ -108,15 +109,14 @@ static enum lock_result prove(struct zookeeper_session *session, const char *pat
 
 	zoo_check_op_init(&check, path, -1);
 	zookeeper_session_multi(session, 1, &check, &found);
-	zookeeper_session_get(session, path, watch);
+	zookeeper_session_get(session, path, true);
 	result = zookeeper_session_await(session, deadline, failure);
 	if (result == LOCK_GRANTED && session->reply[0].rc != ZOK)
 		return LOCK_LOST;
 	return result;
 }
 
-/* --- Taking over -------------------------------------------------------------------------------
- */
+/* --- Taking over ------------------------------------------------------------------------------ */
 
 /* The own node: any with our id, unless it is known. LOCK_GRANTED, or LOCK_GONE. */
 static enum lock_result find_own(
@@ -148,7 +148,7 @@ static enum lock_result adopt(
 	if (result == LOCK_GRANTED)
 		result = find_own(z, deadline, failure);
 	if (result == LOCK_GRANTED)
-		result = zookeeper_look(&z->session, z->own, deadline, &record, failure);
+		result = look(&z->session, z->own, deadline, &record, failure);
 	if (result != LOCK_GRANTED)
 		return result;
 	zookeeper_session_end(&z->session);
@@ -159,8 +159,7 @@ static enum lock_result adopt(
 	return LOCK_GRANTED;
 }
 
-/* --- Renewing ----------------------------------------------------------------------------------
- */
+/* --- Renewing --------------------------------------------------------------------------------- */
 
 /* The owner is another process than the one on record. */
 static enum lock_result pass_on(
@@ -196,12 +195,11 @@ static void zookeeper_renew(struct lock *lock, struct deadline deadline, struct 
 	if (answer->result == LOCK_GRANTED && z->named != z->request.self->pid)
 		answer->result = pass_on(z, deadline, &answer->failure);
 	if (answer->result == LOCK_GRANTED)
-		answer->result = prove(&z->session, z->own, true, deadline, &answer->failure);
+		answer->result = prove(&z->session, z->own, deadline, &answer->failure);
 	answer->ttl_ms = z->session.ttl_ms;
 }
 
-/* --- Releasing ---------------------------------------------------------------------------------
- */
+/* --- Releasing -------------------------------------------------------------------------------- */
 
 /* LOCK_GRANTED; LOCK_GONE: it is not there any more. */
 static enum lock_result delete_node(struct zookeeper_lock *z, const char *path,
@@ -261,8 +259,7 @@ static void zookeeper_release(struct lock *lock, const struct release_terms *rel
 	}
 }
 
-/* --- By force ----------------------------------------------------------------------------------
- */
+/* --- By force --------------------------------------------------------------------------------- */
 
 enum lock_result zookeeper_end(struct lock *lock, const struct contender *c,
 	struct deadline deadline, struct failure *failure)

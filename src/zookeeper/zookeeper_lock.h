@@ -44,11 +44,7 @@ enum lock_result zookeeper_attach(struct zookeeper_lock *z, int64_t ttl_ms,
 enum lock_result zookeeper_read(struct zookeeper_session *session, const char *path,
 	struct deadline deadline, struct zookeeper_queue *queue, struct failure *failure);
 
-/* Reads the record of a node; LOCK_GONE: it is not there any more. */
-enum lock_result zookeeper_look(struct zookeeper_session *session, const char *path,
-	struct deadline deadline, struct zookeeper_record *record, struct failure *failure);
-
-/* The same of a contender of that lock, once. */
+/* Reads the record of a contender of that lock, once; LOCK_GONE: it is not there any more. */
 enum lock_result zookeeper_look_at(struct zookeeper_session *session, const char *lock,
 	struct zookeeper_contender *c, struct deadline deadline, struct failure *failure);
 

@@ -20,9 +20,6 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
 -- The format (lock/service.h): settings.sql and take.sql read it. No comment: 1.
 COMMENT ON TABLE dlock.lock IS 'dlock format 1';
 
--- One that an older dlock has made.
-ALTER TABLE dlock.lock ADD COLUMN IF NOT EXISTS last_run text, ADD COLUMN IF NOT EXISTS last_success text;
-
 -- What keeps it from others, until it expires. One that has expired may come back as long as its row is
 -- there: a grant to another takes it away.
 CREATE TABLE IF NOT EXISTS dlock.holder (
@@ -40,7 +37,6 @@ CREATE TABLE IF NOT EXISTS dlock.holder (
   slot int,                             -- with mode p: one that no other holder has
   PRIMARY KEY (name, token)
 );
-ALTER TABLE dlock.holder ADD COLUMN IF NOT EXISTS slot int;
 
 CREATE TABLE IF NOT EXISTS dlock.waiter (
   name text NOT NULL,
