@@ -10,6 +10,18 @@
 
 /* --- Adopting -------------------------------------------------------------------------------- */
 
+/* NULL with failure: no detached lock is held by our token. */
+static const struct contender *find_detached(
+	const struct etcd_lock *e, const struct etcd_queue *queue, struct failure *failure)
+{
+	const struct contender *c = contenders_find(&queue->all, e->lock.token);
+
+	if (c && c->detached && c->state == CONTENDER_HOLDING)
+		return c;
+	token_refuse(c && !c->foreign && c->state != CONTENDER_RELEASED, failure);
+	return NULL;
+}
+
 /* The contender that we are to go on with becomes our own, as it is by now: that of a holder that
  * is dead, or of the detached lock whose token we have. LOCK_GRANTED: it is, or we have our own.
  * Its owner is the queue's. */
@@ -17,21 +29,19 @@ static enum lock_result adopt(struct etcd_lock *e, struct deadline deadline,
 	struct etcd_queue *queue, struct failure *failure)
 {
 	bool by_token = lock_is_by_token(&e->request);
-	struct contender *found = NULL;
+	const struct contender *found;
 	enum lock_result result;
 
 	*queue = (struct etcd_queue){0};
 	if (!by_token && !lock_is_heir(&e->lock))
 		return LOCK_GRANTED;
 	result = etcd_read(e, deadline, queue, failure);
-	if (result == LOCK_GRANTED && by_token)
-		result = contest_find_detached(&e->contest, &queue->all, deadline, &found, failure);
-	else if (result == LOCK_GRANTED) {
-		found = (struct contender *)etcd_find_own(e, queue);
-		result = found ? LOCK_GRANTED : LOCK_LOST;
-	}
 	if (result != LOCK_GRANTED)
 		return result;
+	found = by_token ? find_detached(e, queue, failure)
+			 : (const struct contender *)etcd_find_own(e, queue);
+	if (!found)
+		return LOCK_LOST;
 	e->own = *(const struct etcd_contender *)found;
 	strlcpy(e->key, e->own.key, sizeof(e->key));
 	e->own.is.id = e->lock.token;

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "lock/token.h"
-
 /* A contender that is not there any more does not count. */
 static enum lock_result look(const struct contest *contest, struct contender *c,
 	struct deadline deadline, struct failure *failure)
@@ -67,25 +65,7 @@ void contest_decide(const struct contest *contest, struct contenders *all, struc
 		busy(contest, all, obstacle, deadline, answer);
 }
 
-/* --- After it -------------------------------------------------------------------------------- */
-
-enum lock_result contest_find_detached(const struct contest *contest, const struct contenders *all,
-	struct deadline deadline, struct contender **found, struct failure *failure)
-{
-	struct contender *c = contenders_find(all, contest->id);
-	enum lock_result result = LOCK_GONE;
-
-	if (c)
-		result = look(contest, c, deadline, failure);
-	if (result != LOCK_GRANTED && result != LOCK_GONE)
-		return result;
-	*found = c;
-	if (result == LOCK_GRANTED && c->detached && c->state == CONTENDER_HOLDING)
-		return LOCK_GRANTED;
-	token_refuse(
-		result == LOCK_GRANTED && !c->foreign && c->state != CONTENDER_RELEASED, failure);
-	return LOCK_LOST;
-}
+/* --- By force -------------------------------------------------------------------------------- */
 
 /* With a fence only the holder that has it. */
 static bool is_meant(const struct contest *contest, const struct contender *c)

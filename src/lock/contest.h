@@ -47,11 +47,6 @@ struct contest {
 void contest_decide(const struct contest *contest, struct contenders *all, struct deadline deadline,
 	struct lock_answer *answer);
 
-/* The holder that has the token of a detached lock: LOCK_GRANTED, or LOCK_LOST with failure, or as
- * look. */
-enum lock_result contest_find_detached(const struct contest *contest, const struct contenders *all,
-	struct deadline deadline, struct contender **found, struct failure *failure);
-
 /* Breaks the lock of the holders of this moment, as lock_force. A waiter whose turn comes meanwhile
  * is not among them. */
 void contest_force(const struct contest *contest, const struct contenders *all,
