@@ -212,51 +212,31 @@ static enum lock_result delete_node(struct zookeeper_lock *z, const char *path,
 	return result == LOCK_GRANTED && z->session.reply[0].rc != ZOK ? LOCK_GONE : result;
 }
 
-static enum lock_result release_holder(
-	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
-{
-	enum lock_result result = delete_node(z, z->own, deadline, &answer->failure);
-
-	return result == LOCK_GRANTED ? LOCK_RELEASED : result == LOCK_GONE ? LOCK_LOST : result;
-}
-
-/* A waiter's node, or one of which we have not heard. */
-static enum lock_result withdraw(
-	struct zookeeper_lock *z, struct deadline deadline, struct lock_answer *answer)
-{
-	enum lock_result result = find_own(z, deadline, &answer->failure);
-
-	if (result != LOCK_GRANTED)
-		return result == LOCK_GONE && lock_is_heir(&z->lock) ? LOCK_LOST : result;
-	result = delete_node(z, z->own, deadline, &answer->failure);
-	return result == LOCK_GRANTED || result == LOCK_GONE ? LOCK_RELEASED : result;
-}
-
 static void zookeeper_release(struct lock *lock, const struct release_terms *release_terms,
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct zookeeper_lock *z = (struct zookeeper_lock *)lock;
 	bool holds = z->state == ZOOKEEPER_HOLDING;
-	bool asked = z->lock.asked;
 
 	(void)release_terms; /* no success is on record, and none is kept by --at-least */
-	answer->result = LOCK_GRANTED;
-	if (holds || asked)
+	answer->result = LOCK_GONE;
+	if (holds || lock->asked)
 		answer->result = zookeeper_attach(z, holds ? z->request.ttl_ms : ZOOKEEPER_WAIT_TTL,
 			deadline, &answer->failure);
 	if (answer->result == LOCK_LOST && !holds)
 		answer->result = LOCK_GONE; /* our node went with the session */
-	if (answer->result != LOCK_GRANTED)
-		;
-	else if (holds)
-		answer->result = release_holder(z, deadline, answer);
-	else
-		answer->result = asked ? withdraw(z, deadline, answer) : LOCK_GONE;
-	if (answer->result == LOCK_RELEASED || answer->result == LOCK_LOST ||
-		answer->result == LOCK_GONE) {
-		zookeeper_session_end(&z->session); /* else the servers would keep it for its TTL */
-		zookeeper_begin(lock);
-	}
+	if (answer->result == LOCK_GRANTED)
+		answer->result = find_own(z, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		answer->result = delete_node(z, z->own, deadline, &answer->failure);
+	if (answer->result == LOCK_GRANTED)
+		answer->result = LOCK_RELEASED;
+	else if (answer->result == LOCK_GONE && (holds || lock_is_heir(lock)))
+		answer->result = LOCK_LOST;
+	else if (answer->result != LOCK_GONE && answer->result != LOCK_LOST)
+		return;
+	zookeeper_session_end(&z->session); /* else the servers would keep it for its TTL */
+	zookeeper_begin(lock);
 }
 
 /* --- By force --------------------------------------------------------------------------------- */
