@@ -289,19 +289,13 @@ static void break_slot(struct file_lock *f, int i, const struct breaking *breaki
 /* Tells the keepers of those that live, and the waiters. */
 static bool ring_all(struct file_lock *f, bool live, struct failure *failure)
 {
-	switch (folder_ring(&f->folder, f->file, FOLDER_ENDED, failure)) {
-	case RING_UNHEARD:
-		if (live)
-			return failure_set(failure, EXIT_PROTOCOL,
-				"%s/.%s+ended was removed: its holder cannot be told",
-				f->folder.path, f->file);
-		break;
-	case RING_FAILED:
-		return false;
-	default:
-		break;
-	}
-	return ring_bell(f, failure);
+	enum folder_ring heard = folder_ring(&f->folder, f->file, FOLDER_ENDED, failure);
+
+	if (heard == RING_UNHEARD && live)
+		return failure_set(failure, EXIT_PROTOCOL,
+			"%s/.%s+ended was removed: its holder cannot be told", f->folder.path,
+			f->file);
+	return heard != RING_FAILED && ring_bell(f, failure);
 }
 
 /* There is no dlock that holds it. Another program cannot be told to stop. */

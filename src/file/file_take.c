@@ -256,11 +256,9 @@ static void grant(struct file_lock *f, struct lock_answer *answer)
 	answer->ttl_ms = LOCK_NO_TTL;
 	if (request->detached) {
 		own->detached = true;
-		own->ttl_ms = answer->ttl_ms = request->ttl_ms > request->at_least_ms
-						       ? request->ttl_ms
-						       : request->at_least_ms;
-		own->until = record_moment(record, clock_now() + own->ttl_ms * NANOS_PER_MS);
 		own->ttl_ms = request->ttl_ms;
+		answer->ttl_ms = lock_ttl_ms(request, 0);
+		own->until = record_moment(record, clock_now() + answer->ttl_ms * NANOS_PER_MS);
 	}
 	answer->result = LOCK_GRANTED;
 	answer->fence = own->fence;
