@@ -182,12 +182,10 @@ static enum lock_result release_holder(
 static enum lock_result withdraw(
 	struct etcd_lock *e, struct deadline deadline, struct lock_answer *answer)
 {
-	struct etcd_queue unread;
 	bool done;
 	enum lock_result result = etcd_transact(e, NULL, json_pack("[o]", etcd_delete(e->key)),
-		NULL, deadline, &done, &unread, &answer->failure);
+		NULL, deadline, &done, NULL, &answer->failure);
 
-	etcd_queue_free(&unread);
 	if (result == LOCK_GRANTED)
 		result = etcd_revoke(e, e->own.lease, deadline, &answer->failure);
 	if (e->claim != 0 && e->claim != e->own.lease && result != LOCK_FAILED)
@@ -227,13 +225,11 @@ enum lock_result etcd_end(struct lock *lock, const struct contender *c, struct d
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
 	const char *key = ((const struct etcd_contender *)c)->key;
-	struct etcd_queue unread;
 	bool done = false;
-	enum lock_result result = etcd_transact(e,
-		json_pack("[o]", etcd_when(key, "CREATE", c->place)),
-		json_pack("[o]", etcd_delete(key)), NULL, deadline, &done, &unread, failure);
+	enum lock_result result =
+		etcd_transact(e, json_pack("[o]", etcd_when(key, "CREATE", c->place)),
+			json_pack("[o]", etcd_delete(key)), NULL, deadline, &done, NULL, failure);
 
-	etcd_queue_free(&unread);
 	return result == LOCK_GRANTED && !done ? LOCK_GONE : result;
 }
 

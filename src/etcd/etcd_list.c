@@ -102,11 +102,6 @@ bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct fail
 
 /* --- dlock check ----------------------------------------------------------------------------- */
 
-struct check {
-	lock_finding_taker *take;
-	void *context;
-};
-
 /* 3.4.23 is 30423; 0: it is none that is known. */
 static int read_version(const char *text)
 {
@@ -151,7 +146,8 @@ static void judge_version(struct lock_finding *finding, const char *version, cha
 }
 
 /* Asks one endpoint by itself. False: it does not answer, or is none of etcd's. */
-static bool check_endpoint(const struct server *server, size_t at, const struct check *check)
+static bool check_endpoint(
+	const struct server *server, size_t at, lock_finding_taker *take, void *context)
 {
 	struct gateway gateway;
 	char name[LOCK_SERVER_SIZE], text[400];
@@ -179,7 +175,7 @@ static bool check_endpoint(const struct server *server, size_t at, const struct 
 			finding.code = EXIT_BUSY;
 		}
 	}
-	check->take(&finding, check->context);
+	take(&finding, context);
 	json_decref(answer);
 	gateway_close(&gateway);
 	return result == LOCK_GRANTED;
@@ -188,13 +184,12 @@ static bool check_endpoint(const struct server *server, size_t at, const struct 
 bool etcd_check(const struct server *server, const struct lock_request *request,
 	lock_finding_taker *take, void *context, struct failure *failure)
 {
-	const struct check check = {take, context};
 	char name[TRIAL_NAME];
 	bool one = false;
 
 	(void)failure;
 	for (size_t i = 0; i < server->endpoint_count; i++)
-		one = check_endpoint(server, i, &check) || one;
+		one = check_endpoint(server, i, take, context) || one;
 	if (one || server->endpoint_count > 1)
 		trial_report(server, request, trial_name(name), take, context);
 	return true;

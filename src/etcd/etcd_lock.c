@@ -140,14 +140,18 @@ enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, 
 	json_t *body =
 		json_pack("{so* so* so*}", "compare", when, "success", then, "failure", otherwise);
 	json_t *answer = NULL;
+	struct etcd_queue unread, *into = queue ? queue : &unread;
 	enum lock_result result =
 		gateway_call(&e->gateway, "v3/kv/txn", body, deadline, &answer, failure);
 
-	*queue = (struct etcd_queue){0};
-	if (result != LOCK_GRANTED)
-		return result;
-	*done = json_is_true(json_object_get(answer, "succeeded"));
-	return learn(e, answer, find_range(answer), queue, failure);
+	*into = (struct etcd_queue){0};
+	if (result == LOCK_GRANTED) {
+		*done = json_is_true(json_object_get(answer, "succeeded"));
+		result = learn(e, answer, find_range(answer), into, failure);
+	}
+	if (!queue)
+		etcd_queue_free(&unread);
+	return result;
 }
 
 enum lock_result etcd_read(struct etcd_lock *e, struct deadline deadline, struct etcd_queue *queue,

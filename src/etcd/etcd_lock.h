@@ -70,8 +70,8 @@ json_t *etcd_delete(const char *key);
 json_t *etcd_range(const struct etcd_lock *e);
 
 /* A transaction; takes the references, any of which may be NULL. LOCK_GRANTED: *done says whether
- * the conditions held; *queue is what a range in it has read, to be freed in any case. LOCK_GONE: a
- * lease is not there. */
+ * the conditions held; *queue (NULL: nothing is read) is what a range in it has read, to be freed
+ * in any case. LOCK_GONE: a lease is not there. */
 enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, json_t *otherwise,
 	struct deadline deadline, bool *done, struct etcd_queue *queue, struct failure *failure);
 

@@ -76,7 +76,6 @@ static void use_lease(struct etcd_lock *e)
 static void claim(struct lock *lock, struct deadline deadline, struct lock_answer *answer)
 {
 	struct etcd_lock *e = (struct etcd_lock *)lock;
-	struct etcd_queue queue;
 	bool done = false;
 
 	e->own.is.since_us = clock_wall_us();
@@ -85,9 +84,8 @@ static void claim(struct lock *lock, struct deadline deadline, struct lock_answe
 	answer->result = etcd_transact(e,
 		json_pack("[o]", etcd_when(e->key, "CREATE", e->own.is.place)),
 		json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_HOLDING), e->claim)),
-		NULL, deadline, &done, &queue, &answer->failure);
+		NULL, deadline, &done, NULL, &answer->failure);
 	e->own.is.state = CONTENDER_WAITING;
-	etcd_queue_free(&queue);
 	if (answer->result == LOCK_GRANTED && !done) {
 		answer->result = LOCK_LOST;
 	} else if (answer->result == LOCK_GRANTED) {

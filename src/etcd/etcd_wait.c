@@ -122,7 +122,6 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 {
 	nanos now = clock_now();
 	struct failure failure;
-	struct etcd_queue queue = {0};
 	int64_t lease = 0;
 	bool done = false;
 	enum lock_result result = etcd_grant(e, &lease, ETCD_PLACE_TTL, deadline, &failure);
@@ -131,8 +130,7 @@ static enum lock_result shorten(struct etcd_lock *e, struct deadline deadline)
 		result = etcd_transact(e,
 			json_pack("[o]", etcd_when(e->key, "CREATE", e->own.is.place)),
 			json_pack("[o]", etcd_put(e->key, etcd_value(e, CONTENDER_WAITING), lease)),
-			NULL, deadline, &done, &queue, &failure);
-	etcd_queue_free(&queue);
+			NULL, deadline, &done, NULL, &failure);
 	if (!done) /* the place is gone: ask */
 		return result == LOCK_GONE ? LOCK_GRANTED : result;
 	etcd_revoke(e, e->own.lease, deadline, &failure);

@@ -62,24 +62,19 @@ static bool has_scheme(const char *url, const char *scheme)
 	return strncmp(url, scheme, length) == 0 && url[length] == ':';
 }
 
-/* The service that has the URL's scheme; NULL: none in this program. */
-static const struct lock_service *find_service(const char *url, const struct lock_scheme **scheme)
+/* The row that has the URL's scheme, and what the service says of that, if it is in this program.
+ * NULL: none. */
+static const struct row *find_row(const char *url, const struct lock_scheme **scheme)
 {
-	for (size_t i = 0; i < ROWS; i++)
-		for (*scheme = rows[i].service ? rows[i].service->schemes : NULL;
-			*scheme && (*scheme)->name; (*scheme)++)
+	for (const struct row *row = rows; row < rows + ROWS; row++) {
+		*scheme = row->service ? row->service->schemes : NULL;
+		for (; *scheme && (*scheme)->name; (*scheme)++)
 			if (has_scheme(url, (*scheme)->name))
-				return rows[i].service;
-	return NULL;
-}
-
-/* The program that has the URL's service; NULL: none. */
-static const char *find_program(const char *url)
-{
-	for (size_t i = 0; i < ROWS; i++)
-		for (const char *const *scheme = rows[i].schemes; *scheme; scheme++)
-			if (!rows[i].service && has_scheme(url, *scheme))
-				return rows[i].program;
+				return row;
+		for (const char *const *name = row->schemes; !row->service && *name; name++)
+			if (has_scheme(url, *name))
+				return row;
+	}
 	return NULL;
 }
 
@@ -99,18 +94,17 @@ static bool leave_to(const char *program, struct server_reading *reading)
 static bool read_url(struct server_reading *reading)
 {
 	struct server *server = reading->server;
-	const struct lock_service *service = find_service(reading->text, &server->scheme);
-	const char *program = service ? NULL : find_program(reading->text);
+	const struct row *row = find_row(reading->text, &server->scheme);
 
-	if (program)
-		return leave_to(program, reading);
-	if (!service)
+	if (!row)
 		return server_split(reading) && server_fault(reading, "an unknown scheme");
+	if (!row->service)
+		return leave_to(row->program, reading);
 	server->tls = server->scheme->tls;
 	if (server->tls && !tls_layer)
 		server->program = SERVICES_TLS_PROGRAM;
-	server->service = service;
-	return service->read_url(reading);
+	server->service = row->service;
+	return row->service->read_url(reading);
 }
 
 struct server *services_read_url(const char *url, struct failure *failure)
