@@ -13,20 +13,7 @@
 #define ONE_LEAST   (200 * NANOS_PER_MS) /* for one of several endpoints */
 #define ONE_MOST    (2 * NANOS_PER_SEC)  /* if time is not limited */
 
-/* Codes of gRPC, as the gateway has them beside an error. */
-enum {
-	CODE_CANCELLED = 1,
-	CODE_UNKNOWN = 2,
-	CODE_INVALID = 3,
-	CODE_DEADLINE = 4,
-	CODE_NOT_FOUND = 5,
-	CODE_DENIED = 7,
-	CODE_EXHAUSTED = 8,
-	CODE_PRECONDITION = 9,
-	CODE_ABORTED = 10,
-	CODE_UNAVAILABLE = 14,
-	CODE_UNAUTHENTICATED = 16,
-};
+#define NOT_FOUND 5 /* of gRPC's codes, as the gateway has them beside an error */
 
 const char *gateway_endpoint(const struct gateway *gateway, char text[static LOCK_SERVER_SIZE])
 {
@@ -266,24 +253,27 @@ static enum exit_code judge_transfer(CURLcode code)
  * better if it is EXIT_UNREACHABLE. */
 static enum exit_code judge_code(int code, const char *text)
 {
-	switch (code) {
-	case CODE_DENIED:
-	case CODE_UNAUTHENTICATED:
-		return EXIT_REFUSED;
-	case CODE_EXHAUSTED:
-		return strstr(text, "space") ? EXIT_SYSTEM : EXIT_UNREACHABLE;
-	case CODE_INVALID:
-	case CODE_PRECONDITION:
-		return strstr(text, "auth") || strstr(text, "user") ? EXIT_REFUSED : EXIT_PROTOCOL;
-	case CODE_CANCELLED:
-	case CODE_UNKNOWN:
-	case CODE_DEADLINE:
-	case CODE_ABORTED:
-	case CODE_UNAVAILABLE:
-		return EXIT_UNREACHABLE;
-	default:
-		return EXIT_PROTOCOL;
-	}
+	static const struct {
+		int code;
+		const char *word; /* in the text; the first row that fits counts */
+		enum exit_code exit;
+	} codes[] = {
+		{1, "", EXIT_UNREACHABLE},                             /* cancelled */
+		{2, "", EXIT_UNREACHABLE},                             /* unknown */
+		{3, "auth", EXIT_REFUSED},                             /* an invalid argument */
+		{3, "user", EXIT_REFUSED}, {4, "", EXIT_UNREACHABLE},  /* the time is over */
+		{7, "", EXIT_REFUSED},                                 /* permission denied */
+		{8, "space", EXIT_SYSTEM},                             /* exhausted */
+		{8, "", EXIT_UNREACHABLE}, {9, "auth", EXIT_REFUSED},  /* a precondition failed */
+		{9, "user", EXIT_REFUSED}, {10, "", EXIT_UNREACHABLE}, /* aborted */
+		{14, "", EXIT_UNREACHABLE},                            /* unavailable */
+		{16, "", EXIT_REFUSED},                                /* not authenticated */
+	};
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (codes[i].code == code && strstr(text, codes[i].word))
+			return codes[i].exit;
+	return EXIT_PROTOCOL;
 }
 
 /* An error as the gateway puts it: {"error": text, "code": number}, or, if etcd was built with
@@ -297,7 +287,7 @@ static enum lock_result read_error(
 	char endpoint[LOCK_SERVER_SIZE];
 	enum exit_code exit = text ? judge_code(code, text) : EXIT_PROTOCOL;
 
-	if (text && code == CODE_NOT_FOUND && strstr(text, "lease"))
+	if (text && code == NOT_FOUND && strstr(text, "lease"))
 		return LOCK_GONE;
 	failure_set(failure, exit, "%s: %.200s", gateway_endpoint(gateway, endpoint),
 		text ? text : "an error without a reason");
