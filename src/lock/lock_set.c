@@ -20,8 +20,7 @@
 struct member {
 	struct lock *lock; /* owned */
 	const char *name;
-	nanos asked_at; /* while it is held: from when it counts, */
-	uint64_t fence; /* and its fencing token */
+	nanos asked_at; /* while it is held: from when it counts */
 };
 
 struct lock_set {
@@ -149,7 +148,7 @@ static void set_renew(struct lock *lock, struct deadline deadline, struct lock_a
 	if (done == set->next || (done > 0 && answer->result == LOCK_TIMEOUT))
 		answer->result = again ? LOCK_SET_AGAIN : LOCK_GRANTED;
 	answer->asked_at = set_oldest(set);
-	answer->fence = set->members[set->named].fence;
+	answer->fence = set->members[set->named].lock->fence;
 }
 
 /* Renews what is held, if that is due; sets set->lost if one of them was lost. */
@@ -239,7 +238,6 @@ static void record_grant(struct lock_set *set, struct lock_answer *answer)
 	nanos granted_at = answer->granted_at;
 
 	member->asked_at = answer->asked_at;
-	member->fence = answer->fence;
 	if (set->next == set->named)
 		set->grant = *answer;
 	if (++set->next < set->count) {
@@ -388,6 +386,6 @@ uint64_t lock_fence(const struct lock *lock, const char *name)
 
 	for (size_t i = 0; lock->service == &set_service && i < set->count; i++)
 		if (strcmp(set->members[i].name, name) == 0)
-			return set->members[i].fence;
+			return set->members[i].lock->fence;
 	return 0;
 }
