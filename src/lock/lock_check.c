@@ -165,8 +165,8 @@ const char *trial_name(char name[static TRIAL_NAME])
 }
 
 bool lock_check_server(const struct server *server, const struct lock_request *request,
-	lock_finding_taker *take, void *context, struct failure *failure)
+	lock_finding_taker *tell, void *context, struct failure *failure)
 {
 	return services_serve(server, failure) &&
-	       server->service->check(server, request, take, context, failure);
+	       server->service->check(server, request, tell, context, failure);
 }

@@ -35,7 +35,7 @@ typedef void lock_finding_taker(const struct lock_finding *finding, void *contex
  * of its own. A server that cannot be reached, or is not fit, is a finding; false with failure:
  * nothing could be looked at. Each finding is borrowed for the time of the call. */
 bool lock_check_server(const struct server *server, const struct lock_request *request,
-	lock_finding_taker *take, void *context, struct failure *failure);
+	lock_finding_taker *tell, void *context, struct failure *failure);
 
 /* --- For the services ------------------------------------------------------------------------- */
 

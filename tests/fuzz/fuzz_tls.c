@@ -85,7 +85,7 @@ static void add_to_file(struct file *file, const void *bytes, size_t size)
 	MUST(write(file->fd, bytes, size) == (ssize_t)size);
 }
 
-static void prepare(void)
+static void prepare_files(void)
 {
 	static bool done;
 
@@ -225,7 +225,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < HEAD || size >= SIZE_MOST)
 		return 0;
-	prepare();
+	prepare_files();
 	ERR_clear_error();
 	if (data[0] == 'f')
 		read_files(data + 1, size - 1);
