@@ -20,6 +20,7 @@ setup() {
 	DLOCK_SERVER=$(service_url)
 	write_work
 	write_stint
+	of_build "$service"
 }
 
 # Each test leaves nothing: no process, and nothing with the service.

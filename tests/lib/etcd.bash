@@ -46,7 +46,7 @@ etcd_answers() { etcd_ctl "$1" --dial-timeout=1s --command-timeout=1s get x >/de
 
 # etcd_begin NAME...: members of one cluster, with $etcd_options, and with TLS if $etcd_tls is not empty.
 etcd_begin() {
-	of_build etcd
+	[[ -z ${BATS_TEST_NAME:-} ]] || of_build etcd # not in setup_file
 	local name cluster='' dir
 	for name; do
 		dir=$(etcd_dir "$name")

@@ -3,7 +3,7 @@
 
 # Run by a user without rights, from Debian's folder or that in POSTGRES_PROGRAMS (another version), on a socket in a folder of its own.
 database_begin() {
-	of_build postgres
+	[[ -z ${BATS_TEST_NAME:-} ]] || of_build postgres # not in setup_file
 	programs=${POSTGRES_PROGRAMS:-$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)}
 	database=$(mktemp -d /tmp/dlock-database-XXXXXX)
 	[[ $(id -u) != 0 ]] || chown nobody "$database"

@@ -70,7 +70,7 @@ zookeeper_answers() { [[ $(zookeeper_ask "$1" srvr) == *Mode:* ]]; }
 
 # zookeeper_prepare NAME...: folders of one server, or an ensemble, with $zookeeper_options as lines of zoo.cfg.
 zookeeper_prepare() {
-	of_build zookeeper
+	[[ -z ${BATS_TEST_NAME:-} ]] || of_build zookeeper # not in setup_file
 	local name dir ensemble='' number=0
 	for name; do
 		dir=$(zookeeper_dir "$name")

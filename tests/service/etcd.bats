@@ -23,6 +23,7 @@ setup() {
 	export DLOCK_SERVER
 	DLOCK_SERVER=$(etcd_url one)
 	write_work
+	of_build etcd
 }
 
 teardown() {

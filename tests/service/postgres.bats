@@ -16,6 +16,7 @@ setup() {
 	query 'DROP SCHEMA IF EXISTS dlock CASCADE'
 	export DLOCK_SERVER=postgres://tester@/postgres?host=$database
 	write_work
+	of_build postgres
 }
 teardown() { environment_end nothing_is_left; }
 

@@ -19,6 +19,7 @@ setup() {
 	export DLOCK_SERVER
 	DLOCK_SERVER=$(zookeeper_url one)
 	write_work
+	of_build zookeeper
 }
 
 teardown() {
