@@ -12,7 +12,7 @@ teardown() { test_end; }
 teardown_file() { file_end; }
 
 # lack CALL: what is begun by "${kernel[@]}" sees a kernel without that call; `?`, as strace may be older than the call.
-lack() { kernel=(strace -f -qq -o trace -e "trace=?$1" -e "inject=?$1:error=ENOSYS"); }
+lack() { kernel=(unleaked strace -f -qq -o trace -e "trace=?$1" -e "inject=?$1:error=ENOSYS"); }
 
 @test "without pidfd_open nothing runs, and the kernel that it takes is named" {
 	lack pidfd_open
