@@ -664,7 +664,7 @@ has_its_list() { find "/proc/$1/fd" -lname '*/children' | grep -q .; } # PID
 is_traced() { [[ $(proc_status "$1" TracerPid) != 0 ]]; }          # PID
 
 @test "what COMMAND left ends, and the keeper, while the front looks: COMMAND's exit code" {
-	start a dlock x sh -c ': >started; until [ -e go ]; do sleep 0.02; done; sleep 0.3 & kill -KILL $$'
+	unleaked start a dlock x sh -c ': >started; until [ -e go ]; do sleep 0.02; done; sleep 0.3 & kill -KILL $$'
 	wait_until test -e started
 	wait_until has_its_list "$a_pid" # it opens nothing else until then
 	strace -qq -e signal=none -e trace=openat -e inject=openat:delay_enter=1500000:when=1 -o trace -p "$a_pid" &
