@@ -257,7 +257,7 @@ static void close_lock(struct lock *lock)
 static const struct lock_scheme schemes[] = {
 	{"etcd", false, 2379, 0}, {"etcds", false, 2379, 1}, {0}};
 
-static void etcd_library(char *text, size_t size)
+void etcd_library(char *text, size_t size)
 {
 	snprintf(text, size, "libcurl %s", curl_version_info(CURLVERSION_NOW)->version);
 }
@@ -277,7 +277,6 @@ const struct lock_service etcd_service = {
 	       LOCK_CAN_FORCE,
 	.lacks = lacks,
 	.password_variable = "ETCDCTL_PASSWORD",
-	.library = etcd_library,
 	.read_url = read_url,
 	.open = open_lock,
 	.close = close_lock,

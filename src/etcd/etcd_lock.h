@@ -111,3 +111,6 @@ lock_list_function etcd_list;
 int etcd_watch_fd(const struct lock *lock);
 
 extern const struct lock_service etcd_service;
+
+/* Writes which library speaks to the service, and its version. */
+void etcd_library(char *text, size_t size);

@@ -96,8 +96,6 @@ struct lock_service {
 	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that
 					    * itself; NULL: the service has no passwords */
 
-	/* Writes which library speaks to the service, and its version; NULL: none does. */
-	void (*library)(char *text, size_t size);
 	/* Reads reading->text into reading->server, which has its scheme already and is zero
 	 * otherwise; server->text is the service's to set. False with failure: EXIT_USAGE, the URL
 	 * quoted without its password. */

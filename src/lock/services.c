@@ -11,42 +11,49 @@
 #include "net/server.h"
 #include "net/tls.h"
 #include "redis/keys.h"
+#include "redis/link/connection.h"
 #include "redis/redis_service.h"
 
 /* These are in programs of their own, and nowhere in any other. */
 #define ELSEWHERE __attribute__((weak))
 extern ELSEWHERE const struct lock_service postgres_service, etcd_service, zookeeper_service;
+ELSEWHERE void postgres_library(char *text, size_t size);
+ELSEWHERE void etcd_library(char *text, size_t size);
+ELSEWHERE void zookeeper_library(char *text, size_t size);
 
 /* A service whose library most runs don't need has its own program. dlock knows the schemes of its
  * URLs, and what dlock help says of them; the rest is that program's. */
 static const struct row {
 	const struct lock_service *service; /* NULL: it is not in this program */
-	const char *program;                /* NULL: it is in every program */
-	const char *schemes[3];             /* if it has a program; ends with NULL */
+	/* Writes which library speaks to the service, and its version; NULL: none does, or as
+	 * above. */
+	void (*library)(char *text, size_t size);
+	const char *program;    /* NULL: it is in every program */
+	const char *schemes[3]; /* if it has a program; ends with NULL */
 	const char *forms;
 } rows[] = {
-	{&file_service, NULL, {NULL},
+	{&file_service, NULL, NULL, {NULL},
 		"  file:[///DIR]\n"
 		"      the locks of this host alone, in a folder, without a server\n"},
-	{&redis_service, NULL, {NULL},
+	{&redis_service, connection_library, NULL, {NULL},
 		"  redis://[user[:password]@]host[:port][/db]\n"
 		"      a Redis, or a node of a Redis Cluster; valkey:// is the same\n"
 		"  unix:///PATH[?db=N]\n"
 		"      a Redis by a socket of this host\n"
 		"  redis+sentinel://host[:port],.../service[/db]\n"
 		"      the master of a service that Redis Sentinels watch\n"},
-	{&quorum_service, NULL, {NULL},
+	{&quorum_service, connection_library, NULL, {NULL},
 		"  redis+quorum://host[:port],host,host[/db]\n"
 		"      three or more independent Redis servers, of which a majority grants\n"
 		"  rediss://, rediss+sentinel://, rediss+quorum://, valkeys://\n"
 		"      the same by TLS; ?cacert=FILE&cert=FILE&key=FILE&sni=NAME&insecure=1\n"},
-	{&postgres_service, "dlock-postgres", {"postgres", "postgresql"},
+	{&postgres_service, postgres_library, "dlock-postgres", {"postgres", "postgresql"},
 		"  postgres://[user[:password]@]host[:port],.../database[?parameter=value&...]\n"
 		"      a PostgreSQL database, as psql takes it; postgresql:// is the same\n"},
-	{&etcd_service, "dlock-etcd", {"etcd", "etcds"},
+	{&etcd_service, etcd_library, "dlock-etcd", {"etcd", "etcds"},
 		"  etcd://[user:password@]host[:port],...\n"
 		"      an etcd cluster; etcds:// by TLS, with the parameters of rediss://\n"},
-	{&zookeeper_service, "dlock-zookeeper", {"zookeeper"},
+	{&zookeeper_service, zookeeper_library, "dlock-zookeeper", {"zookeeper"},
 		"  zookeeper://[user:password@]host[:port],...[/chroot]\n"
 		"      a ZooKeeper ensemble, and a node for the locks\n"},
 };
@@ -159,8 +166,8 @@ void services_each(void (*tell)(const char *scheme, const char *program, const c
 		const char *scheme = service ? service->schemes->name : rows[i].schemes[0];
 		char text[LIBRARY_SIZE] = "";
 
-		if (service && service->library)
-			service->library(text, sizeof(text));
+		if (rows[i].library)
+			rows[i].library(text, sizeof(text));
 		tell(scheme, rows[i].program, text);
 	}
 }
@@ -171,8 +178,8 @@ bool services_own_library(char *text, size_t size)
 	if (tls_layer)
 		tls_layer->library(text, size);
 	for (size_t i = 0; i < ROWS; i++)
-		if (rows[i].program && rows[i].service)
-			rows[i].service->library(text, size);
+		if (rows[i].program && rows[i].library)
+			rows[i].library(text, size);
 	return *text != '\0';
 }
 

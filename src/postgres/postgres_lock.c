@@ -317,7 +317,7 @@ static int postgres_watch_fd(const struct lock *lock)
 static const struct lock_scheme schemes[] = {
 	{"postgres", false, 5432, 0}, {"postgresql", false, 5432, 0}, {0}};
 
-static void postgres_library(char *text, size_t size)
+void postgres_library(char *text, size_t size)
 {
 	int version = PQlibVersion();
 
@@ -337,7 +337,6 @@ const struct lock_service postgres_service = {
 	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_FORCE | LOCK_CAN_SHOW,
 	.lacks = lacks,
 	.password_variable = "DLOCK_PASSWORD",
-	.library = postgres_library,
 	.read_url = read_url,
 	.open = postgres_open,
 	.close = postgres_close,

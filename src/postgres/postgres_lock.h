@@ -24,3 +24,6 @@ lock_list_function postgres_list;
 
 /* Rows with an expiry, by functions of the schema dlock. */
 extern const struct lock_service postgres_service;
+
+/* Writes which library speaks to the service, and its version. */
+void postgres_library(char *text, size_t size);

@@ -344,7 +344,7 @@ static int watch_fd(const struct lock *lock)
 
 static const struct lock_scheme schemes[] = {{"zookeeper", false, 2181, 0}, {0}};
 
-static void zookeeper_library(char *text, size_t size)
+void zookeeper_library(char *text, size_t size)
 {
 	snprintf(text, size, "libzookeeper %s", ZOO_VERSION);
 }
@@ -365,7 +365,6 @@ const struct lock_service zookeeper_service = {
 	.can = LOCK_CAN_SHARE | LOCK_CAN_PERMITS | LOCK_CAN_JOIN | LOCK_CAN_FORCE,
 	.lacks = lacks,
 	.password_variable = "DLOCK_PASSWORD",
-	.library = zookeeper_library,
 	.read_url = read_url,
 	.open = open_lock,
 	.close = close_lock,

@@ -69,3 +69,6 @@ lock_check_function zookeeper_check;
 lock_list_function zookeeper_list;
 
 extern const struct lock_service zookeeper_service;
+
+/* Writes which library speaks to the service, and its version. */
+void zookeeper_library(char *text, size_t size);

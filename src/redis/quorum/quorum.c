@@ -151,7 +151,6 @@ const struct lock_service quorum_service = {
 	.can = LOCK_CAN_RECORD | LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_SETTLE | LOCK_CAN_FORCE,
 	.lacks = lacks,
 	.password_variable = "REDISCLI_AUTH",
-	.library = connection_library,
 	.read_url = redis_read_url,
 	.open = quorum_open,
 	.close = quorum_close,

@@ -79,7 +79,6 @@ const struct lock_service redis_service = {
 	       LOCK_CAN_KEEP | LOCK_CAN_DETACH | LOCK_CAN_JOIN | LOCK_CAN_REPLICATE |
 	       LOCK_CAN_SETTLE | LOCK_CAN_FORCE | LOCK_CAN_SHOW,
 	.password_variable = "REDISCLI_AUTH",
-	.library = connection_library,
 	.read_url = redis_read_url,
 	.open = single_open,
 	.close = single_close,
