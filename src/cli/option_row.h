@@ -54,6 +54,6 @@ struct option_row {
 	/* For set() */
 	size_t field; /* offset in struct options */
 	int64_t least, most;
-	const char *(*fault)(const char *text); /* what is wrong with it; NULL: nothing */
+	const char *(*fault)(const char *text); /* the fault of a text; NULL: none */
 	const char *const *choices;             /* ends with NULL; the index is stored */
 };

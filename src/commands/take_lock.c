@@ -61,6 +61,7 @@ static struct task task_of(
 		.nesting = &taking->nesting,
 		.request = &taking->request,
 		.server = options->server,
+		.place = options->server->text,
 		.caller_state = &taking->caller_state,
 		.name = options->name,
 		.started = options->started,

@@ -19,6 +19,7 @@
 #include "supervise/task.h"
 #include "supervise/notify.h"
 #include "supervise/outcome.h"
+#include "supervise/wait_line.h"
 #include "supervise/survivors.h"
 
 struct detached {

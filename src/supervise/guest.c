@@ -19,7 +19,6 @@
 #include "base/failure.h"
 #include "base/number.h"
 #include "lock/lock_set.h"
-#include "net/server.h"
 #include "supervise/lease.h"
 #include "supervise/task.h"
 
@@ -113,7 +112,7 @@ static void ask(int fd, const struct task *task, const struct guest_wish *wish)
 		.id = id_of(task->request)};
 
 	digest("guest", wish->token, "", question.proof);
-	digest("place", task->server->text, task->request->prefix, question.place);
+	digest("place", task->place, task->request->prefix, question.place);
 	strlcpy(question.name, wish->name, sizeof(question.name));
 	(void)!send(fd, &question, sizeof(question), MSG_NOSIGNAL);
 }
@@ -361,7 +360,7 @@ static bool decide(const struct guests *guests, const struct task *task, bool re
 	char proof[DIGEST_SIZE], place[DIGEST_SIZE];
 
 	digest("guest", token, "", proof);
-	digest("place", task->server->text, task->request->prefix, place);
+	digest("place", task->place, task->request->prefix, place);
 	*reply = (struct reply){.verdict = VERDICT_WELCOME, .mode = task->request->mode};
 	digest("host", token, "", reply->proof);
 	if (holds(task, question->name))

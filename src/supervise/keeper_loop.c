@@ -460,7 +460,7 @@ static void wait_for_news(struct keeper_loop *loop)
 	wakeup_clear(loop->lost_fd);
 	loop->ward_news = fds[WARD].revents != 0;
 	if (loop->ward_news)
-		loop->ward_fd = -1; /* it stays readable */
+		loop->ward_fd = -1; /* the descriptor stays readable */
 	loop->host_gone = loop->host_gone || fds[HOST].revents != 0;
 	if (fds[GUESTS].revents || fds[GUESTS + 1].revents)
 		attend_guests(loop);

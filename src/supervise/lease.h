@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "lock/lock.h"
 #include "lock/nesting.h"
-#include "supervise/wait_line.h"
+#include "supervise/wait_page.h"
 
 #define LEASE_KILL_RESERVE                                                                         \
 	(250 * NANOS_PER_MS) /* measured: fifty setsid chains are gone in 94 ms */

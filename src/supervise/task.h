@@ -20,6 +20,7 @@ struct task {
 			    * held around us, and nothing is asked for */
 	const struct lock_request *request;
 	const struct server *server;
+	const char *place;       /* the URL of the server, as messages show it */
 	const char *const *also; /* --also: the other locks */
 	size_t also_count;
 	struct guest *guest;     /* the locks held around us; the front's own */
