@@ -393,7 +393,7 @@ static enum lock_result identify(
 
 	if (!server->user || gateway->headers)
 		return LOCK_GRANTED;
-	password = password_of(server);
+	password = server_password(server);
 	body = json_pack("{ss ss}", "name", server->user, "password", password ? password : "");
 	password_forget(password);
 	text = json_dumps(body, JSON_COMPACT);

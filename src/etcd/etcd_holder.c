@@ -48,7 +48,7 @@ static enum lock_result adopt(struct etcd_lock *e, struct deadline deadline,
 	e->own.key = NULL;
 	e->own.record = NULL;
 	if (!by_token)
-		e->own.is.owner = NULL; /* it is another process now */
+		e->own.is.owner = NULL; /* the owner is another process now */
 	else if (e->request.ttl_ms == 0)
 		e->request.ttl_ms = e->own.is.ttl_ms;
 	e->lock.orphaned = false;
@@ -219,7 +219,7 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 
 /* --- Breaking -------------------------------------------------------------------------------- */
 
-/* It may renew meanwhile. */
+/* The holder may renew meanwhile. */
 enum lock_result etcd_end(struct lock *lock, const struct contender *c, struct deadline deadline,
 	struct failure *failure)
 {

@@ -94,7 +94,7 @@ bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct fail
 	result = gateway_call(gateway, "v3/kv/range",
 		json_pack("{ss ss}", "key", from, "range_end", to), deadline, &answer, failure);
 	if (result == LOCK_TIMEOUT || result == LOCK_CANCELLED)
-		failure->code = EXIT_DONE; /* that of one endpoint, perhaps */
+		failure->code = EXIT_DONE; /* the code of one endpoint, perhaps */
 	good = result == LOCK_GRANTED && show_all(lister, json_object_get(answer, "kvs"), failure);
 	json_decref(answer);
 	return good;

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/failure.h"
-#include "net/server.h"
 
 #define PASSWORD_MOST 1024 /* bytes of the first line */
 
@@ -65,18 +64,6 @@ char *password_read(const char *file, struct failure *failure)
 	if (check_file(fd, file, failure))
 		password = read_first_line(fd, file, failure);
 	close(fd);
-	return password;
-}
-
-char *password_of(const struct server *server)
-{
-	struct failure unheard;
-	char *password = NULL;
-
-	if (server->password_file)
-		password = password_read(server->password_file, &unheard);
-	if (password == NULL && server->password)
-		password = strdup(server->password);
 	return password;
 }
 

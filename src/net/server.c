@@ -372,6 +372,18 @@ bool server_cut_parameter(
 	return true;
 }
 
+char *server_password(const struct server *server)
+{
+	struct failure unheard;
+	char *password = NULL;
+
+	if (server->password_file)
+		password = password_read(server->password_file, &unheard);
+	if (password == NULL && server->password)
+		password = strdup(server->password);
+	return password;
+}
+
 void server_free(struct server *server)
 {
 	if (server == NULL)

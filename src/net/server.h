@@ -42,6 +42,12 @@ struct server {
 			  has behind a '?' */
 };
 
+/* The password to log in with now, to be given to password_forget: what server->password_file says;
+ * else, or if that cannot be read just now, server->password. It is read again for each new
+ * connection: a job that runs while the password is changed goes on with the new one. NULL: there
+ * is none, or no memory. Any thread. */
+char *server_password(const struct server *server);
+
 /* Wipes the password and the path as well (explicit_bzero). NULL: nothing. */
 void server_free(struct server *server);
 

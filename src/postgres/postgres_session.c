@@ -158,7 +158,7 @@ static bool connect_once(
 	/* A later parameter overrides an earlier one; NULL ends the list. */
 	const char *names[] = {"target_session_attrs", "fallback_application_name", "password",
 		"dbname", "client_encoding", known ? "host" : NULL, "hostaddr", "port", NULL};
-	char *password = password_of(session->server);
+	char *password = server_password(session->server);
 	const char *values[] = {"primary", "dlock", password, session->server->path, "UTF8",
 		session->host, session->address, session->port, NULL};
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;

@@ -161,7 +161,7 @@ static void add_user(struct zookeeper_session *session)
 
 	if (!server->user)
 		return;
-	password = password_of(server);
+	password = server_password(server);
 	if (asprintf(&both, "%s:%s", server->user, password ? password : "") >= 0) {
 		zoo_add_auth(session->handle, "digest", both, (int)strlen(both), NULL, NULL);
 		password_forget(both);

@@ -29,7 +29,7 @@ static void append_before(struct link *link, const char *const *words)
 static void append_greeting(struct link *link)
 {
 	const struct server *server = link->server;
-	char *password = password_of(server);
+	char *password = server_password(server);
 	char db[NUMBER_SIZE];
 
 	link->due = 0;

@@ -61,7 +61,7 @@ static enum io_result read_master(
 static enum io_result log_in(struct sentinel *sentinel, struct reply **reply)
 {
 	const struct server *server = sentinel->server;
-	char *known = password_of(server);
+	char *known = server_password(server);
 	const char *password = known ? known : "";
 	enum io_result io = request(sentinel, reply,
 		server->user ? WORDS("AUTH", server->user, password) : WORDS("AUTH", password));
