@@ -21,6 +21,7 @@
 #define DEPTH_MOST  64  /* subshells within each other */
 #define ASLEEP_LONG 300 /* looks, 1 ms apart */
 #define LOOKS_MOST  2000
+#define STDERR_LENT (-2) /* a thread writes to what was kept, and gives it back */
 
 /* The text that /proc has of a descriptor: "pipe:[INODE]". Not stat(2), which a file system may
  * keep. */
@@ -257,16 +258,22 @@ static int open_stderr(const struct caller *caller)
 	return fd;
 }
 
+static void keep(struct caller *caller, int fd)
+{
+	int before = atomic_exchange(&caller->stderr_fd, fd);
+
+	if (before >= 0)
+		close(before);
+}
+
 void caller_keep_stderr(struct caller *caller)
 {
-	caller->stderr_fd = open_stderr(caller);
+	keep(caller, open_stderr(caller));
 }
 
 void caller_drop_stderr(struct caller *caller)
 {
-	if (caller->stderr_fd >= 0)
-		close(caller->stderr_fd);
-	caller->stderr_fd = -1;
+	keep(caller, -1);
 }
 
 static bool tell(int fd, const char *line, size_t length)
@@ -280,11 +287,16 @@ static bool tell(int fd, const char *line, size_t length)
 
 bool caller_report(const char *line, size_t length, void *context)
 {
-	const struct caller *caller = context;
-	int fd = caller->stderr_fd >= 0 ? caller->stderr_fd : open_stderr(caller);
+	struct caller *caller = context;
+	int kept = atomic_exchange(&caller->stderr_fd, STDERR_LENT), lent = STDERR_LENT;
+	int fd = kept >= 0 ? kept : open_stderr(caller);
 	bool told = fd >= 0 && tell(fd, line, length);
 
-	if (fd >= 0 && fd != caller->stderr_fd)
+	if (fd >= 0 && fd != kept)
 		close(fd);
+	/* Another thread that writes gives it back itself; or it was dropped meanwhile. */
+	if (kept != STDERR_LENT &&
+		!atomic_compare_exchange_strong(&caller->stderr_fd, &lent, kept) && kept >= 0)
+		close(kept);
 	return told;
 }

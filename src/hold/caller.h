@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,9 +14,10 @@ struct failure;
 
 struct caller {
 	pid_t pid;
-	uint64_t start; /* as struct process has it */
-	int fd;         /* its pidfd; lives as long as this process */
-	int stderr_fd;  /* its standard error, kept open while it is stopped; else -1 */
+	uint64_t start;       /* as struct process has it */
+	int fd;               /* its pidfd; lives as long as this process */
+	atomic_int stderr_fd; /* its standard error, kept open while it is stopped; else -1; or
+			       * STDERR_LENT (caller.c) */
 };
 
 /*
