@@ -140,7 +140,7 @@ enum lock_result etcd_transact(struct etcd_lock *e, json_t *when, json_t *then, 
 	json_t *body =
 		json_pack("{so* so* so*}", "compare", when, "success", then, "failure", otherwise);
 	json_t *answer = NULL;
-	struct etcd_queue unread, *into = queue ? queue : &unread;
+	struct etcd_queue unread = {0}, *into = queue ? queue : &unread;
 	enum lock_result result =
 		gateway_call(&e->gateway, "v3/kv/txn", body, deadline, &answer, failure);
 

@@ -286,7 +286,9 @@ rests_of() { awk '/^voluntary_ctxt_switches/ { n = $2 } END { print n + 0 }' "/p
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$port" "$(zookeeper_port one)" __lock__0
 	wait_until is_served "$port"
 	DLOCK_SERVER=zookeeper://127.0.0.1:$port/locks
-	try dlock -w 20 x sh -c 'echo "$DLOCK_FENCE"'
+	holder a x -w 20
+	assert_equal "$(children one | wc -l)" 1 "nodes while it is held"
+	ends a
 	assert_equal "$status" 0
 	assert_equal "$(children one)" ''
 }
