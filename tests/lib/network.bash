@@ -3,8 +3,11 @@
 
 readonly NET=10.64.0
 own_net() {
-	local one other
-	one=$(readlink "/proc/$1/ns/net") && other=$(readlink "/proc/$2/ns/net") && [[ $one != "$other" ]]
+	local one other pid
+	one=$(readlink "/proc/$1/ns/net") || return
+	for pid in "${@:2}"; do
+		other=$(readlink "/proc/$pid/ns/net") && [[ $one != "$other" ]] || return
+	done
 }
 
 # in_net PID: sets inside, the words before a command that is to run in PID's network.
@@ -36,8 +39,7 @@ world_start() {
 	start "server$1" "${world[@]}" unshare --net sh -c '
 		until ip addr show dev eth0 2>/dev/null | grep -q "inet "; do sleep 0.02; done
 		exec "$@"' sh "${@:2}"
-	wait_until own_net $pid $world_pid
-	wait_until own_net $pid $$
+	wait_until own_net $pid $world_pid $$ # it is in each of these on its way
 	"${world[@]}" ip link add "net.$1" type veth peer name eth0 netns $pid
 	"${world[@]}" ip link set "net.$1" master bridge up
 	in_net $pid
