@@ -24,7 +24,7 @@ struct wait_news {
  * finds `told` unchanged has read one whole. */
 struct wait_page {
 	atomic_uint told; /* how often the waiter has written; the last is in half told % 2 */
-	atomic_int line;  /* enum wait_line_state: who may write to the terminal */
+	atomic_int line;  /* enum wait_line_state: which process may write to the terminal */
 	nanos since;      /* when the wait for a holder began; 0: there was none */
 	struct wait_news half[2];
 };

@@ -331,7 +331,7 @@ static enum io_result handle_error(
 	return IO_OK;
 }
 
-/* One reply to what listen has sent. IO_CLOSED: drop the connection and ask again. */
+/* Reads one reply to what listen has sent. IO_CLOSED: drop the connection and ask again. */
 static enum io_result hear(struct single *single, struct deadline deadline, struct failure *failure)
 {
 	struct wait_state *waiting = &single->waiting;
