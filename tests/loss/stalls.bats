@@ -73,8 +73,8 @@ has_child() { [[ $(children_of "$1" 2>/dev/null) ]]; }
 is_stopped() { [[ $(proc_state "$1") == T ]]; }
 
 @test "connecting takes six seconds: granted" {
-	cli CLIENT PAUSE 6500 >/dev/null # so that the answer is not there as soon as it is asked for
-	stalls connect "$DLOCK_SERVER"
+	proxy "$SERVER/socket" 0.1
+	stalls connect "unix://$PWD/proxy.socket" # so that the answer is not there as soon as it is asked for
 	cli SCRIPT FLUSH >/dev/null # then it takes two requests
 	stalls connect "$DLOCK_SERVER" -n
 	stalls connect "$tcp" -n
