@@ -519,7 +519,7 @@ is_asleep() { [[ $(proc_state "$1") == S ]]; }
 			        wait_until(lambda: len(lines()) > before, name)
 			        # USR2 to the front alone goes the longer way, behind what else is under way.
 			        os.kill(front, signal.SIGUSR2)
-			        wait_until(lambda: lines()[-1].startswith("USR2 "), "USR2")
+			        wait_until(lambda: any(line.startswith("USR2 ") for line in lines()[before:]), "USR2")
 			        seen = [line.split()[0] for line in lines()[before:]]
 			        check(seen == [name, "USR2"], seen, name)
 
