@@ -143,11 +143,11 @@ static bool pause_for_retry(struct asking *a)
 	       a->ops->news(a->context) != ASKING_ENDS;
 }
 
-/* The time is over without the lock: another holds it, or no server has answered, at all or any
- * longer. */
+/* The time is over without the lock: another holds it, or no server has said so, at all or any
+ * longer. Of several locks the first may be ours when the answer of the next is late. */
 static enum lock_result end_in_time(const struct asking *a, struct failure *failure)
 {
-	if (a->answered && a->lost_at == 0)
+	if (a->denied_at != 0 && a->lost_at == 0)
 		return LOCK_BUSY;
 	*failure = a->trouble;
 	return LOCK_FAILED;
@@ -252,6 +252,7 @@ static void begin_anew(struct asking *a)
 {
 	a->began = clock_now();
 	a->answered = a->told = false;
+	a->denied_at = 0;
 	a->trouble = no_answer;
 }
 

@@ -58,8 +58,8 @@ struct asking {
 	bool passes;               /* a server is there, but cannot serve yet */
 	nanos began;      /* the first answer is waited for from here: the start, or the end of
 			   * --settle for which -n has waited */
-	bool answered;    /* a server has answered: from now on a broken connection is mended, */
-	nanos denied_at;  /* and `denial` came then */
+	bool answered;    /* a server has answered: from now on a broken connection is mended */
+	nanos denied_at;  /* when `denial` came; 0: none did */
 	nanos lost_at;    /* since when it cannot be reached any more; 0: it can */
 	bool loss_told;   /* the user knows */
 	bool outstanding; /* something of ours may be left in the server, */

@@ -521,6 +521,17 @@ commands() {
 	refute_file ran
 }
 
+@test "the answer for the second comes after the end of -w: 69, and nobody is said to hold it" {
+	dlock --also y x true # so that the server knows the scripts
+	proxy "$SERVER/socket" 0.5
+	try dlock -S "unix://$PWD/proxy.socket" -w 0.8 --also y x touch ran
+	assert_equal "$status" 69
+	assert_match "${err##*$'\n'}" '(does not answer|no answer from the server)'
+	refute_match "$err" 'busy|ahead'
+	refute_file ran
+	wait_until nothing_left x y
+}
+
 @test "the answer is lost with the connection: the grant is found, all go on with one token" {
 	dlock --also a --also b c true
 	hole far
