@@ -207,7 +207,7 @@ pid_of() {
 @test "all servers are killed and come back: COMMAND goes on, and the waiter has its turn" {
 	own_servers a b c
 	local name
-	holder h x -t 20s
+	holder h x -t 40s # no session lasts longer (maxSessionTimeout), and three servers may take long to be back
 	waiter w x
 	for name in a b c; do
 		zookeeper_kill "$name"
