@@ -126,15 +126,15 @@ has_not_ended() { ! has_ended "$1"; }
 		ALTER ROLE hostile SET lock_timeout = '1ms'; ALTER ROLE hostile SET search_path = evil"
 	query "ALTER ROLE hostile SET transaction_timeout = '200ms'" || true # from PostgreSQL 17 on
 	export DLOCK_SERVER=postgres://hostile@/postgres?host=$database
-	holder a x -t 9
+	holder a x -t $((9 * TEST_PATIENCE))
 	waiter b x 1
 	local before
 	before=$(query "$ours ORDER BY 1")
 	assert_equal "$(wc -w <<<"$before")" 2
-	# The first renewal, after 3 s, has to wait for the row.
-	query 'BEGIN; SELECT FROM dlock.lock FOR UPDATE; SELECT pg_sleep(3); COMMIT'
+	# The first renewal, after a third of the TTL, has to wait for the row.
+	query "BEGIN; SELECT FROM dlock.lock FOR UPDATE; SELECT pg_sleep($((3 * TEST_PATIENCE))); COMMIT"
 	stays 1000 has_not_ended a
-	assert_equal "$(query "$ours ORDER BY 1")" "$before" 'the sessions after four seconds'
+	assert_equal "$(query "$ours ORDER BY 1")" "$before" 'the sessions after the renewal'
 	ends a
 	expect 0 '' "$err"
 	ends b
