@@ -290,6 +290,7 @@ enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 		return IO_TIMEOUT;
 	result = take(own, addresses, failure);
 	own->over = true;
+	wakeup_clear(own->done_fd);
 	close(own->done_fd);
 	own->done_fd = -1;
 	if (result == IO_OK)

@@ -244,7 +244,7 @@ environment_begin() {
 
 # For a test with `ulimit -f`: ThreadSanitizer writes a file at every start, and would end by the signal.
 skip_where_files_must_grow() {
-	! grep -q __tsan_init "$(command -v dlock)" || left_out "ThreadSanitizer needs a file that may grow"
+	! built_with tsan || left_out "ThreadSanitizer needs a file that may grow"
 }
 
 # What a test leaves is a finding even where its own checks passed.

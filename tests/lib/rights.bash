@@ -27,6 +27,12 @@ build_lacks() { grep -qs "^DLOCK_PARTS = .*\b$1:no\b" "${builddir:-$BATS_TEST_DI
 # of_build PART: the test is left out if the build lacks that.
 of_build() { ! build_lacks "$1" || left_out "this build lacks $1"; }
 
+# built_with SANITIZER: asan or tsan is in the program under test.
+built_with() { grep -q "__$1_init" "$(command -v dlock)"; }
+
+# counts_threads: the test is left out if the sanitizer has a thread of its own, which wakes ten times a second.
+counts_threads() { ! built_with tsan || left_out 'ThreadSanitizer has a thread of its own'; }
+
 # left_out REASON [PART]: ends the test here, or goes on without PART of it; tests/all says so at the end.
 # Where CI is set it fails.
 left_out() {

@@ -333,6 +333,7 @@ sleep_on() {
 }
 
 @test "order: a waiter sleeps, and is not woken to ask again and again" {
+	counts_threads
 	holder a x
 	waiter b x
 	waiter c x
@@ -548,6 +549,7 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 
 @test "also: one that waits for the second sleeps, and the release wakes it in its turn" {
 	has also || { refuses also; return; }
+	counts_threads
 	local before after began ms
 	holder a y
 	start b dlock --also y x ./work b

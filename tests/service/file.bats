@@ -492,7 +492,7 @@ fill() {
 # of its own, which looks around ten times a second.
 made_no_call() {
 	local own=''
-	! grep -q __tsan_init "$(command -v dlock)" || own='|gettimeofday|nanosleep'
+	! built_with tsan || own='|gettimeofday|nanosleep'
 	refute grep -vE "unfinished|resumed|detached|restart_syscall|= \\?$own" "$@"
 }
 

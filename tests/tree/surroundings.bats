@@ -274,7 +274,8 @@ sees_nothing() {
 }
 
 @test "no /proc but an empty folder: refused with 71 before the grant; acquire and status work" {
-	! grep -q __asan_init "$(command -v dlock)" || left_out 'AddressSanitizer needs /proc'
+	! built_with asan || left_out 'AddressSanitizer needs /proc'
+	! built_with tsan || left_out 'ThreadSanitizer needs /proc'
 	needs mount
 	write_blind 'exec in_mounts sh -c "mount -t tmpfs none /proc && exec \"\$@\"" sh "$@"'
 	sees_nothing

@@ -521,6 +521,7 @@ was_release() { [[ -n $(released_with 14) ]]; } # as no renewal has so many
 }
 
 @test "a waiter is a front without a connection and a keeper with one" {
+	counts_threads
 	begin_holder one x
 	local name waiter keeper
 	for name in a b c; do
