@@ -632,13 +632,10 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 @test "also: front, keeper, both killed or stopped with one of two locks: none stays, no overlap" {
 	has also || { refuses also; return; }
 	needs trace
-	local said failed=0 most which='*,*,*,[KS]*,*' options=()
-	# There all is free once both are dead, while what COMMAND started may live on for a moment; and a lock has
-	# no end that a stop could outlast.
-	[[ $service != file ]] || which='*,[fk]*,*,KILL,*'
+	local said failed=0 most options=()
 	IFS=: read -r _ _ most <<<"$(cell ttl)"
 	[[ -z $most ]] || options+=(--longest $((most / 1000)))
-	said=$(unleaked "$PYTHON" "$BATS_TEST_DIRNAME/../faults" --url "$DLOCK_SERVER" --only "$which" --workers 4 \
+	said=$(unleaked "$PYTHON" "$BATS_TEST_DIRNAME/../faults" --url "$DLOCK_SERVER" --only '*,*,*,[KS]*,*' --workers 4 \
 		--seconds "${SOAK_SECONDS:-20}" --slow "$((($(in_ms "$(ttl 3)") + 2) / 3))e-3" "${options[@]}" \
 		--dlock "$(realpath "$BIN/dlock")" 2>&1 3>&- 4>&-) || failed=1
 	echo "$said"
