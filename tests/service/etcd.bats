@@ -717,10 +717,10 @@ leads() { # sets leader
 	# Whenever dlock has to say again which user it is, it reads the file.
 	(umask 077 && echo sesame >password)
 	echo "password-file = $PWD/password" >settings
-	holder c x -t 4s --config settings
+	holder c x -t $((4 * TEST_PATIENCE))s --config settings
 	etcd_ctl guarded --user root:sesame user passwd root --interactive=false <<<changed >/dev/null
 	echo changed >password
-	stays 5000 is_alive "$c_command"
+	stays $((5000 * TEST_PATIENCE)) is_alive "$c_command"
 	ends c
 	assert_equal "$status" 0 "$err"
 	DLOCK_SERVER=$(etcd_url one)
