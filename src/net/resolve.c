@@ -290,6 +290,7 @@ enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 		return IO_TIMEOUT;
 	result = take(own, addresses, failure);
 	own->over = true;
+	/* After poll(2) alone no race detector sees that the thread's write has ended. */
 	wakeup_clear(own->done_fd);
 	close(own->done_fd);
 	own->done_fd = -1;

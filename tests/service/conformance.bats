@@ -698,7 +698,9 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	assert_match "$err" 'the lock cannot be proved any longer; stopping COMMAND'
 	service_thaw
 	ends b
-	expect 0 '' "$err" # it may say for how long the server was lost
+	expect 0 '' "$err"
+	# On a busy machine the server is silent for long enough to be called lost.
+	refute grep -vE ': (the server (is lost|answers again)|cannot renew the lock)' b.err
 	refute has_ended a
 	after a b
 	service_reap
