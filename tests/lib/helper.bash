@@ -424,12 +424,14 @@ expect_failure() {
 # start NAME [LAUNCH SETTING]... COMMAND...: in the background, in a session of its own with
 # signals as at login; sets pid, and NAME_pid. Its output goes to NAME.out and NAME.err.
 start() {
-	local name=$1
+	local name=$1 state born
 	shift
 	launch default setsid "$@" >"$BATS_TEST_TMPDIR/$name.out" 2>"$BATS_TEST_TMPDIR/$name.err" \
 		</dev/null 3>&- 4>&- &
 	pid=$!
 	declare -g "${name}_pid=$pid"
+	read_stat "$pid"
+	BORN[$pid]=$born
 }
 
 # fake_server MODE: a server that is no Redis, or one in trouble (programs/fake_server.py), in ./MODE.
@@ -531,11 +533,18 @@ stays() {
 	done
 }
 
-proc_state() { # PID: R, S, T, Z …; nothing when it is gone
-	local stat
-	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
-	stat=${stat##*) }
-	echo "${stat:0:1}"
+# read_stat PID: sets state (R, S, T, Z …) and born, the tick in which it began; nothing if it is gone.
+read_stat() {
+	local stat='' fields
+	IFS= read -rd '' stat 2>/dev/null <"/proc/$1/stat" || true
+	read -ra fields <<<"${stat##*) }"
+	state=${fields[0]-} born=${fields[19]-}
+}
+
+proc_state() { # PID
+	local state born
+	read_stat "$1"
+	echo "$state"
 }
 
 proc_status() { # PID FIELD
@@ -543,7 +552,16 @@ proc_status() { # PID FIELD
 }
 
 parent_of() { proc_status "$1" PPid; }
-is_gone() { [[ $(proc_state "$1") == [ZX] || ! -e /proc/$1 ]]; }
+
+# A number is given away again, and soon on a busy machine: of a process that `start` began is_gone knows which it was.
+declare -gA BORN
+is_gone() { # PID
+	local state born
+	[[ $1 ]] || return
+	read_stat "$1"
+	[[ $state == [ZX] || -z $state || $born != "${BORN[$1]-$born}" ]]
+}
+
 is_alive() { ! is_gone "$1"; }
 
 is_dlock() { [[ $(readlink "/proc/$1/exe") == */dlock ]]; }
