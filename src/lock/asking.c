@@ -86,7 +86,7 @@ void asking_withdraw(struct asking *a, nanos limit, nanos verify)
 
 void asking_give_up(struct asking *a, enum lock_result result)
 {
-	bool late = result == LOCK_BUSY || result == LOCK_FAILED;
+	bool late = result == LOCK_FAILED || (result == LOCK_BUSY && a->wait != 0);
 
 	asking_withdraw(a, late ? LATE_LIMIT : CANCEL_LIMIT, LOCK_VERIFY_GLANCE);
 }

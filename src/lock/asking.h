@@ -78,5 +78,6 @@ enum lock_result asking_run(
  * granted. A lock that was handed on by it is looked after for `verify` at most. */
 void asking_withdraw(struct asking *asking, nanos limit, nanos verify);
 
-/* The same while the caller waits: right after asking_run, which has not granted the lock. */
+/* The same while the caller waits: right after asking_run, which has not granted the lock. Within
+ * half a second; within 80 ms if the server failed, or if the time of -w is over. */
 void asking_give_up(struct asking *asking, enum lock_result result);

@@ -67,6 +67,10 @@ def waiting_child(parent):
     return None
 
 
+def set_size(terminal, rows, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 class Terminal:
     """argv becomes the leader of a session whose controlling terminal this is."""
 
@@ -82,13 +86,14 @@ class Terminal:
                 except (OSError, ValueError):
                     pass
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            # Here, not by the parent: the program is not to get SIGWINCH for its first size.
+            set_size(0, rows, columns)
             try:
                 os.execvp(argv[0], argv)
             finally:
                 os._exit(125)
         atexit.register(self._end)
         os.set_blocking(self.master, False)
-        self.resize(rows, columns)
 
     def _end(self):
         if self.status is None:
@@ -119,8 +124,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def resize(self, rows, columns):
-        size = struct.pack("HHHH", rows, columns, 0, 0)
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+        set_size(self.master, rows, columns)
 
     def hang_up(self):
         os.close(self.master)

@@ -404,6 +404,18 @@ over_one_connection() {
 	none_held x n001 n020 n039
 }
 
+@test "-n: those before a busy one are given back before it ends, though each answer takes its time" {
+	local also
+	many 4
+	begin_holder one n004
+	proxy "$SERVER/socket" 0.03
+	try dlock -n -S "unix://$PWD/proxy.socket" "${also[@]}" x true
+	expect_failure 1 'busy: n004 is held by'
+	none_held x n00{1..3}
+	let_go one
+	finish one
+}
+
 @test "busy ones are waited for over one connection; those behind are left alone till then" {
 	local also
 	many 40

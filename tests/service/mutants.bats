@@ -35,7 +35,8 @@ load ../lib/mutants
 
 @test "several locks, one after the other: what a takeover gives back; --at-least, and inside" {
 	all_caught etcd-kept-is-around
-	all_caught also-answered-is-busy also-left-when-late pg-takeover-idle zookeeper-takeover-idle ended-is-stopped
+	all_caught also-answered-is-busy also-no-time-to-give-back also-left-when-late
+	all_caught pg-takeover-idle zookeeper-takeover-idle ended-is-stopped
 	all_caught etcd-takeover-of-nothing pg-takeover-of-nothing zookeeper-takeover-of-nothing
 }
 
