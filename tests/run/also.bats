@@ -404,7 +404,7 @@ over_one_connection() {
 	none_held x n001 n020 n039
 }
 
-@test "-n: those before a busy one are given back before it ends, though each answer takes its time" {
+@test "-n: those before a busy one are given back before it ends, if answers are late" {
 	local also
 	many 4
 	begin_holder one n004
