@@ -597,8 +597,8 @@ lines_of() { [[ -e $1 ]] && (($(wc -l <"$1") == $2)); } # FILE COUNT
 
 is_traced() { [[ $(proc_status "$1" TracerPid) != 0 ]]; } # PID
 
-# Between poll(2), which told of the guest's coming, and the signals the keeper stands still. On a slow machine not for
-# longer either: after 3 s a guest no longer waits for its answer.
+# Between poll(2), which told of the guest's coming, and the signals the keeper stands still. TEST_PATIENCE does not
+# stretch that: two reads come before the guest's answer, and a guest gives up after 3 s.
 @test "a guest comes and goes, and COMMAND ends, all before the keeper looks: it says nothing" {
 	needs trace
 	start outer dlock x sh -c ': >started; until [ -e go ]; do sleep 0.02; done; exec dlock x true'

@@ -640,8 +640,8 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 		--dlock "$(realpath "$BIN/dlock")" 2>&1 3>&- 4>&-) || failed=1
 	echo "$said"
 	echo "# $service: ${said%%$'\n'*}" >&3
-	# The walk ends with waiters killed, and their leases last as long as a holder's lock: 60 s at most, and 2 s.
-	[[ $service != redis ]] || wait_until -t 65 nothing_is_left
+	# The walk ends with waiters killed; their leases last as long as a holder's lock, 60 s and 2 s.
+	wait_until -t 65 nothing_is_left
 	service_reap
 	return $failed
 }
