@@ -279,7 +279,7 @@ foreign() {
 	cli FLUSHALL >/dev/null
 }
 
-@test "a line so slow that the answers to one write outlast the patience: all locks, each once" {
+@test "answers to one write that outlast the patience: each in its time, over one connection" {
 	foreign 40
 	proxy "$SERVER/socket" 0.25 128
 	local began
@@ -289,6 +289,8 @@ foreign() {
 	assert_equal "$(shape <try.out | sort -u | wc -l)" 40
 	assert_equal "$(shape <try.out | wc -l)" 40
 	assert_between "$(($(now_ms) - began))" 8000 1000000 'ms, or this shows nothing'
+	turns >/dev/null
+	assert_equal "$(grep -c connect turns)" 1
 	cli FLUSHALL >/dev/null
 }
 

@@ -58,7 +58,7 @@ static bool listing_done(struct listing *listing, enum io_result io)
 	return io == IO_OK;
 }
 
-/* Before each request: its answer may take as long as the first. */
+/* Before each answer: it may take as long as the first. */
 static void listing_wait_anew(struct listing *listing)
 {
 	listing->deadline.until = clock_after(clock_now(), listing->span);
@@ -392,8 +392,8 @@ static bool show_lock(struct listing *listing, struct found *found)
 	return good;
 }
 
-/* In one write. A lock that is answered with an error, or not in time, is left out; a server that
- * has answered nothing within the patience is not asked again. */
+/* In one write. A lock that is answered with an error is left out, as are those behind a connection
+ * that broke; a server that does not answer within the patience is not asked again. */
 static bool show_together(struct listing *listing, struct found *found, size_t count, size_t *shown)
 {
 	struct link *link = listing->link;
@@ -414,6 +414,7 @@ static bool show_together(struct listing *listing, struct found *found, size_t c
 	for (size_t i = 0; io == IO_OK && good && i < count; i++) {
 		struct reply *reply;
 
+		listing_wait_anew(listing);
 		io = connection_read(link->connection, &reply, listing->deadline, listing->failure);
 		if (io != IO_OK)
 			break;
@@ -427,7 +428,7 @@ static bool show_together(struct listing *listing, struct found *found, size_t c
 	}
 	if (io != IO_OK || !good)
 		link_drop(link);
-	if (io == IO_CANCELLED || (io == IO_TIMEOUT && *shown == 0))
+	if (io == IO_CANCELLED || io == IO_TIMEOUT)
 		return listing_done(listing, io);
 	return good;
 }
