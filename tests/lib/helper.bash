@@ -424,7 +424,7 @@ expect_failure() {
 # start NAME [LAUNCH SETTING]... COMMAND...: in the background, in a session of its own with
 # signals as at login; sets pid, and NAME_pid. Its output goes to NAME.out and NAME.err.
 start() {
-	local name=$1 state born
+	local name=$1 state threads born
 	shift
 	launch default setsid "$@" >"$BATS_TEST_TMPDIR/$name.out" 2>"$BATS_TEST_TMPDIR/$name.err" \
 		</dev/null 3>&- 4>&- &
@@ -533,16 +533,17 @@ stays() {
 	done
 }
 
-# read_stat PID: sets state (R, S, T, Z …) and born, the tick in which it began; nothing if it is gone.
+# read_stat PID: sets state (R, S, T, Z …), threads (how many), and born, the tick in which it began; nothing if it is
+# gone.
 read_stat() {
 	local stat='' fields
 	IFS= read -rd '' stat 2>/dev/null <"/proc/$1/stat" || true
 	read -ra fields <<<"${stat##*) }"
-	state=${fields[0]-} born=${fields[19]-}
+	state=${fields[0]-} threads=${fields[17]-} born=${fields[19]-}
 }
 
 proc_state() { # PID
-	local state born
+	local state threads born
 	read_stat "$1"
 	echo "$state"
 }
@@ -554,12 +555,13 @@ proc_status() { # PID FIELD
 parent_of() { proc_status "$1" PPid; }
 
 # A number is given away again, and soon on a busy machine: of a process that `start` began is_gone knows which it was.
+# While one thread is there a server still listens, though its first thread is a zombie.
 declare -gA BORN
 is_gone() { # PID
-	local state born
+	local state threads born
 	[[ $1 ]] || return
 	read_stat "$1"
-	[[ $state == [ZX] || -z $state || $born != "${BORN[$1]-$born}" ]]
+	[[ -z $state || $state == [ZX] && $threads -le 1 || $born != "${BORN[$1]-$born}" ]]
 }
 
 is_alive() { ! is_gone "$1"; }
