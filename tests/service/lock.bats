@@ -57,12 +57,14 @@ quit() {
 	done
 }
 
-# on_time NAME REGEX LEAST MOST: the answer comes between, in ms from now.
+# on_time NAME REGEX LEAST MOST: the answer comes between, in ms from now. How late it is its file says: a busy machine
+# looks at that seldom. It may be there already.
 on_time() {
 	local began
 	began=$(now_ms)
 	heard "$1" "$2"
-	assert_between $(($(now_ms) - began)) "$3" $(($4 * TEST_PATIENCE)) 'ms until the answer'
+	assert_between $(($(now_ms) - began)) "$3" 1000000 'ms until the answer was seen'
+	assert_between $(($(date -r "$1.out" +%s%3N) - began)) -10000 $(($4 * TEST_PATIENCE)) 'ms until the answer'
 }
 
 in_queue() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == "$1" ]]; }

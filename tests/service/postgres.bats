@@ -131,8 +131,14 @@ has_not_ended() { ! has_ended "$1"; }
 	local before
 	before=$(query "$ours ORDER BY 1")
 	assert_equal "$(wc -w <<<"$before")" 2
-	# The first renewal, after a third of the TTL, has to wait for the row.
-	query "BEGIN; SELECT FROM dlock.lock FOR UPDATE; SELECT pg_sleep($((3 * TEST_PATIENCE))); COMMIT"
+	# The first renewal, after a third of the TTL, has to wait for the row, and for longer than each time-out.
+	query "DO \$\$ BEGIN
+		PERFORM FROM dlock.lock FOR UPDATE;
+		WHILE NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'dlock' AND wait_event_type = 'Lock') LOOP
+			PERFORM pg_sleep(0.05), pg_stat_clear_snapshot();
+		END LOOP;
+		PERFORM pg_sleep(0.5);
+		END \$\$"
 	stays 1000 has_not_ended a
 	assert_equal "$(query "$ours ORDER BY 1")" "$before" 'the sessions after the renewal'
 	ends a
