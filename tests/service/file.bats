@@ -636,43 +636,53 @@ asked_at() { sed -nE '/pread64/ { s/^[0-9]+ +([0-9]+)\.([0-9]{3}).*/\1\2/p; q }'
 	refute_file overlaps
 }
 
-# stall PID...: they run only if nothing else does on the processor of the one that keeps it busy, busy_pid.
-stall() {
-	local one processor
-	processor=$(taskset -cp $$ | grep -oE '[0-9]+' | tail -n 1)
-	taskset -c "$processor" sh -c 'while :; do :; done' 3>&- 4>&- &
-	busy_pid=$!
-	for one; do
-		taskset -acp "$processor" "$one"
-		chrt -a -i -p 0 "$one"
-	done >/dev/null
+# hear_of_the_end N: so many waiters stand before the byte of x's holder.
+hear_of_the_end() {
+	(($(awk -v file=":$(stat -c %i locks/.x)\$" '$2 == "->" && $7 ~ file { n[$8]++ }
+		END { for (byte in n) if (n[byte] > most) most = n[byte]; print most + 0 }' /proc/locks) == $1))
 }
 
-# A process that is to stop does so when it runs next. It was woken by the release as well then, and got what it had waited for.
-@test "two are stopped as the release wakes them: the third has it after a second each" {
-	local round ended lame busy_pid
-	for round in 1 2 3 4; do
+# lame NAME: a waiter. From now on each of its keeper's threads comes out of its wait ten seconds too late, and has by then
+# what the kernel gave it.
+lame() {
+	local pid=${1}_pid keeper
+	keeper=$(keeper_of "${!pid}")
+	strace -f -qq -o /dev/null -e trace=fcntl,poll,restart_syscall \
+		-e inject=fcntl,poll,restart_syscall:delay_exit=$((10 * TEST_PATIENCE))s:when=1 -p "$keeper" 3>&- 4>&- &
+	lamed+=($!)
+	wait_until are_traced "/proc/$keeper"/task/*
+}
+are_traced() { [[ -z $(grep -L '^TracerPid:.*[1-9]' "${@/%//status}") ]]; }
+
+@test "two are slow just as the release wakes them: the third has it after a second each" {
+	needs_root 'trace what is not its child'
+	local end ended lamed
+	for end in released killed; do
 		rm -f log
 		begin_holder one x
+		lamed=()
 		start two dlock x ./work two
 		wait_for_waiters 1
+		wait_until hear_of_the_end 1
+		lame two
+		wait_until hear_of_the_end 1
 		start three dlock x ./work three
 		wait_for_waiters 2
+		wait_until hear_of_the_end 2
+		lame three
+		wait_until hear_of_the_end 2
 		start four dlock x sh -c 'date +%s%3N; ./work four'
 		wait_for_waiters 3
-		read -r -d '' -a lame < <(processes_of "$two_pid" "$three_pid") || true
-		stall "${lame[@]}"
+		wait_until hear_of_the_end 3
 		ended=$(now_ms)
-		kill -STOP "${lame[@]}"
-		if ((round % 2)); then
+		if [[ $end == released ]]; then
 			kill -RTMIN "$one_command"
 		else
 			kill -KILL "$one_pid" "$one_keeper"
 		fi
 		finish four
 		assert_between $((out - ended)) 0 $((3500 * TEST_PATIENCE)) 'ms to the third'
-		kill -KILL "$busy_pid"
-		kill -CONT "${lame[@]}"
+		kill -KILL "${lamed[@]}"
 		finish one && finish two && finish three
 		assert_log four two three
 	done
