@@ -181,7 +181,7 @@ static bool connect_once(
 	PQenterPipelineMode(session->connection);
 	number_write(session->pid, PQbackendPID(session->connection));
 	remember_address(session);
-	session->is_set = false;
+	session->is_set = session->is_known = false;
 	return true;
 }
 
@@ -259,11 +259,13 @@ static PGresult *read_result(
 	return NULL;
 }
 
-/* A session of a pooler is now one of the server's and then another. */
+/* The answer to sql_settings or sql_format. A session of a pooler is now one of the server's and
+ * then another. */
 static bool read_settings(
 	struct postgres_session *session, struct deadline *deadline, struct lock_answer *answer)
 {
 	PGresult *result = read_result(session, deadline, answer);
+	bool good = false;
 
 	if (result && session->connection && PQresultStatus(result) != PGRES_TUPLES_OK)
 		fail_statement(session, result, &answer->failure);
@@ -274,12 +276,12 @@ static bool read_settings(
 	else if (result && number_at(result, 0, "format") > LOCK_FORMAT)
 		lock_fail_format(
 			&answer->failure, session->server->text, number_at(result, 0, "format"));
-	else if (result && session->connection)
-		session->is_set = true;
+	else
+		good = result && session->connection;
 	PQclear(result);
-	if (!session->is_set)
+	if (!good)
 		postgres_session_close(session);
-	return session->is_set;
+	return good;
 }
 
 /* In the transaction of what follows: while the row is locked, or the table, a server goes on
@@ -298,30 +300,38 @@ static bool send_patience(struct postgres_session *session, const struct deadlin
 static bool settle(
 	struct postgres_session *session, struct deadline *deadline, struct lock_answer *answer)
 {
-	return send_statement(session, sql_settings, 0, NULL)
-		       ? read_settings(session, deadline, answer)
-		       : break_off(session, &answer->failure);
+	bool is_new = !session->is_set;
+
+	if ((is_new && !send_statement(session, sql_settings, 0, NULL)) ||
+		!send_statement(session, sql_format, 0, NULL))
+		return break_off(session, &answer->failure);
+	session->is_set = !is_new || read_settings(session, deadline, answer);
+	session->is_known = session->is_set && read_settings(session, deadline, answer);
+	return session->is_known;
 }
 
 /* One try. Returns its rows, or its error. */
 static PGresult *execute(struct postgres_session *session, const char *statement, int count,
 	const char *const *arguments, struct deadline *deadline, struct lock_answer *answer)
 {
-	/* sql_take looks at both itself. */
-	bool is_new = !session->is_set && statement == sql_take;
+	/* sql_take looks at both itself, and takes the lock only if they are right. */
+	bool takes = statement == sql_take, is_new = takes && !session->is_set;
+	PGresult *result = NULL;
 
-	if (!session->is_set && !is_new && !settle(session, deadline, answer))
+	if (!takes && !session->is_known && !settle(session, deadline, answer))
 		return NULL;
 	answer->asked_at = clock_now();
-	if (!((!is_new || send_statement(session, sql_settings, 0, NULL)) &&
-		    (!session->is_take || send_patience(session, deadline)) &&
-		    send_statement(session, statement, count, arguments))) {
+	if ((is_new && !send_statement(session, sql_settings, 0, NULL)) ||
+		(session->is_take && !send_patience(session, deadline)) ||
+		!send_statement(session, statement, count, arguments)) {
 		break_off(session, &answer->failure);
 		return NULL;
 	}
-	return !is_new || read_settings(session, deadline, answer)
-		       ? read_result(session, deadline, answer)
-		       : NULL;
+	session->is_set = !is_new || read_settings(session, deadline, answer);
+	if (session->is_set)
+		result = read_result(session, deadline, answer);
+	session->is_known |= takes && PQntuples(result) > 0;
+	return result;
 }
 
 PGresult *postgres_session_call(struct postgres_session *session, const char *statement, int count,

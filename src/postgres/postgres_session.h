@@ -17,8 +17,9 @@
 struct server;
 
 /* The output of sql/embed.sh, a statement each: the settings of a session (gives the backend's
- * pid); schema and functions; a lock that nobody has; its release, if nobody came since. */
-extern const char sql_settings[], sql_install[], sql_take[], sql_release[];
+ * pid); the format of what is kept (and the pid); schema and functions; a lock that nobody has; its
+ * release, if nobody came since. */
+extern const char sql_settings[], sql_format[], sql_install[], sql_take[], sql_release[];
 
 /* Begins as zeros but for server. */
 struct postgres_session {
@@ -27,7 +28,8 @@ struct postgres_session {
 	/* Which server served last. No address: none did, or by a unix socket. */
 	char host[256], address[INET6_ADDRSTRLEN], port[NUMBER_SIZE];
 	char pid[NUMBER_SIZE]; /* of the server's process; an argument even before it is known */
-	bool is_set;           /* the session has its settings */
+	bool is_set;           /* the session has its settings, */
+	bool is_known;         /* and the format is ours */
 	bool not_ready;        /* the server is there, but had no session for us */
 	bool by_name;          /* the last attempt left it to libpq to look up names */
 	bool is_take;          /* the statement must take no lock once it is given up */

@@ -9,7 +9,7 @@ load ../lib/mutants
 
 @test "formats: what a newer dlock keeps is taken for something else" {
 	all_caught format-not-heeded format-not-heeded-in-file format-not-heeded-in-postgres
-	all_caught format-not-heeded-in-etcd format-not-heeded-in-zookeeper
+	all_caught format-not-heeded-at-take format-not-heeded-in-etcd format-not-heeded-in-zookeeper
 }
 
 @test "two releases on one service: what is kept is changed, and its format is not raised" {

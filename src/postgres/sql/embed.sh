@@ -17,5 +17,6 @@ printf '/* Made by embed.sh. */\n#include "postgres/postgres_session.h"\n'
 	echo 'END $dlock$;'
 } | embed sql_install
 embed sql_settings <settings.sql
+embed sql_format <format.sql
 embed sql_take <take.sql
 embed sql_release <release.sql

@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS dlock.lock (
   lost bigint NOT NULL DEFAULT 0, waited_us bigint NOT NULL DEFAULT 0, held_us bigint NOT NULL DEFAULT 0
 );
 
--- The format (lock/service.h): settings.sql and take.sql read it. No comment: 1.
+-- The format (lock/service.h): format.sql and take.sql read it. No comment: 1.
 COMMENT ON TABLE dlock.lock IS 'dlock format 1';
 
 -- What keeps it from others, until it expires. One that has expired may come back as long as its row is

@@ -9,6 +9,4 @@ SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', '
   set_config('plan_cache_mode', 'force_generic_plan', false), set_config('tcp_keepalives_idle', '5', false),
   set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '11s', false),
   CASE WHEN current_setting('transaction_timeout', true) <> '' THEN set_config('transaction_timeout', '0', false) END,
-  pg_backend_pid() AS pid,
-  (SELECT substring(obj_description(c.oid, 'pg_class') FROM '^dlock format ([0-9]+)')
-    FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'dlock' AND relname = 'lock') AS format
+  pg_backend_pid() AS pid

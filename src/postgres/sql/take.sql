@@ -8,7 +8,8 @@ INSERT INTO dlock.lock AS l (name, fence, granted, alone, owner, since, expires,
 SELECT $1, now, 1, $2, $7, now, now + $3::bigint * 1000, $3::bigint, $4::boolean
 FROM (SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000.0)::bigint AS now) AS t
 WHERE pg_catalog.pg_backend_pid() = $8::int
-  AND coalesce(pg_catalog.obj_description('dlock.lock'::pg_catalog.regclass, 'pg_class'), 'dlock format 1') = 'dlock format 1'
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_description WHERE objoid = 'dlock.lock'::pg_catalog.regclass
+    AND classoid = 'pg_catalog.pg_class'::pg_catalog.regclass AND objsubid = 0 AND description <> 'dlock format 1')
 ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence + 1, excluded.fence), granted = l.granted + 1, alone = $2,
   owner = $7, since = excluded.since, expires = excluded.expires, ttl_ms = excluded.ttl_ms, detached = excluded.detached
   WHERE l.alone = '' AND $2 <> ALL (l.ended)
