@@ -18,8 +18,22 @@ static const struct contender *find_detached(
 
 	if (c && c->detached && c->state == CONTENDER_HOLDING)
 		return c;
-	token_refuse(c && !c->foreign && c->state != CONTENDER_RELEASED, failure);
+	token_refuse(c && !c->foreign && c->state == CONTENDER_HOLDING, failure);
 	return NULL;
+}
+
+/* What is left of --at-least, 0 or more, by the age of the lease: that began with the longer of the
+ * two times, and its rest is told in whole seconds. If it lives anew for its whole time, as after a
+ * restart of etcd, so does this. */
+static int64_t rest_of_least(struct etcd_lock *e, struct deadline deadline)
+{
+	int64_t least = e->own.least_ms, ttl = e->own.is.ttl_ms, left, age;
+
+	if (least <= 0)
+		return 0;
+	left = etcd_lease_ms(&e->gateway, e->own.lease, deadline);
+	age = etcd_seconds(least > ttl ? least : ttl) * 1000 - left - 1000;
+	return left < 0 || age < 0 ? least : least > age ? least - age : 0;
 }
 
 /* The contender that we are to go on with becomes our own, as it is by now: that of a holder that
@@ -49,7 +63,9 @@ static enum lock_result adopt(struct etcd_lock *e, struct deadline deadline,
 	e->own.record = NULL;
 	if (!by_token)
 		e->own.is.owner = NULL; /* the owner is another process now */
-	else if (e->request.ttl_ms == 0)
+	else
+		e->request.at_least_ms = e->own.least_ms = rest_of_least(e, deadline);
+	if (by_token && e->request.ttl_ms == 0)
 		e->request.ttl_ms = e->own.is.ttl_ms;
 	e->lock.orphaned = false;
 	return LOCK_GRANTED;
@@ -202,6 +218,8 @@ void etcd_release(struct lock *lock, const struct release_terms *release_terms,
 
 	etcd_wait_stop(e);
 	answer->result = adopt(e, deadline, &found, &answer->failure);
+	if (lock_is_by_token(&e->request))
+		keep_ms = e->request.at_least_ms;
 	if (answer->result != LOCK_GRANTED)
 		;
 	else if (e->own.mod != 0 && e->own.is.state != CONTENDER_WAITING)

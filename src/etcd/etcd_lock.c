@@ -40,6 +40,7 @@ void etcd_begin(struct lock *lock)
 		.permits = e->request.permits,
 		.detached = e->request.detached,
 		.ttl_ms = etcd_seconds(e->request.ttl_ms) * 1000};
+	e->own.least_ms = e->request.detached ? e->request.at_least_ms : 0;
 	e->own.lease = lease_of(e->lock.token, e->from);
 	etcd_key_own(e->request.prefix, e->request.name, e->own.lease, e->key);
 }

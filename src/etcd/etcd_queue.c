@@ -117,9 +117,10 @@ char *etcd_contender_value(const struct etcd_contender *contender, const struct 
 {
 	const struct contender *c = &contender->is;
 	char own[OWNER_TEXT];
-	json_t *value = json_pack("{si ss* ss* si ss* sI sI sI sb ss*}", "dlock", LOCK_FORMAT,
+	json_t *value = json_pack("{si ss* ss* si ss* sI sI so* sI sb ss*}", "dlock", LOCK_FORMAT,
 		"state", states[c->state], "mode", modes[c->mode], "permits", c->permits, "token",
-		c->id, "since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "fence",
+		c->id, "since", (json_int_t)c->since_us, "ttl", (json_int_t)c->ttl_ms, "least",
+		contender->least_ms > 0 ? json_integer(contender->least_ms) : NULL, "fence",
 		(json_int_t)c->fence, "detached", c->detached, "owner",
 		c->owner ? c->owner : owner_write(owner, own));
 	char *text = value ? json_dumps(value, JSON_COMPACT) : NULL;
@@ -171,6 +172,7 @@ static int64_t read_value(struct etcd_contender *c, const char *value)
 	is->permits = (int)json_number(json, "permits");
 	is->since_us = json_number(json, "since");
 	is->ttl_ms = json_number(json, "ttl");
+	c->least_ms = json_number(json, "least");
 	is->fence = (uint64_t)json_number(json, "fence");
 	is->detached = is_true(json, "detached");
 	/* A grant does not know its own revision yet. */

@@ -17,7 +17,8 @@ struct etcd_contender {
 	struct contender is; /* first; its texts are borrowed; the place is its create revision */
 	const char *key;     /* borrowed */
 	int64_t mod, lease;
-	json_t *record; /* owned; NULL: foreign */
+	int64_t least_ms; /* detached: what was left of --at-least as this lease began */
+	json_t *record;   /* owned; NULL: foreign */
 };
 
 struct etcd_queue {

@@ -2,6 +2,7 @@
 #include "postgres/postgres_lock.h"
 
 #include <bsd/string.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,15 @@
 static void postgres_write_owner(
 	const struct lock_request *request, char text[static POSTGRES_OWNER])
 {
+	size_t length;
+
 	owner_write(request->self, text);
 	if (request->cooldown_ms > 0 || request->once)
 		strlcat(text, "\tasks=1", POSTGRES_OWNER);
+	length = strlen(text);
+	if (request->detached)
+		snprintf(text + length, POSTGRES_OWNER - length,
+			"\tttl=%" PRId64 "\tleast=%" PRId64, request->ttl_ms, request->at_least_ms);
 }
 
 /* False: there is no sense in what a function says. */
@@ -191,7 +198,7 @@ static void postgres_renew(struct lock *lock, struct deadline deadline, struct l
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
 	PGresult *result = ask(p, NULL, 0,
-		"SELECT * FROM dlock.renew_1($1, $2, $3, $4, dlock.advisory_key($5, $6))",
+		"SELECT * FROM dlock.renew_2($1, $2, $3, $4, dlock.advisory_key($5, $6))",
 		ARGUMENTS(p->key, lock->token, NUMBER(lock_ttl_ms(&p->request, lock->granted_at)),
 			FLAG(lock_is_by_token(&p->request)), p->session.server->setting,
 			p->request.name),
@@ -224,7 +231,7 @@ static void postgres_release(struct lock *lock, const struct release_terms *rele
 	if (!p->lock.asked && !lock_is_by_token(r))
 		return;
 	result = ask(p, p->is_plain && terms.keep_ms <= 0 ? sql_release : NULL, 3,
-		"SELECT * FROM dlock.release_2($1, $2, $3, $4, $5, $6, $7, $8, "
+		"SELECT * FROM dlock.release_3($1, $2, $3, $4, $5, $6, $7, $8, "
 		"dlock.advisory_key($9, $10))",
 		ARGUMENTS(p->key, lock->token, NUMBER(terms.ran ? terms.exit : -1),
 			NUMBER(terms.keep_ms), NUMBER((int64_t)lock->fence),

@@ -4,7 +4,7 @@
 #include "lock/service.h"
 #include "postgres/postgres_session.h"
 
-#define POSTGRES_OWNER (OWNER_TEXT + 16)
+#define POSTGRES_OWNER (OWNER_TEXT + 64)
 
 struct postgres_lock {
 	struct lock lock; /* first: struct lock_service's functions get this */

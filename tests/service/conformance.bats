@@ -1515,6 +1515,23 @@ partner() {
 	service_reap
 }
 
+@test "by-token: renewed for a shorter time it ends then, and one that waits has it" {
+	has by-token || { refuses by-token; return; }
+	local least began token
+	least=$(ttl 3)
+	try dlock acquire -t 30m x
+	assert_equal "$status" 0
+	token=${out% *}
+	waiter b x
+	began=$(now_ms)
+	try dlock renew -t "$least" x "$token"
+	expect 0
+	ends b
+	expect 0
+	assert_between $(($(moment b begin) / 1000 - began)) "$(in_ms "$least")" $(($(in_ms "$least") + 2500 * TEST_PATIENCE)) ms
+	service_reap
+}
+
 # --- Whether to run at all ---
 
 @test "once: a success is on record under its ID; a failure is not" {
@@ -1672,6 +1689,65 @@ write_outer() {
 		done
 	END
 	chmod +x outer
+}
+
+@test "at-least: one that waits has the lock when that time is over, not at its TTL" {
+	has at-least || { refuses at-least; return; }
+	local kept=$((3 * TEST_PATIENCE))
+	holder a x -t 30m --at-least ${kept}s
+	waiter b x
+	waiter c x
+	ends a
+	ends b
+	expect 0
+	ends c
+	expect 0
+	assert_between $((($(moment b begin) - $(moment a begin)) / 1000)) $((kept * 1000 - 100)) $((kept * 1000 + 2500 * TEST_PATIENCE)) 'ms from grant to grant'
+	service_reap
+}
+
+@test "at-least: a lock by token is kept for so long, whoever releases it, and its token ends" {
+	has at-least || { refuses at-least; return; }
+	local kept=$((4 * TEST_PATIENCE)) began step
+	began=$(now_ms)
+	try dlock acquire -t 30m --at-least ${kept}s x
+	assert_equal "$status" 0
+	local token=${out% *}
+	waiter b x
+	try dlock release x "$token"
+	expect 0
+	for step in release renew; do
+		try dlock $step x "$token"
+		expect_failure 1 'not held with this token|released with this token before'
+	done
+	ends b
+	expect 0
+	assert_between $(($(moment b begin) / 1000 - began)) $((kept * 1000)) $((kept * 1000 + 3000 * TEST_PATIENCE)) ms
+	service_reap
+}
+
+@test "at-least: a renewal by token cuts it no shorter, and makes it no longer" {
+	has at-least || { refuses at-least; return; }
+	local least token
+	least=$(ttl 3)
+	try dlock acquire -t "$least" --at-least 1h x
+	assert_equal "$status" 0
+	token=${out% *}
+	try dlock renew x "$token"
+	expect 0
+	try dlock renew -t "$least" x "$token"
+	expect 0
+	assert_between "$(dlock status --json x | jq '.[0].ttl_ms')" 3000000 3600000 ms
+	try dlock release --force x
+	try dlock acquire -t "$least" --at-least 1s x
+	token=${out% *}
+	try dlock renew -t 1h x "$token"
+	expect 0
+	try dlock renew x "$token"
+	expect 0
+	assert_between "$(dlock status --json x | jq '.[0].ttl_ms')" 1 "$(in_ms "$least")" ms
+	try dlock release --force x
+	service_reap
 }
 
 @test "at-least: whatever dies after the grant, the lock is kept" {

@@ -10,4 +10,5 @@ load ../lib/mutants
 	all_caught etcd-foreign-unseen contender-undated request-left etcd-old-is-doubtful renewal-impatient etcd-watch-once
 	all_caught etcd-pair-inherited old-kernel-hides-nothing
 	all_caught etcd-claim-left etcd-key-left etcd-breaks-the-first etcd-at-least-before-the-grant etcd-token-cut
+	all_caught etcd-token-forgets-least etcd-renewed-below-least
 }

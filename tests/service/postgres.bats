@@ -804,8 +804,8 @@ crash() {
 	dlock x true
 	holder a x -t 3
 	# At once: a renewal that finds none makes it anew.
-	query "DROP FUNCTION dlock.renew_1;
-		CREATE FUNCTION dlock.renew_1(text, text, bigint, boolean, bigint, OUT result text, OUT ttl_ms bigint, OUT fence bigint)
+	query "DROP FUNCTION dlock.renew_2;
+		CREATE FUNCTION dlock.renew_2(text, text, bigint, boolean, bigint, OUT result text, OUT ttl_ms bigint, OUT fence bigint)
 		LANGUAGE sql AS \$\$ SELECT 'odd', 3000::bigint, 1::bigint \$\$"
 	finish a
 	assert_equal "$status" 80

@@ -226,9 +226,23 @@ BEGIN
     WHERE w.name = key AND (dlock.place_of(w), w.ticket) < (dlock.place_of(asked), asked.ticket);
 END $$;
 
--- Extends a lease; ttl 0: by as much as it was acquired for. by_token: only that of a detached lock. result:
--- extended, again (it had expired, and none has come since), or denied.
-CREATE OR REPLACE FUNCTION dlock.renew_1(key text, me text, ttl bigint, by_token boolean, advisory bigint,
+-- What is left of --at-least of a detached lock, in ms; below 1: nothing.
+CREATE OR REPLACE FUNCTION dlock.rest_of(h dlock.holder, now bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(substring(h.owner from E'\tleast=([0-9]+)')::bigint - (now - h.since) / 1000, 0)
+$$;
+
+-- The lock ends in so many ms, sooner than the waiters know: the next eight are told, and of the others ever fewer.
+-- Each looks a little later than the one before it, which may be dead.
+CREATE OR REPLACE FUNCTION dlock.tell_end(key text, ms bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT count(pg_notify('dlock_' || w.session::text, (ms + 5 + 50 * (place - 1))::text)) FROM (SELECT q.session,
+    row_number() OVER (ORDER BY dlock.place_of(q), q.ticket) AS place
+    FROM dlock.waiter q WHERE q.name = key AND q.session > 0) AS w
+    WHERE place <= 8 OR (place & (place - 1)) = 0
+$$;
+
+-- Extends a lease. by_token: only that of a detached lock, which this may shorten; ttl 0: by as much as it was
+-- acquired for. result: extended, again (it had expired, and none has come since), or denied.
+CREATE OR REPLACE FUNCTION dlock.renew_2(key text, me text, ttl bigint, by_token boolean, advisory bigint,
   OUT result text, OUT ttl_ms bigint, OUT fence bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -245,19 +259,24 @@ BEGIN
     UPDATE dlock.lock u SET lost = u.lost + 1 WHERE u.name = key AND NOT by_token;
     RETURN;
   END IF;
-  ttl_ms := CASE WHEN ttl = 0 THEN h.ttl_ms ELSE ttl END;
+  ttl_ms := ttl;
+  IF by_token THEN
+    ttl_ms := CASE WHEN ttl = 0 THEN coalesce(substring(h.owner from E'\tttl=([0-9]+)')::bigint, h.ttl_ms) ELSE ttl END;
+    ttl_ms := greatest(ttl_ms, dlock.rest_of(h, now));
+    PERFORM dlock.tell_end(key, ttl_ms) WHERE now + ttl_ms * 1000 < h.expires;
+  END IF;
   fence := h.fence;
   result := CASE WHEN h.expires > now THEN 'extended' ELSE 'again' END;
-  UPDATE dlock.holder o SET expires = greatest(o.expires, now + renew_1.ttl_ms * 1000)
+  UPDATE dlock.holder o SET expires = greatest(CASE WHEN NOT by_token THEN o.expires END, now + renew_2.ttl_ms * 1000)
     WHERE o.name = key AND o.token = me;
   -- A new session has to take the advisory lock anew; the old one may still have it.
   PERFORM dlock.take_advisory(advisory, h.mode);
 END $$;
 
 -- Gives back whatever the token has: the lock, or a place in the queue; then hands on. keep_ms > 0: lets the
--- lock expire then. code: COMMAND's exit code; below 0: there is none. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
+-- lock expire then; by_token its record says when. code: COMMAND's exit code; below 0: there is none. granted_fence: the fencing token that is known; 0: none. result: released, gone, lost, or
 -- denied.
-CREATE OR REPLACE FUNCTION dlock.release_2(key text, me text, code int, keep_ms bigint, granted_fence bigint,
+CREATE OR REPLACE FUNCTION dlock.release_3(key text, me text, code int, keep_ms bigint, granted_fence bigint,
   by_token boolean, once_id text, once_ms bigint, advisory bigint,
   OUT result text)
 LANGUAGE plpgsql AS $$
@@ -271,7 +290,10 @@ BEGIN
   SELECT * INTO h FROM dlock.holder o WHERE o.name = key AND o.token = me
     AND (o.detached AND o.expires > now OR NOT by_token);
   result := 'released';
-  IF by_token AND h.name IS NULL THEN
+  IF by_token THEN
+    keep_ms := dlock.rest_of(h, now);
+  END IF;
+  IF by_token AND (h.name IS NULL OR h.state = 'kept') THEN
     result := 'denied';
     RETURN;
   ELSIF me = ANY (l.ended) AND h.name IS NULL OR h.state = 'kept' THEN
@@ -282,6 +304,7 @@ BEGIN
     UPDATE dlock.lock u SET timeouts = u.timeouts + 1 WHERE u.name = key AND FOUND;
   ELSIF keep_ms > 0 THEN
     UPDATE dlock.holder o SET state = 'kept', expires = now + keep_ms * 1000 WHERE o.name = key AND o.token = me;
+    PERFORM dlock.tell_end(key, keep_ms);
   ELSE
     DELETE FROM dlock.holder o WHERE o.name = key AND o.token = me;
   END IF;

@@ -1,5 +1,5 @@
 -- Gives back what take.sql took, if nobody has asked for the lock since. No row is the answer otherwise; then
--- dlock.release_2 decides.
+-- dlock.release_3 decides.
 -- $1 name, $2 owner token, $3 COMMAND's exit code; below 0: there is none
 UPDATE dlock.lock l SET alone = '', ended = ($2::text || l.ended)[1:20], held_us = l.held_us + greatest(0, t.now - l.since),
   last_run = CASE WHEN $3::int < 0 THEN l.last_run ELSE concat_ws('|', l.since, t.now, $3::int, l.owner) END,
