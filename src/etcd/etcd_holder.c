@@ -22,8 +22,8 @@ static const struct contender *find_detached(
 	return NULL;
 }
 
-/* The rest of --at-least, 0 or more, by the age of the lease. That began with the longer of the two
- * times, and etcd tells its rest in whole seconds. A restart of etcd begins both anew. */
+/* The rest of --at-least, 0 or more, by the age of the lease. The lease began with the longer of
+ * the two times, and etcd tells its rest in whole seconds. A restart of etcd begins both anew. */
 static int64_t rest_of_least(struct etcd_lock *e, struct deadline deadline)
 {
 	int64_t least = e->own.least_ms, ttl = e->own.is.ttl_ms, left, age;
