@@ -247,7 +247,7 @@ static void postgres_force(struct lock *lock, lock_holder_taker *tell, void *con
 	struct deadline deadline, struct lock_answer *answer)
 {
 	struct postgres_lock *p = (struct postgres_lock *)lock;
-	PGresult *result = postgres_session_call(&p->session, "SELECT * FROM dlock.force_1($1, $2)",
+	PGresult *result = postgres_session_call(&p->session, "SELECT * FROM dlock.force_2($1, $2)",
 		ARGUMENTS(p->key, NUMBER(p->request.fence)), deadline, answer);
 
 	for (int i = 0; i < PQntuples(result); i++) {

@@ -117,7 +117,7 @@ foreign_end() {
 }
 
 service_foreign_drop() {
-	psql -qAtc "SELECT FROM dlock.force_1('lock:$1', 0) WHERE token = 'thief'" -o /dev/null
+	psql -qAtc "SELECT FROM dlock.force_2('lock:$1', 0) WHERE token = 'thief'" -o /dev/null
 	[[ -z ${foreign_fd:-} ]] || foreign_end
 }
 

@@ -431,6 +431,29 @@ sleep_on() {
 # slots_overlap: in ./slots, lines "begin|end SLOT" in order, one that begins before it has ended.
 slots_overlap() { awk '{ if ($1 == "begin" && held[$2]++) print "slot " $2 } $1 == "end" { held[$2]-- }' slots; }
 
+@test "shared: the longer of two shares ends, the other is a dead host's: the next has it then" {
+	has shared || { refuses shared; return; }
+	local least how fence
+	least=$(ttl 3)
+	for how in 'ends b' 'try dlock release --force --fence "$fence" x'; do
+		rm -f ./*.go ./*.pid spans
+		holder a x -s -t "$least"
+		holder b x -s
+		waiter c x
+		fence=$(tr '\0' '\n' <"/proc/$b_command/environ" | sed -n 's/^DLOCK_FENCE=//p')
+		kill -STOP "$a_pid" "$a_keeper"
+		kill -KILL "$a_pid" "$a_keeper"
+		wait_until is_gone "$a_command"
+		eval "$how"
+		assert_equal "$status" 0
+		wait_until -t $(($(in_ms "$least") / 1000 + 5)) has_begun c
+		ends c
+		expect 0
+		kill -KILL "$b_pid" 2>/dev/null || true
+	done
+	service_reap
+}
+
 @test "permits: DLOCK_SLOT is the lowest that no other holder has, and free when that ends" {
 	has permits || { refuses permits; return; }
 	if ! has cooldown; then # the services without a record have no slots either

@@ -18,7 +18,7 @@ load ../lib/mutants
 
 @test "release --force: the fencing token it asks for, how soon it says that COMMAND stops" {
 	all_caught force-fence-unread force-fence-of-any force-fence-for-the-last file-force-fence-unread
-	all_caught pg-force-fence-unread force-at-once kept-is-a-run
+	all_caught pg-force-fence-unread force-at-once kept-is-a-run broken-share-untold
 }
 
 @test "what COMMAND left keeps the lock: shown as a process's that has ended" {

@@ -14,5 +14,5 @@ load ../lib/mutants
 	all_caught pg-force-forgives pg-force-breaks-claims pg-encoding-of-the-client pg-nonsense-renews
 	all_caught pg-forgets-nothing pg-forgets-half pg-forgets-holders pg-forgets-plain pg-release-in-memory pg-release-once
 	all_caught pg-held-backwards pg-rights-unprinted pg-cooldown-from-the-end pg-slots-alike
-	all_caught pg-kept-untold pg-token-forgets-least pg-renewed-no-shorter
+	all_caught pg-kept-untold pg-share-untold pg-broken-share-untold pg-token-forgets-least pg-renewed-no-shorter
 }

@@ -844,7 +844,7 @@ crash() {
 	expect 0
 	try dlock -n y echo ran
 	expect 0 ran
-	query "SELECT dlock.force_1('lock:x', 0)" >/dev/null
+	query "SELECT dlock.force_2('lock:x', 0)" >/dev/null
 }
 
 @test "-n, its grant is lost, the server away for 0.4 s: it is taken back, not left for the TTL" {

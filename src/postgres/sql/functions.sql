@@ -240,6 +240,13 @@ CREATE OR REPLACE FUNCTION dlock.tell_end(key text, ms bigint) RETURNS bigint LA
     WHERE place <= 8 OR (place & (place - 1)) = 0
 $$;
 
+-- A share is gone that would have lasted until then. Those that are left may be of the dead, which nobody else tells of.
+CREATE OR REPLACE FUNCTION dlock.tell_rest(key text, until bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT dlock.tell_end(key, (h.last - dlock.now_us()) / 1000)
+    FROM (SELECT max(expires) AS last FROM dlock.holder WHERE name = key) AS h
+    WHERE h.last BETWEEN dlock.now_us() AND until
+$$;
+
 -- Extends a lease. by_token: only that of a detached lock, which this may shorten; ttl 0: by as much as it was
 -- acquired for. result: extended, again (it had expired, and none has come since), or denied.
 CREATE OR REPLACE FUNCTION dlock.renew_2(key text, me text, ttl bigint, by_token boolean, advisory bigint,
@@ -317,7 +324,9 @@ BEGIN
     INSERT INTO dlock.once VALUES (key, once_id, now, now + once_ms * 1000)
       ON CONFLICT (name, id) DO UPDATE SET at = excluded.at, expires = excluded.expires;
   END IF;
-  IF dlock.hand_on(key, '') AND once_id = '' THEN -- the claim brings it to the disk
+  IF NOT dlock.hand_on(key, '') THEN
+    PERFORM dlock.tell_rest(key, h.expires) WHERE h.mode = 's';
+  ELSIF once_id = '' THEN -- the claim brings it to the disk
     PERFORM set_config('synchronous_commit', 'off', true);
   END IF;
   IF code = 0 AND result = 'released' THEN -- waiters that want no more than a success on record
@@ -353,16 +362,19 @@ END $$;
 
 -- Breaks the lock of any holder, or with a fence above 0 of the one that has it; a row for each that it had. A
 -- claim is a waiter's.
-CREATE OR REPLACE FUNCTION dlock.force_1(key text, only_fence bigint)
+CREATE OR REPLACE FUNCTION dlock.force_2(key text, only_fence bigint)
 RETURNS TABLE (token text, owner text, ms bigint, left_ms bigint, detached boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+  until bigint;
 BEGIN
   PERFORM dlock.enter(key);
+  SELECT max(o.expires) INTO until FROM dlock.holder o WHERE o.name = key AND only_fence IN (0, o.fence);
   RETURN QUERY SELECT o.token, o.owner, greatest(0, dlock.now_us() - o.since) / 1000, (o.expires - dlock.now_us()) / 1000, o.detached OR o.state = 'kept'
     FROM dlock.holder o WHERE o.name = key AND o.expires > dlock.now_us()
     AND o.state <> 'handed' AND only_fence IN (0, o.fence) ORDER BY o.since;
   DELETE FROM dlock.holder o WHERE o.name = key AND o.state <> 'handed' AND only_fence IN (0, o.fence);
-  PERFORM dlock.hand_on(key, '');
+  PERFORM dlock.tell_rest(key, until) WHERE NOT dlock.hand_on(key, '');
 END $$;
 
 -- Holders and waiters of a lock.

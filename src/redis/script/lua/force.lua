@@ -50,8 +50,12 @@ if only > 0 then
   end
   tokens = meant
 end
+-- Of shares the next to end may be sooner over than the waiters know.
+local look
 if only > 0 and sharing() then
-  drop_share(tokens[1])
+  local before = latest()
+  local last = drop_share(tokens[1])
+  look = last and last < before and last - ms()
 else
   call('DEL', K, HOLDERS)
   cur = false
@@ -77,5 +81,8 @@ if meta.size > 0 then
   call_next()
 else
   hand_on(true)
+end
+if look and #handed == 0 then
+  tell_head(look)
 end
 return {result, now(), left, holders, handed}
