@@ -105,7 +105,7 @@ static int run_job(struct fence_file *file, const struct program *program,
 {
 	pid_t group = caller_state->terminal ? getpgrp() : 0;
 	struct failure failure;
-	pid_t pid = program_start(program, caller_state, getpid(), group, &failure);
+	pid_t pid = program_start(program, caller_state, getpid(), group, NULL, &failure);
 	int status, terminal_signal;
 
 	if (pid < 0) {

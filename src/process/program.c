@@ -159,9 +159,10 @@ static void environment_name_command(struct environment *environment)
 /* --- Starting --------------------------------------------------------------------------------- */
 
 /* The child's part; it shares the parent's memory and stack until exec (vfork(2)), so it touches
- * nothing but `fault` and the environment that is its own. */
+ * nothing but `fault`, `told` and the environment that is its own. */
 static void become(const struct program *program, const struct caller_state *caller_state,
-	struct environment *environment, pid_t group, pid_t parent, volatile int *fault)
+	struct environment *environment, pid_t group, pid_t parent, _Atomic(pid_t) *told,
+	volatile int *fault)
 {
 	setpgid(0, group); /* EPERM if the caller's group has died out: then ours is as good */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -169,13 +170,17 @@ static void become(const struct program *program, const struct caller_state *cal
 		_exit(EXIT_INTERNAL); /* the parent died before the line above */
 	caller_state_return(caller_state);
 	environment_name_command(environment);
+	if (told)
+		atomic_store(told, getpid());
 	execvpe(program->path, program->argv, environment->all); /* by a shell if it has no "#!" */
 	*fault = errno;
+	if (told)
+		atomic_store(told, 0);
 	_exit(EXIT_NOT_EXECUTABLE);
 }
 
 pid_t program_start(const struct program *program, const struct caller_state *caller_state,
-	pid_t dlock, pid_t group, struct failure *failure)
+	pid_t dlock, pid_t group, _Atomic(pid_t) *told, struct failure *failure)
 {
 	struct environment environment;
 	pid_t parent = getpid();
@@ -187,7 +192,7 @@ pid_t program_start(const struct program *program, const struct caller_state *ca
 	pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
 
 	if (pid == 0)
-		become(program, caller_state, &environment, group, parent, &fault);
+		become(program, caller_state, &environment, group, parent, told, &fault);
 
 	int error = pid < 0 ? errno : fault;
 

@@ -197,10 +197,9 @@ static bool start(struct keeper_loop *loop)
 	export_answer(loop);
 	caller_state_hide(caller_state);
 	loop->tree.command = program_start(loop->task->ward.own, caller_state, loop->front,
-		group < 0 ? 0 : group, &loop->lease->start_failure);
+		group < 0 ? 0 : group, &loop->lease->command, &loop->lease->start_failure);
 	if (loop->tree.command < 0)
 		return false;
-	atomic_store(&loop->lease->command, loop->tree.command);
 	loop->ward_fd = pidfd_open(loop->tree.command, 0);
 	if (group > 0)
 		leave_session(group);

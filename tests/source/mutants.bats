@@ -32,7 +32,7 @@ load ../lib/mutants
 
 @test "a grant that is lost: left by -n, counted for --at-least; --at-least is not sent at once" {
 	all_caught late-release-forgotten acquire-leaves-nobody
-	all_caught at-least-before-the-grant at-least-in-its-time
+	all_caught at-least-before-the-grant at-least-in-its-time command-told-late
 }
 
 @test "several locks: not given back for a killed keeper, or by old tokens" {
