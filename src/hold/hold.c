@@ -166,11 +166,13 @@ static void forward(struct keeper_loop *loop, const struct signalfd_siginfo *inf
 }
 
 /* The front ends when the caller is told. If it was not, the caller does not know that it has the
- * lock. */
+ * lock, and --at-least does not count. */
 static void front_gone(struct keeper_loop *loop)
 {
-	if (!atomic_load(&loop->lease->told))
-		loop->given_back = true;
+	if (atomic_load(&loop->lease->told))
+		return;
+	loop->lease->terms.at_least = 0;
+	loop->given_back = true;
 }
 
 /* The caller may have ended by the time of the message, and is told all the same. */

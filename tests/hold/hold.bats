@@ -942,10 +942,14 @@ $ODD"
 		dlock hold --print x >&-
 		echo $?
 		while dlock status -q x; do sleep 0.02; done
+		dlock hold --print --at-least 1h x >/dev/full
+		echo $?
 	END
 	try dash script.sh
 	expect 0 "71
+71
 71" "$err"
+	wait_until is_free x
 }
 
 @test "the front is ended between the grant and its word to the script: the lock is released" {

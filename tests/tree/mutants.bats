@@ -24,7 +24,7 @@ load ../lib/mutants
 
 @test "hold: for whom, until when, on whose word, and what it keeps and stops" {
 	all_caught hold-for-the-runner hold-for-the-subshell hold-for-the-builder
-	all_caught hold-untold hold-answers-early
+	all_caught hold-untold hold-kept-untold hold-answers-early
 	all_caught hold-keeps-pipes hold-stops-one hold-no-kill hold-no-deadline hold-retries-for-nobody
 	all_caught hold-releases-for-a-signal hold-for-the-adopter proc-not-kept
 }
