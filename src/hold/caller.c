@@ -156,46 +156,48 @@ static bool is_above(pid_t pid, pid_t parent)
 /* In a child of ours: leaves an orphan that writes which process its parent is then. */
 static _Noreturn void leave_orphan(int answer)
 {
-	pid_t parent = getpid(), reaper;
+	pid_t parent = getpid(), child = fork(), found;
 
-	if (fork() != 0)
+	if (child > 0)
 		_exit(0);
-	while ((reaper = getppid()) == parent)
+	while ((found = child < 0 ? -errno : getppid()) == parent)
 		poll(NULL, 0, 1);
-	(void)!write(answer, &reaper, sizeof(reaper));
+	(void)!write(answer, &found, sizeof(found));
 	_exit(0);
 }
 
 /* The process that adopts what loses its parent down here: the nearest subreaper above us. /proc
- * does not tell which that is, so it is tried. -1: that could not be done. */
+ * does not tell which that is, so it is tried. Below 0: the error, negated, that kept it from that.
+ */
 static pid_t find_reaper(void)
 {
-	pid_t child, reaper = -1;
+	pid_t child, reaper = -EAGAIN;
 	int ends[2];
 
 	prctl(PR_SET_CHILD_SUBREAPER, 0); /* exec has kept it, if our caller had us be one */
 	if (pipe2(ends, O_CLOEXEC) != 0)
-		return -1;
+		return -errno;
 	child = fork();
 	if (child == 0)
 		leave_orphan(ends[1]);
+	if (child < 0)
+		reaper = -errno;
 	close(ends[1]);
 	if (child > 0)
 		waitpid(child, NULL, 0);
-	if (read(ends[0], &reaper, sizeof(reaper)) != (ssize_t)sizeof(reaper))
-		reaper = -1;
+	(void)!read(ends[0], &reaper, sizeof(reaper));
 	close(ends[0]);
 	return reaper;
 }
 
 /* Whether each process from our parent up to `caller` has forked the one below it. Only a subreaper
  * adopts; and it is no caller then: ours has ended. */
-static bool none_adopts(pid_t parent, pid_t caller)
+static bool none_adopts(pid_t reaper, pid_t parent, pid_t caller)
 {
-	pid_t reaper = find_reaper(), pid = parent;
 	struct process process;
+	pid_t pid = parent;
 
-	for (int depth = 0; depth < DEPTH_MOST && pid > 0 && reaper >= 0; depth++) {
+	for (int depth = 0; depth < DEPTH_MOST && pid > 0; depth++) {
 		if (pid == reaper || !process_read(pid, &process))
 			return false;
 		if (pid == caller)
@@ -223,12 +225,17 @@ bool caller_find(struct caller *caller, struct failure *failure)
 	pid_t parent = getppid();
 	pid_t reader = find_reader(parent);
 	pid_t pid = reader != 0 ? reader : parent;
+	pid_t reaper;
 
 	if (may_be_caller(pid)) {
 		if (!caller_open(caller, pid, failure))
 			return false;
+		reaper = find_reaper();
+		if (reaper < 0)
+			return failure_set(
+				failure, EXIT_SYSTEM, "cannot fork: %s", strerror(-reaper));
 		/* Our living parent has been there all the while, and so has the shell above it. */
-		if (none_adopts(parent, pid) && getppid() == parent &&
+		if (none_adopts(reaper, parent, pid) && getppid() == parent &&
 			(reader == 0 || is_above(reader, parent)))
 			return true;
 	}

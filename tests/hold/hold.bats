@@ -935,6 +935,16 @@ $ODD"
 	in_each_shell printed
 }
 
+@test "no process is to be had for the look at its caller: 71, and nothing was asked for" {
+	write script.sh <<-'END'
+		strace -D -o trace -e trace=clone,clone3,fork -e inject=clone,clone3,fork:error=EAGAIN:when=1 dlock hold x
+		echo $?
+	END
+	unleaked try dash script.sh
+	expect 0 71 'dlock: x: cannot fork: Resource temporarily unavailable'
+	assert_equal "$(cli DBSIZE)" 0
+}
+
 @test "--print that cannot be printed: exit 71, and the lock is released" {
 	write script.sh <<-'END'
 		dlock hold --print x >/dev/full
