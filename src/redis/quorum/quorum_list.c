@@ -32,7 +32,6 @@ struct witness {
 
 struct listing {
 	const struct lock_lister *lister; /* borrowed */
-	struct deadline deadline;
 	size_t count, majority, silent;
 	struct witness witnesses[QUORUM_MOST];
 	size_t view_count;
@@ -45,9 +44,11 @@ static void *ask(void *argument)
 	struct lock_lister lister = {.server = &witness->server,
 		.query = witness->listing->lister->query,
 		.show = lock_list_take,
-		.context = &witness->views};
+		.context = &witness->views,
+		.span = number_least(witness->listing->lister->span, SHARE_MOST),
+		.cancel_fd = witness->listing->lister->cancel_fd};
 
-	witness->answered = single_list(&lister, witness->listing->deadline, &witness->failure) &&
+	witness->answered = single_list(&lister, lock_lister_limit(&lister), &witness->failure) &&
 			    lock_list_sort(&witness->views, &witness->failure);
 	if (lister.state)
 		lister.close(lister.state);
@@ -60,7 +61,7 @@ static void ask_all(struct listing *listing)
 	for (size_t i = 0; i < listing->count; i++) {
 		struct witness *witness = &listing->witnesses[i];
 
-		*witness = (struct witness){.listing = listing};
+		*witness = (struct witness){.listing = listing, .failure.code = EXIT_UNREACHABLE};
 		redis_one_of(listing->lister->server, i, &witness->server, witness->name);
 		witness->started = pthread_create(&witness->thread, NULL, ask, witness) == 0;
 		if (!witness->started)
@@ -335,12 +336,12 @@ bool quorum_list(struct lock_lister *lister, struct deadline deadline, struct fa
 	struct listing *listing = lock_lister_state(lister, sizeof(*listing), free, failure);
 	bool good = true;
 
+	(void)deadline;
 	if (!listing)
 		return false;
 	listing->lister = lister;
 	listing->count = lister->server->endpoint_count;
 	listing->majority = listing->count / 2 + 1;
-	listing->deadline = deadline_within(deadline, SHARE_MOST);
 	ask_all(listing);
 	if (listing->count - listing->silent < listing->majority)
 		good = fail(listing, failure);

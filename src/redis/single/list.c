@@ -31,9 +31,6 @@ struct listing {
 	size_t node_count;
 	struct link *link;                /* borrowed; the one in use */
 	const struct lock_lister *lister; /* borrowed; this one */
-	const struct lock_query *query;   /* borrowed; its own */
-	struct deadline deadline;
-	nanos span; /* for each answer, as many as there may be */
 	struct failure *failure;
 	struct found *names; /* owned */
 	size_t name_count, name_size;
@@ -48,20 +45,6 @@ static bool listing_fail_memory(struct listing *listing)
 static bool listing_fail_nonsense(struct listing *listing)
 {
 	return error_reply_nonsense(listing->failure, link_server_name(listing->link));
-}
-
-/* Whether it went well; out of patience is a failure here as well. */
-static bool listing_done(struct listing *listing, enum io_result io)
-{
-	if (io == IO_CANCELLED)
-		failure_set(listing->failure, EXIT_UNREACHABLE, "interrupted");
-	return io == IO_OK;
-}
-
-/* Before each answer: it may take as long as the first. */
-static void listing_wait_anew(struct listing *listing)
-{
-	listing->deadline.until = clock_after(clock_now(), listing->span);
 }
 
 static bool keep_name(struct listing *listing, const char *name, size_t length)
@@ -84,7 +67,7 @@ static bool keep_name(struct listing *listing, const char *name, size_t length)
  * remembers of it. */
 static bool handle_key(struct listing *listing, const char *key)
 {
-	const struct lock_query *query = listing->query;
+	const struct lock_query *query = &listing->lister->query;
 	size_t prefix_length = strlen(query->prefix);
 	size_t length;
 	const char *name = keys_lock_name(key, "queue", query->prefix, &length);
@@ -102,12 +85,8 @@ static bool handle_key(struct listing *listing, const char *key)
 
 static bool request(struct listing *listing, struct reply **reply, const char *const *words)
 {
-	enum io_result io;
-
-	listing_wait_anew(listing);
-	io = connection_call(
-		listing->link->connection, reply, words, listing->deadline, listing->failure);
-	if (!listing_done(listing, io))
+	if (connection_call(listing->link->connection, reply, words,
+		    lock_lister_limit(listing->lister), listing->failure) != IO_OK)
 		return false;
 	if (!reply_error(*reply))
 		return true;
@@ -149,8 +128,7 @@ static bool scan_node(struct listing *listing, const struct place *place, const 
 
 	*link = (struct link){.server = listing->own.server, .route.home = *place};
 	listing->link = link;
-	listing_wait_anew(listing);
-	return listing_done(listing, link_open(link, listing->deadline, listing->failure)) &&
+	return link_open(link, lock_lister_limit(listing->lister), listing->failure) == IO_OK &&
 	       link->route.home.host[0] != '\0' && scan(listing, pattern);
 }
 
@@ -159,18 +137,15 @@ static bool scan_all(struct listing *listing, const char *pattern)
 {
 	struct place *places;
 	size_t count;
-	bool good = listing_done(
-		listing, cluster_masters_find(listing->link, listing->query->prefix, &places,
-				 &count, listing->deadline, listing->failure));
+	const struct lock_lister *lister = listing->lister;
+	bool good = cluster_masters_find(listing->link, lister->query.prefix, &places, &count,
+			    lock_lister_limit(lister), listing->failure) == IO_OK;
 
-	if (!good || count == 0) {
-		free(places);
-		return good && scan(listing, pattern);
-	}
-	listing->nodes = calloc(count, sizeof(*listing->nodes));
-	if (!listing->nodes) {
-		free(places);
-		return listing_fail_memory(listing);
+	if (good && count == 0) {
+		good = scan(listing, pattern);
+	} else if (good) {
+		listing->nodes = calloc(count, sizeof(*listing->nodes));
+		good = listing->nodes || listing_fail_memory(listing);
 	}
 	for (size_t i = 0; good && i < count; i++)
 		good = scan_node(listing, &places[i], pattern);
@@ -202,7 +177,7 @@ static void sort_out(struct listing *listing)
 		return;
 	qsort(names, listing->name_count, sizeof(*names), compare_names);
 	for (size_t i = 0; i < listing->name_count; i++) {
-		if (lock_query_wants(listing->query, names[i].name) &&
+		if (lock_query_wants(&listing->lister->query, names[i].name) &&
 			(kept == 0 || strcmp(names[kept - 1].name, names[i].name) != 0))
 			names[kept++] = names[i];
 		else
@@ -216,7 +191,7 @@ static void sort_out(struct listing *listing)
  * Else those that are named. */
 static bool listing_find_names(struct listing *listing)
 {
-	const struct lock_query *query = listing->query;
+	const struct lock_query *query = &listing->lister->query;
 	bool scans = query->pattern_count == 0, good = true;
 	char *pattern;
 
@@ -363,110 +338,84 @@ static bool show_reply(
 /* A key that is no lock is passed over, unless it was asked for by its name. */
 static bool handle_failure(const struct listing *listing, const char *name)
 {
+	const struct lock_query *query = &listing->lister->query;
+
 	if (listing->failure->code != EXIT_PROTOCOL)
 		return false;
-	for (size_t i = 0; i < listing->query->pattern_count; i++)
-		if (strcmp(listing->query->patterns[i], name) == 0)
+	for (size_t i = 0; i < query->pattern_count; i++)
+		if (strcmp(query->patterns[i], name) == 0)
 			return false;
 	return true;
 }
 
-/* By itself. */
-static bool show_lock(struct listing *listing, struct found *found)
+/* By itself: the answer to it was an error, or is to come by another connection. */
+static bool show_lock(struct listing *listing, const struct found *found)
 {
 	struct reply *reply;
 	struct call call;
 	enum io_result io;
 	bool good;
 
-	found->shown = true;
 	listing->link->key = found->keys.lock;
 	call_begin(&call, &script_inspect, &found->keys, "");
-	listing_wait_anew(listing);
-	io = link_call(listing->link, &call, &reply, listing->deadline, listing->failure);
+	io = link_call(
+		listing->link, &call, &reply, lock_lister_limit(listing->lister), listing->failure);
 	if (io != IO_OK)
-		return listing_done(listing, io) ||
-		       (io == IO_FAILED && handle_failure(listing, found->name));
+		return io == IO_FAILED && handle_failure(listing, found->name);
 	good = show_reply(listing, found, reply);
 	reply_free(reply);
 	return good;
 }
 
-/* In one write. A lock that is answered with an error is left out, as are those behind a connection
- * that broke; a server that does not answer within the patience is not asked again. */
-static bool show_together(struct listing *listing, struct found *found, size_t count, size_t *shown)
+/* In one write; the first in full, as the server may not know the script. A lock that is answered
+ * with an error is left out, as are those behind a connection that broke; a server that does not
+ * answer within the patience is not asked again. */
+static bool show_together(struct listing *listing, struct found *found, size_t count)
 {
 	struct link *link = listing->link;
-	enum io_result io;
+	struct deadline limit = lock_lister_limit(listing->lister);
+	enum io_result io = link_open(link, limit, listing->failure);
 	bool good = true;
 
-	*shown = 0;
-	listing_wait_anew(listing);
-	io = link_open(link, listing->deadline, listing->failure);
 	for (size_t i = 0; io == IO_OK && i < count; i++) {
 		struct call call;
 
 		call_begin(&call, &script_inspect, &found[i].keys, "");
-		call_append(&call, link->connection, false);
+		call_append(&call, link->connection, i == 0);
 	}
 	if (io == IO_OK)
-		io = connection_flush(link->connection, listing->deadline, listing->failure);
+		io = connection_flush(link->connection, limit, listing->failure);
 	for (size_t i = 0; io == IO_OK && good && i < count; i++) {
 		struct reply *reply;
 
-		listing_wait_anew(listing);
-		io = connection_read(link->connection, &reply, listing->deadline, listing->failure);
+		limit = lock_lister_limit(listing->lister);
+		io = connection_read(link->connection, &reply, limit, listing->failure);
 		if (io != IO_OK)
 			break;
 		link->heard = true;
 		if (!reply_error(reply)) {
 			good = show_reply(listing, &found[i], reply);
 			found[i].shown = true;
-			++*shown;
 		}
 		reply_free(reply);
 	}
 	if (io != IO_OK || !good)
 		link_drop(link);
-	if (io == IO_CANCELLED || io == IO_TIMEOUT)
-		return listing_done(listing, io);
-	return good;
-}
-
-/* Each by itself: the answer to it was an error, or is to come by another connection. */
-static bool show_rest(struct listing *listing, struct found *found, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!found[i].shown && !show_lock(listing, &found[i]))
-			return false;
-	return true;
-}
-
-/* If the server does not know the script, the first by itself brings it. */
-static bool show_all(struct listing *listing, struct found *found, size_t count)
-{
-	size_t shown;
-
-	if (!show_together(listing, found, count, &shown))
-		return false;
-	if (shown == 0 && count > 1 &&
-		!(show_rest(listing, found, 1) &&
-			show_together(listing, found + 1, count - 1, &shown)))
-		return false;
-	return show_rest(listing, found, count);
+	return good && io != IO_CANCELLED && io != IO_TIMEOUT;
 }
 
 static bool show_batch(struct listing *listing, struct found *found, size_t count)
 {
-	size_t made = 0;
 	bool good = true;
 
 	listing->link = found->link;
-	for (; good && made < count; made++)
-		good = keys_make(&found[made].keys, listing->query->prefix, found[made].name, "");
-	good = good ? show_all(listing, found, count) : listing_fail_memory(listing);
-	while (made > 0)
-		keys_free(&found[--made].keys);
+	for (size_t i = 0; good && i < count; i++)
+		good = keys_make(&found[i].keys, listing->lister->query.prefix, found[i].name, "");
+	good = good ? show_together(listing, found, count) : listing_fail_memory(listing);
+	for (size_t i = 0; i < count; i++) {
+		good = good && (found[i].shown || show_lock(listing, &found[i]));
+		keys_free(&found[i].keys);
+	}
 	return good;
 }
 
@@ -500,14 +449,13 @@ static size_t batch_size(const struct found *found, size_t count)
 }
 
 /* Over the connection that there is, if there is one. */
-static bool look_at_all(struct listing *listing)
+static bool look_at_all(struct listing *listing, struct deadline deadline)
 {
 	bool good;
 
 	listing->link = &listing->own;
 	close_nodes(listing);
-	good = listing_done(
-		       listing, link_open(listing->link, listing->deadline, listing->failure)) &&
+	good = link_open(listing->link, deadline, listing->failure) == IO_OK &&
 	       listing_find_names(listing);
 	for (size_t i = 0, size; good && i < listing->name_count; i += size) {
 		size = batch_size(listing->names + i, listing->name_count - i);
@@ -534,11 +482,8 @@ bool single_list(struct lock_lister *lister, struct deadline deadline, struct fa
 		return false;
 	listing->own.server = lister->server;
 	listing->lister = lister;
-	listing->query = &lister->query;
-	listing->deadline = deadline;
-	listing->span = deadline.until == NANOS_NEVER ? NANOS_NEVER : deadline.until - clock_now();
 	listing->failure = failure;
-	if (look_at_all(listing))
+	if (look_at_all(listing, deadline))
 		return true;
 	/* An answer that is still to come would be taken for the one to the next question. */
 	link_drop(&listing->own);
