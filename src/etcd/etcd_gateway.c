@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "net/password.h"
-#include "net/place.h"
 #include "net/resolve.h"
 #include "net/server.h"
 

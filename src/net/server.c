@@ -201,6 +201,22 @@ bool server_read_number(const char *text, int least, int most, int *out)
 	return error == NULL;
 }
 
+bool place_read(struct place *place, const char *text)
+{
+	const char *colon = strrchr(text, ':');
+	size_t length = colon ? (size_t)(colon - text) : sizeof(place->host);
+
+	if (length >= sizeof(place->host))
+		return false;
+	snprintf(place->host, sizeof(place->host), "%.*s", (int)length, text);
+	return server_read_number(colon + 1, 1, 65535, &place->port);
+}
+
+int place_write(char *text, size_t size, const char *host, int port)
+{
+	return snprintf(text, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host, port);
+}
+
 /* An address of IPv6, perhaps with a zone: fe80::1%25eth0 (RFC 6874). */
 static bool read_ipv6(const struct server_reading *reading, char *text, char **host)
 {

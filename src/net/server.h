@@ -13,6 +13,22 @@ struct failure;
 struct lock_scheme;
 struct lock_service;
 
+/* A host and a port, for those that keep them. */
+#define PLACE_HOST 256
+#define PLACE_TEXT (PLACE_HOST + 32)
+
+struct place {
+	char host[PLACE_HOST]; /* a name or an address without brackets; "": none */
+	int port;
+};
+
+/* Reads HOST:PORT, an address of IPv6 without brackets too; the host may be empty. */
+bool place_read(struct place *place, const char *text);
+
+/* Writes HOST:PORT, with an address of IPv6 in brackets; what has no room is cut, as by
+ * snprintf(3), and the length returned as by that. */
+int place_write(char *text, size_t size, const char *host, int port);
+
 struct endpoint {
 	char *host; /* owned; a name, an IPv4 or IPv6 address without brackets; or a path of a unix
 		       socket */

@@ -53,56 +53,49 @@ static int open_socket(int family)
 	return fd;
 }
 
-static enum io_result after_wait(enum deadline_end end, const char *peer, struct failure *failure)
+static enum io_result fail_silent(const char *peer, struct failure *failure)
 {
-	if (end == DEADLINE_CANCELLED)
-		return IO_CANCELLED;
 	failure_set(failure, EXIT_UNREACHABLE, "cannot reach %s: no answer", peer);
 	return IO_TIMEOUT;
 }
 
-/* 0, an error number, or -1: *end tells how the wait ended. */
-static int connect_socket(int fd, const struct sockaddr *address, socklen_t length,
-	struct deadline deadline, enum deadline_end *end)
+static enum io_result connect_socket(int fd, const struct sockaddr *address, socklen_t length,
+	const char *peer, struct deadline deadline, struct failure *failure)
 {
+	enum deadline_end end;
 	int error;
 	socklen_t size = sizeof(error);
 
 	/* EAGAIN: the listener's queue is full (unix sockets only; TCP repeats by itself). */
-	while (connect(fd, address, length) != 0) {
-		if (errno == EAGAIN) {
-			*end = deadline_pause(deadline, FULL_PAUSE) ? DEADLINE_OVER
-								    : DEADLINE_CANCELLED;
-			if (*end == DEADLINE_CANCELLED || deadline_is_over(&deadline))
-				return -1;
-			continue;
-		}
-		if (errno != EINPROGRESS)
-			return errno;
-		*end = deadline_wait(&deadline, fd, POLLOUT);
-		if (*end != DEADLINE_READY)
-			return -1;
-		return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+	while ((error = connect(fd, address, length) == 0 ? 0 : errno) == EAGAIN) {
+		if (!deadline_pause(deadline, FULL_PAUSE))
+			return IO_CANCELLED;
+		if (deadline_is_over(&deadline))
+			return fail_silent(peer, failure);
 	}
-	return 0;
+	if (error == EINPROGRESS) {
+		end = deadline_wait(&deadline, fd, POLLOUT);
+		if (end != DEADLINE_READY)
+			return end == DEADLINE_CANCELLED ? IO_CANCELLED
+							 : fail_silent(peer, failure);
+		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+			error = errno;
+	}
+	return error == 0 ? IO_OK : socket_fail(error, peer, failure);
 }
 
-static enum io_result dial_address(int *out, const struct sockaddr *address, socklen_t length,
+static enum io_result dial_address(int *fd, const struct sockaddr *address, socklen_t length,
 	const char *peer, struct deadline deadline, struct failure *failure)
 {
-	enum deadline_end end = DEADLINE_OVER;
-	int fd = open_socket(address->sa_family);
-	int error;
+	enum io_result result;
 
-	if (fd < 0)
+	*fd = open_socket(address->sa_family);
+	if (*fd < 0)
 		return socket_fail(errno, peer, failure);
-	error = connect_socket(fd, address, length, deadline, &end);
-	if (error == 0) {
-		*out = fd;
-		return IO_OK;
-	}
-	close(fd);
-	return error < 0 ? after_wait(end, peer, failure) : socket_fail(error, peer, failure);
+	result = connect_socket(*fd, address, length, peer, deadline, failure);
+	if (result != IO_OK)
+		close(*fd);
+	return result;
 }
 
 static enum io_result dial_path(int *fd, const char *path, const char *peer,

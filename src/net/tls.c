@@ -152,18 +152,12 @@ static const char *describe_verdict(long verdict)
 static bool set_host(SSL *ssl, const char *host)
 {
 	char plain[INET6_ADDRSTRLEN];
-	unsigned char address[sizeof(struct in6_addr)];
 	size_t length = strcspn(host, "%"); /* an address may have a zone */
-	bool numeric = false;
 
-	if (length < sizeof(plain)) {
-		memcpy(plain, host, length);
-		plain[length] = '\0';
-		numeric = inet_pton(AF_INET, plain, address) == 1 ||
-			  inet_pton(AF_INET6, plain, address) == 1;
-	}
-	if (numeric)
-		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), plain) == 1;
+	snprintf(plain, sizeof(plain), "%.*s", (int)length, host);
+	if (length < sizeof(plain) &&
+		X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), plain) == 1)
+		return true;
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 

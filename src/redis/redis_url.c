@@ -6,7 +6,6 @@
 #include <sys/un.h>
 
 #include "base/failure.h"
-#include "net/server.h"
 
 #define DB_MOST      1000000
 #define QUORUM_LEAST 3

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "lock/service.h"
-#include "net/place.h"
+#include "net/server.h"
 
 #define QUORUM_MOST 64 /* servers; no user makes a quorum of more */
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "net/server.h"
 #include "redis/keys.h"
 
 #define TEXT_SIZE     700

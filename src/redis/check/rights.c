@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/server.h"
 #include "redis/keys.h"
 #include "redis/link/error_reply.h"
 

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "lock/lock_check.h"
-#include "net/server.h"
 #include "redis/keys.h"
 #include "redis/redis_service.h"
 #include "redis/redis_url.h"

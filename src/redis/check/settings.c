@@ -8,7 +8,6 @@
 
 #include "base/duration.h"
 #include "base/utf8.h"
-#include "net/server.h"
 #include "redis/link/error_reply.h"
 
 #define OLDEST      5 /* scripts that write after they looked at the clock: Redis 5 */

@@ -5,7 +5,6 @@
 #include "base/number.h"
 #include "net/password.h"
 #include "net/resolve.h"
-#include "net/server.h"
 #include "redis/keys.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"

@@ -9,13 +9,12 @@
 #include "base/deadline.h"
 #include "base/failure.h"
 #include "net/io_result.h"
-#include "net/place.h"
+#include "net/server.h"
 
 struct call;
 struct connection;
 struct lookup;
 struct reply;
-struct server;
 
 #define REDIRECTS_MOST 5 /* in a row */
 

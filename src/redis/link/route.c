@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "net/resolve.h"
-#include "net/server.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 

@@ -5,7 +5,6 @@
 
 #include "net/resolve.h"
 #include "net/password.h"
-#include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 

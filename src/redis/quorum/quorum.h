@@ -15,7 +15,6 @@
 #include <pthread.h>
 
 #include "lock/service.h"
-#include "net/place.h"
 #include "net/server.h"
 #include "redis/redis_url.h"
 #include "redis/single/single.h"

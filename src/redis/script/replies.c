@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <limits.h>
 
-#include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/link/link.h"

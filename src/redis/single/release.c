@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <string.h>
 
-#include "net/server.h"
 #include "redis/link/connection.h"
 #include "redis/link/error_reply.h"
 #include "redis/script/replies.h"

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "net/server.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 #include "redis/script/replies.h"
