@@ -10,12 +10,10 @@
 #include <unistd.h>
 
 #include "base/failure.h"
-#include "base/number.h"
 #include "net/server.h"
 #include "net/socket.h"
 #include "net/tls.h"
 
-#define OUT_FIRST  2048
 #define REPLY_MOST (64 << 20) /* bytes of one reply: beyond that a server sends nonsense */
 #define LIST_MOST  (1 << 20)  /* elements of all its lists: memory is taken before they come */
 #define DEPTH_MOST 8          /* lists in lists: hiredis 1 frees them by recursion, however deep */
@@ -35,7 +33,7 @@ struct connection {
 	redisReplyObjectFunctions functions;
 	void *(*create_list)(const redisReadTask *task, list_length length);
 	char *out; /* owned */
-	size_t out_length, out_size, out_sent;
+	size_t out_length, out_sent;
 	bool full;       /* a command found no memory */
 	size_t unparsed; /* bytes since the last whole reply */
 	size_t listed;   /* elements since then */
@@ -124,54 +122,24 @@ int connection_fd(const struct connection *connection)
 	return connection->fd;
 }
 
-static bool make_room(struct connection *connection, size_t more)
-{
-	size_t size = connection->out_size == 0 ? OUT_FIRST : connection->out_size;
-	char *out;
-
-	while (size - connection->out_length < more)
-		size *= 2;
-	if (size == connection->out_size)
-		return true;
-	out = realloc(connection->out, size);
-	if (!out)
-		return false;
-	connection->out = out;
-	connection->out_size = size;
-	return true;
-}
-
-static void put(struct connection *connection, const char *data, size_t length)
-{
-	memcpy(connection->out + connection->out_length, data, length);
-	connection->out_length += length;
-}
-
-static void put_head(struct connection *connection, char kind, size_t number)
-{
-	char head[1 + NUMBER_SIZE + 2] = {kind};
-	char *end = stpcpy(number_write_unsigned(head + 1, number), "\r\n");
-
-	put(connection, head, (size_t)(end - head));
-}
-
 void connection_append(struct connection *connection, const char *const *words)
 {
-	size_t count = 0, more = 32;
+	char *command = NULL, *out = NULL;
+	int64_t length;
+	int count = 0;
 
-	for (; words[count]; count++)
-		more += strlen(words[count]) + 32;
-	connection->full |= !make_room(connection, more);
-	if (connection->full)
-		return;
-	put_head(connection, '*', count);
-	for (; *words; words++) {
-		size_t length = strlen(*words);
-
-		put_head(connection, '$', length);
-		put(connection, *words, length);
-		put(connection, "\r\n", 2);
+	while (words[count])
+		count++;
+	length = redisFormatCommandArgv(&command, count, (const char **)words, NULL);
+	if (length >= 0)
+		out = realloc(connection->out, connection->out_length + (size_t)length);
+	if (out) {
+		memcpy(out + connection->out_length, command, (size_t)length);
+		connection->out = out;
+		connection->out_length += (size_t)length;
 	}
+	connection->full |= !out;
+	redisFreeCommand(command);
 }
 
 static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)

@@ -1,7 +1,7 @@
 /*
  * One connection to one Redis server: commands out, replies in, in order. Nothing blocks beyond the
- * patience given. The only part that includes hiredis, of which it uses the parser of replies.
- * A connection belongs to one thread at a time; after fork() to one process.
+ * patience given. The only part that includes hiredis, of which it uses the text of commands and
+ * the parser of replies. A connection belongs to one thread at a time; after fork() to one process.
  */
 #pragma once
 
