@@ -1,6 +1,6 @@
 /*
  * Numbers as text without printf(3), for what every run does: its machinery is a fifth of what a
- * run would otherwise map of libc, and most of what it costs to make a request. Pure.
+ * run on `file:` would otherwise map of libc. Pure.
  */
 #pragma once
 

@@ -55,8 +55,7 @@ static size_t find_number(const char *key, char number[static TAG_DIGITS])
 	}
 }
 
-/* Puts the parts, up to NULL, and a NUL at *at, which moves on; returns where they begin. Without
- * printf(3): its code is spread over so many pages that a run would feel it. */
+/* Puts the parts, up to NULL, and a NUL at *at, which moves on; returns where they begin. */
 static char *put(char **at, const char *const *part)
 {
 	char *start = *at;
