@@ -32,7 +32,6 @@ struct lookup {
 	atomic_int owners;
 	atomic_bool done;        /* result and error are there */
 	int done_fd;             /* owned; readable when done */
-	pid_t pid;               /* a child of the asker has no such thread */
 	bool over;               /* the asker has what it found */
 	nanos began;             /* the asker's, as what follows */
 	struct addresses known;  /* the addresses that were found last */
@@ -84,18 +83,16 @@ static void *look_up(void *argument)
 /* 0 or an error number. Signals are for other threads. */
 static int start_thread(struct lookup *lookup)
 {
-	pthread_attr_t attributes;
 	pthread_t thread;
 	sigset_t all, before;
 	int error;
 
 	sigfillset(&all);
-	pthread_attr_init(&attributes);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, &attributes, look_up, lookup);
+	error = pthread_create(&thread, NULL, look_up, lookup);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
+	if (error == 0)
+		pthread_detach(thread);
 	return error;
 }
 
@@ -120,7 +117,6 @@ static struct lookup *start(
 
 	if (lookup) {
 		lookup->owners = 2;
-		lookup->pid = getpid();
 		lookup->began = clock_now();
 		if (before)
 			lookup->known = before->known;
@@ -136,19 +132,12 @@ static struct lookup *start(
 	return NULL;
 }
 
-static void abandon_one(struct lookup *lookup)
-{
-	/* The thread of one that is over has let go of it, in whatever process. */
-	if (lookup && (lookup->over || lookup->pid == getpid()))
-		let_go(lookup);
-}
-
 void resolve_abandon(struct lookup *lookup)
 {
 	while (lookup) {
 		struct lookup *next = lookup->next;
 
-		abandon_one(lookup);
+		let_go(lookup);
 		lookup = next;
 	}
 }
@@ -222,31 +211,26 @@ static enum io_result take(
 	return IO_OK;
 }
 
-/* The one that is under way, or another. An address that was known before stays known. NULL with
- * failure. */
+/* The lookup of that host that is under way, or another: then an address that was known before
+ * stays known. NULL with failure. */
 static struct lookup *go_on(
-	struct lookup *lookup, const char *host, int port, struct failure *failure)
+	struct lookup **list, const char *host, int port, struct failure *failure)
 {
-	struct lookup *next;
-
-	if (lookup && !lookup->over && lookup->pid == getpid())
-		return lookup;
-	next = start(host, port, lookup, failure);
-	abandon_one(lookup);
-	return next;
-}
-
-/* Takes the lookup of that host out of the list. NULL: there is none. */
-static struct lookup *take_out(struct lookup **list, const char *host, int port)
-{
-	struct lookup *found;
+	struct lookup *last, *next;
 
 	while (*list && (strcmp((*list)->host, host) != 0 || (*list)->port != port))
 		list = &(*list)->next;
-	found = *list;
-	if (found)
-		*list = found->next;
-	return found;
+	last = *list;
+	if (last && !last->over)
+		return last;
+	next = start(host, port, last, failure);
+	if (next && last) {
+		next->next = last->next;
+		let_go(last);
+	}
+	if (next)
+		*list = next;
+	return next;
 }
 
 /* A name that worked is not forgotten because the name server is away: its server may be there. */
@@ -268,11 +252,9 @@ enum io_result resolve_host(struct lookup **lookup, const char *host, int port,
 	addresses->count = 0;
 	if (resolve_here(host, port, addresses))
 		return IO_OK;
-	own = go_on(take_out(lookup, host, port), host, port, failure);
+	own = go_on(lookup, host, port, failure);
 	if (!own)
 		return IO_FAILED;
-	own->next = *lookup;
-	*lookup = own;
 	if (own->known.count > 0 && own->began + KNOWN_WAIT < deadline.until) {
 		deadline.until = own->began + KNOWN_WAIT;
 		deadline.least = 0;

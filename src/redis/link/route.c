@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/resolve.h"
 #include "redis/redis_url.h"
 #include "redis/link/connection.h"
 
@@ -27,25 +26,14 @@ static void write_name(struct link *link)
 		snprintf(at, (size_t)(end - at), "/%d", link->server->db);
 }
 
-/* A lookup belongs to one host. */
-static void leave_last(struct link *link)
-{
-	resolve_abandon(link->lookup);
-	link->lookup = NULL;
-	link->route.last.host[0] = link->route.text[0] = '\0';
-}
-
 static enum io_result connect_place(struct link *link, const struct place *place,
 	struct deadline deadline, struct failure *failure)
 {
 	struct route *route = &link->route;
-	struct endpoint endpoint;
+	struct endpoint endpoint = {.host = route->last.host, .port = place->port};
 
-	if (strcmp(route->last.host, place->host) != 0)
-		leave_last(link);
 	route->last = *place;
 	write_name(link);
-	endpoint = (struct endpoint){.host = route->last.host, .port = route->last.port};
 	return connection_open(&link->connection, link->server, &endpoint, route->text,
 		&link->lookup, deadline, failure);
 }
@@ -56,8 +44,7 @@ static enum io_result connect_own(
 {
 	const struct server *server = link->server;
 
-	if (link->route.last.host[0] != '\0')
-		leave_last(link);
+	link->route.last.host[0] = link->route.text[0] = '\0';
 	return connection_open(&link->connection, server, &server->endpoints[0], server->text,
 		&link->lookup, deadline, failure);
 }
