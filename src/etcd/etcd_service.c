@@ -19,8 +19,7 @@ static bool read_url(struct server_reading *reading)
 	server->text[strcspn(server->text, "?")] = '\0';
 	if (reading->url.path && *reading->url.path != '\0')
 		return server_fault(reading, "a path: etcd has none (see --prefix)");
-	return server_read_hosts(reading, server->scheme->port, true) &&
-	       server_read_query(reading, NULL);
+	return server_read_hosts(reading, server->scheme->port) && server_read_query(reading, NULL);
 }
 
 static struct lock *open_lock(

@@ -278,7 +278,7 @@ static bool is_listed(const struct server *server, const struct endpoint *endpoi
 	return false;
 }
 
-bool server_read_hosts(const struct server_reading *reading, int port, bool list)
+bool server_read_hosts(const struct server_reading *reading, int port)
 {
 	struct server *server = reading->server;
 	char *rest = reading->url.hosts;
@@ -287,8 +287,6 @@ bool server_read_hosts(const struct server_reading *reading, int port, bool list
 
 	for (const char *byte = rest; *byte != '\0'; byte++)
 		most += *byte == ',';
-	if (most > 1 && !list)
-		return server_fault(reading, "more hosts than one");
 	server->endpoints = calloc(most, sizeof(*server->endpoints));
 	if (server->endpoints == NULL)
 		return out_of_memory(reading);

@@ -122,8 +122,8 @@ bool server_read_number(const char *text, int least, int most, int *out);
 bool server_cut_parameter(
 	const struct server_reading *reading, char *url, const char *name, char **out);
 
-/* The hosts, with that port if the URL names none; a list of them, if that is allowed. */
-bool server_read_hosts(const struct server_reading *reading, int port, bool list);
+/* The list of hosts, with that port if the URL names none. */
+bool server_read_hosts(const struct server_reading *reading, int port);
 
 /* One parameter of the query, if it is one of TLS (cacert= cert= key= sni= insecure=) and the
  * scheme has TLS, or one of the service's own: `own` returns false with failure, or with *known set

@@ -96,7 +96,7 @@ static bool read_hosts(const struct server_reading *reading)
 	if (form == REDIS_SINGLE && strchr(reading->url.hosts, ','))
 		return server_fault(
 			reading, "more hosts than one (+sentinel and +quorum take a list)");
-	if (!server_read_hosts(reading, reading->server->scheme->port, form != REDIS_SINGLE))
+	if (!server_read_hosts(reading, reading->server->scheme->port))
 		return false;
 	if (form != REDIS_QUORUM)
 		return true;

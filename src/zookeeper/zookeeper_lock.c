@@ -304,8 +304,7 @@ static bool keep_chroot(const struct server_reading *reading)
 
 static bool read_url(struct server_reading *reading)
 {
-	return server_split(reading) &&
-	       server_read_hosts(reading, reading->server->scheme->port, true) &&
+	return server_split(reading) && server_read_hosts(reading, reading->server->scheme->port) &&
 	       keep_chroot(reading) && server_read_query(reading, read_parameter);
 }
 
