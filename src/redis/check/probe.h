@@ -22,7 +22,8 @@ struct probe {
 	void *context;
 	bool is_one_of_many; /* a fault of this server is not yet a fault of all */
 	struct link link;
-	struct server own; /* then it is this one, of which the text is owned, */
+	struct server own;          /* then it is this one, */
+	char text[PLACE_TEXT + 16]; /* with this URL */
 	struct reply
 		*info[PROBE_QUESTIONS]; /* owned; to INFO, and to CONFIG GET for some settings */
 	char name[40];                  /* of a lock that no other client takes, */

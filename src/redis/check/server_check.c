@@ -74,7 +74,7 @@ static void forget(struct probe *probe)
 }
 
 /* A server of a list as one of its own. */
-static bool pick(const struct probe *whole, size_t index, struct probe *one)
+static void pick(const struct probe *whole, size_t index, struct probe *one)
 {
 	char place[PLACE_TEXT];
 
@@ -83,7 +83,8 @@ static bool pick(const struct probe *whole, size_t index, struct probe *one)
 	one->own.service = &redis_service;
 	one->server = one->link.server = &one->own;
 	one->is_one_of_many = true;
-	return asprintf(&one->own.text, "%s://%s", one->own.scheme->name, place) >= 0;
+	snprintf(one->text, sizeof(one->text), "%s://%s", one->own.scheme->name, place);
+	one->own.text = one->text;
 }
 
 static bool is_same(const struct probe *one, const struct probe *other, const char *key)
@@ -161,19 +162,20 @@ static void judge_together(struct probe *probe, const struct probe *visits, size
 
 static bool look_at_each(struct probe *whole)
 {
-	size_t count = whole->server->endpoint_count, done = 0;
+	size_t count = whole->server->endpoint_count;
 	struct probe *visits = calloc(count, sizeof(*visits));
 
-	for (; visits && done < count && pick(whole, done, &visits[done]); done++)
-		look_at(&visits[done]);
-	if (done == count)
-		judge_together(whole, visits, count);
-	for (size_t i = 0; i < done; i++) {
-		forget(&visits[i]);
-		free(visits[i].own.text);
+	for (size_t i = 0; visits && i < count; i++) {
+		pick(whole, i, &visits[i]);
+		look_at(&visits[i]);
 	}
+	if (!visits)
+		return false;
+	judge_together(whole, visits, count);
+	for (size_t i = 0; i < count; i++)
+		forget(&visits[i]);
 	free(visits);
-	return done == count;
+	return true;
 }
 
 bool redis_check(const struct server *server, const struct lock_request *request,
