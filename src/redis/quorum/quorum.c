@@ -78,7 +78,7 @@ static void quorum_close(struct lock *lock)
 {
 	struct quorum *quorum = (struct quorum *)lock;
 
-	for (size_t i = 0; quorum->voters && i < quorum->count; i++)
+	for (size_t i = 0; i < quorum->count; i++)
 		voter_close(&quorum->voters[i]);
 	if (quorum->news_fd >= 0)
 		close(quorum->news_fd);
@@ -103,15 +103,10 @@ static bool prepare(struct quorum *quorum, const struct server *server, struct f
 	if (!keys_make(&quorum->waiter_keys, request->prefix, request->name, quorum->waiter))
 		return failure_set(failure, EXIT_SYSTEM, "out of memory");
 	quorum->majority = server->endpoint_count / 2 + 1;
-	while (quorum->count < server->endpoint_count) {
-		struct voter *voter = &quorum->voters[quorum->count++];
-
-		if (!voter_open(voter, quorum, server, (size_t)(voter - quorum->voters), failure))
+	for (; quorum->count < server->endpoint_count; quorum->count++)
+		if (!voter_open(
+			    &quorum->voters[quorum->count], quorum, server, quorum->count, failure))
 			return false;
-	}
-	/* Each says of how many it is one. */
-	for (size_t i = 0; i < quorum->count; i++)
-		quorum->voters[i].single->size = quorum->count;
 	return true;
 }
 

@@ -527,9 +527,11 @@ bool voter_open(struct voter *voter, struct quorum *quorum, const struct server 
 	voter->self = quorum->errand.self;
 	voter->single = (struct single *)redis_service.open(&voter->server, &request, failure);
 	voter->promised = request.token != NULL; /* an owner with a token was here before */
-	if (voter->single)
-		strlcpy(voter->single->waiter, quorum->waiter, LOCK_TOKEN_SIZE);
-	return voter->single != NULL;
+	if (!voter->single)
+		return false;
+	voter->single->size = list->endpoint_count; /* it says of how many it is one */
+	strlcpy(voter->single->waiter, quorum->waiter, LOCK_TOKEN_SIZE);
+	return true;
 }
 
 void voter_close(struct voter *voter)
@@ -541,6 +543,5 @@ void voter_close(struct voter *voter)
 		pthread_join(voter->thread, NULL);
 		close(voter->wakeup_fd);
 	}
-	if (voter->single)
-		lock_close(&voter->single->lock);
+	lock_close(&voter->single->lock);
 }
