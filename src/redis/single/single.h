@@ -29,7 +29,6 @@ struct wait_state {
 	nanos late_at;      /* until when the next reply is waited for */
 	bool in_seconds;    /* the server takes whole seconds only for that: Redis 5 */
 	bool cut;           /* BLPOP ends later, and we ask again at that moment */
-	nanos lease_until;  /* how long the server takes us for alive */
 	int64_t told_ms;    /* look then, says a message; -1: there was none */
 	unsigned looks;     /* how many there were */
 	bool for_room;      /* this one is also for room beside sharers */

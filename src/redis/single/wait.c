@@ -20,7 +20,6 @@
 #define ROOM_EVERY   16   /* one look in so many is for room beside sharers, far behind; even */
 #define RANK_MS      50   /* each place gives so long to those before it, once all is late */
 #define CLAIM_MS     1005 /* CLAIM in prelude.lua, and a bit */
-#define LEASE_LEAST  5000 /* of a series of short BLPOPs, behind a foreign client */
 #define FOLLOW_EVERY (3 * NANOS_PER_SEC) /* whether Sentinels name another server */
 #define NESTED_MS    1000 /* a waiter that holds something shows it lives: LATE in inspect.lua */
 #define LATE         (2 * NANOS_PER_SEC) /* a server that does not end BLPOP in time is gone */
@@ -65,7 +64,6 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer)
 	struct wait_state *waiting = &single->waiting;
 
 	waiting->listening = false;
-	waiting->lease_until = 0;
 	/* The waiter that we handed it to may be dead, and no other may look. */
 	waiting->told_ms = single->handed.count > 0 ? CLAIM_MS : -1;
 	waiting->rank = answer->rank;
@@ -252,15 +250,8 @@ static int64_t write_timeout(struct wait_state *waiting, int64_t ms, char *text,
 	return waiting->cut ? ms : ms - ms % 1000;
 }
 
-/* Until when BLPOP's reply is waited for. */
-static nanos late_at(const struct wait_state *waiting)
-{
-	return waiting->listen_until + (waiting->cut ? 0 : LATE);
-}
-
 /* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
- * listen when it does not, and be passed over though it lives (verify.lua). Behind a foreign client
- * no holder hands the lock on, and the lease may say more than that. */
+ * listen when it does not, and be passed over though it lives (verify.lua). */
 static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {
@@ -268,8 +259,7 @@ static enum io_result listen(
 	struct connection *connection = single->link.connection;
 	const char *held = single->request.held;
 	int64_t ms = listen_ms(waiting);
-	int64_t lease;
-	char timeout[32], expiry[NUMBER_SIZE];
+	char timeout[32], lease[NUMBER_SIZE];
 
 	if (held && *held != '\0')
 		ms = number_least(ms, NESTED_MS);
@@ -281,14 +271,9 @@ static enum io_result listen(
 		return look(single, deadline, failure);
 	ms = write_timeout(waiting, ms, timeout, sizeof(timeout));
 	waiting->listen_until = after_ms(ms);
-	waiting->late_at = late_at(waiting);
-	if (waiting->lease_until < after_ms(ms + WAIT_LEASE_MS)) {
-		lease = (polls(waiting) && ms < LEASE_LEAST ? LEASE_LEAST : ms) + WAIT_LEASE_MS;
-		waiting->lease_until = after_ms(lease);
-		waiting->late_at = clock_now() + LATE;
-		connection_append(
-			connection, WORDS("PEXPIRE", single->keys.who, number_text(expiry, lease)));
-	}
+	waiting->late_at = clock_now() + LATE;
+	connection_append(connection,
+		WORDS("PEXPIRE", single->keys.who, number_text(lease, ms + WAIT_LEASE_MS)));
 	connection_append(connection, WORDS("BLPOP", single->keys.wake, timeout));
 	waiting->listening = single->link.waiting = true;
 	return connection_flush(connection, deadline, failure);
@@ -304,7 +289,6 @@ static enum io_result handle_message(struct single *single, const struct reply *
 	waiting->listening = waiting->moved = false;
 	if (!message)
 		return look(single, deadline, failure);
-	waiting->lease_until = 0; /* the sender has shortened it */
 	if (strncmp(message, "look ", 5) == 0) {
 		waiting->told_ms = strtoll(message + 5, NULL, 10);
 		waiting->looks = ROOM_EVERY - 1; /* the sender of that knows more */
@@ -344,7 +328,7 @@ static enum io_result hear(struct single *single, struct deadline deadline, stru
 	} else if (reply_is_integer(reply)) {
 		/* PEXPIRE's. Without the record we were passed over. */
 		io = reply_integer(reply) == 0 ? IO_CLOSED : IO_OK;
-		waiting->late_at = late_at(waiting);
+		waiting->late_at = waiting->listen_until + (waiting->cut ? 0 : LATE);
 	} else {
 		io = handle_message(single, reply, deadline, failure);
 	}
