@@ -221,19 +221,18 @@ int place_write(char *text, size_t size, const char *host, int port)
 static bool read_ipv6(const struct server_reading *reading, char *text, char **host)
 {
 	struct in6_addr address;
-	char *zone;
-	bool good;
+	char plain[INET6_ADDRSTRLEN] = "";
+	size_t length = 0;
 
 	if (!server_keep(reading, text, host))
 		return false;
-	zone = *host == NULL ? NULL : strchr(*host, '%');
-	if (zone != NULL)
-		*zone = '\0';
-	good = *host != NULL && inet_pton(AF_INET6, *host, &address) == 1;
-	if (zone != NULL)
-		*zone = '%';
-	good = good && (zone == NULL || zone[1] != '\0');
-	return good || server_fault(reading, "no IPv6 address between the brackets");
+	if (*host != NULL) {
+		length = strcspn(*host, "%");
+		snprintf(plain, sizeof(plain), "%.*s", (int)length, *host);
+	}
+	return (length < sizeof(plain) && inet_pton(AF_INET6, plain, &address) == 1 &&
+		       strcmp(*host + length, "%") != 0) ||
+	       server_fault(reading, "no IPv6 address between the brackets");
 }
 
 static bool read_name(const struct server_reading *reading, char *text, char **host)
@@ -301,16 +300,6 @@ bool server_read_hosts(const struct server_reading *reading, int port)
 	return true;
 }
 
-static const struct parameter {
-	const char *name;
-	size_t field;
-} files[] = {
-	{"cacert", offsetof(struct server, cacert)},
-	{"cert", offsetof(struct server, cert)},
-	{"key", offsetof(struct server, key)},
-	{"sni", offsetof(struct server, sni)},
-};
-
 static bool set_insecure(const struct server_reading *reading, const char *text)
 {
 	if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
@@ -323,25 +312,33 @@ static bool set_insecure(const struct server_reading *reading, const char *text)
 static bool read_for_tls(
 	const struct server_reading *reading, const char *name, char *value, bool *good)
 {
+	struct server *server = reading->server;
+	const struct {
+		const char *name;
+		char **out;
+	} texts[] = {
+		{"cacert", &server->cacert},
+		{"cert", &server->cert},
+		{"key", &server->key},
+		{"sni", &server->sni},
+	};
+
 	if (strcmp(name, "insecure") == 0) {
 		*good = set_insecure(reading, value);
 		return true;
 	}
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		char **out = (char **)(void *)((char *)reading->server + files[i].field);
-
-		if (strcmp(name, files[i].name) != 0)
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		if (strcmp(name, texts[i].name) != 0)
 			continue;
-		*good = server_keep(reading, value, out) &&
-			(*out != NULL || server_fault(reading, "a parameter without value"));
+		*good = server_keep(reading, value, texts[i].out) &&
+			(*texts[i].out || server_fault(reading, "a parameter without value"));
 		return true;
 	}
 	return false;
 }
 
-static bool read_parameter(const struct server_reading *reading, char *name,
-	bool (*own)(
-		const struct server_reading *reading, const char *name, char *value, bool *known))
+static bool read_parameter(
+	const struct server_reading *reading, char *name, server_parameter_reader *own)
 {
 	char *value = name;
 	bool good, known = true;
@@ -356,9 +353,7 @@ static bool read_parameter(const struct server_reading *reading, char *name,
 		"an unknown parameter '%.50s' in the server URL", name);
 }
 
-bool server_read_query(
-	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
-						      const char *name, char *value, bool *known))
+bool server_read_query(const struct server_reading *reading, server_parameter_reader *own)
 {
 	const struct server *server = reading->server;
 	char *rest = reading->url.query;

@@ -125,9 +125,10 @@ bool server_cut_parameter(
 /* The list of hosts, with that port if the URL names none. */
 bool server_read_hosts(const struct server_reading *reading, int port);
 
-/* One parameter of the query, if it is one of TLS (cacert= cert= key= sni= insecure=) and the
- * scheme has TLS, or one of the service's own: `own` returns false with failure, or with *known set
- * to false (NULL: there are none). An unknown one is a fault. */
-bool server_read_query(
-	const struct server_reading *reading, bool (*own)(const struct server_reading *reading,
-						      const char *name, char *value, bool *known));
+/* Reads a parameter of the service's own. False with failure, or with *known set to false. */
+typedef bool server_parameter_reader(
+	const struct server_reading *reading, const char *name, char *value, bool *known);
+
+/* The query: parameters of TLS (cacert= cert= key= sni= insecure=), if the scheme has TLS, and the
+ * service's own (NULL: there are none). An unknown one is a fault. */
+bool server_read_query(const struct server_reading *reading, server_parameter_reader *own);
