@@ -87,22 +87,11 @@ enum io_result cluster_masters_find(struct link *link, const char *prefix, struc
 
 	*places = NULL;
 	*count = 0;
+	if (io == IO_OK && cluster)
+		io = link_ask(link, &reply, WORDS("CLUSTER", "SLOTS"), deadline, failure);
 	if (io != IO_OK || !cluster)
 		return io;
-	io = connection_call(
-		link->connection, &reply, WORDS("CLUSTER", "SLOTS"), deadline, failure);
-	if (io != IO_OK)
-		return io;
-	if (reply_error(reply)) {
-		error_reply_read(reply_error(reply), link_server_name(link), failure);
-		io = IO_FAILED;
-	} else {
-		io = read_slots(link, reply, places, count, failure);
-	}
+	io = read_slots(link, reply, places, count, failure);
 	reply_free(reply);
-	if (io != IO_OK) {
-		free(*places);
-		*places = NULL;
-	}
 	return io;
 }

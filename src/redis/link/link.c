@@ -425,6 +425,18 @@ enum io_result link_call(struct link *link, struct call *call, struct reply **re
 	}
 }
 
+enum io_result link_ask(struct link *link, struct reply **reply, const char *const *words,
+	struct deadline deadline, struct failure *failure)
+{
+	enum io_result io = connection_call(link->connection, reply, words, deadline, failure);
+
+	if (io != IO_OK || !reply_error(*reply))
+		return io;
+	error_reply_read(reply_error(*reply), link_server_name(link), failure);
+	reply_free(*reply);
+	return IO_FAILED;
+}
+
 void link_lend(struct link *to, struct link *from)
 {
 	const char *key = to->key;

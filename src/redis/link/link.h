@@ -96,6 +96,10 @@ enum io_result link_handle_error(struct link *link, const char *text, struct fai
 enum io_result link_call(struct link *link, struct call *call, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
 
+/* One plain command while nothing is under way. An error reply is IO_FAILED. */
+enum io_result link_ask(struct link *link, struct reply **reply, const char *const *words,
+	struct deadline deadline, struct failure *failure);
+
 /* `to` gets the connection of `from`, which must live as long: unless `to` has one already, or
  * something is under way on it, or it leads to the node of another slot. */
 void link_lend(struct link *to, struct link *from);
@@ -124,6 +128,6 @@ enum io_result sentinel_find(const struct server *server, size_t *first, struct 
 
 /* cluster_masters.c: asks the server of an open session which masters its Cluster has, each once.
  * There are none if it belongs to no Cluster. IO_FAILED also if it does, but does not tell this
- * user. free() *places, even if there are none. */
+ * user. free() *places in any case. */
 enum io_result cluster_masters_find(struct link *link, const char *prefix, struct place **places,
 	size_t *count, struct deadline deadline, struct failure *failure);

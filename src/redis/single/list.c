@@ -83,18 +83,6 @@ static bool handle_key(struct listing *listing, const char *key)
 	return *name == '\0' || keys_is_companion(name) || keep_name(listing, name, strlen(name));
 }
 
-static bool request(struct listing *listing, struct reply **reply, const char *const *words)
-{
-	if (connection_call(listing->link->connection, reply, words,
-		    lock_lister_limit(listing->lister), listing->failure) != IO_OK)
-		return false;
-	if (!reply_error(*reply))
-		return true;
-	error_reply_read(reply_error(*reply), link_server_name(listing->link), listing->failure);
-	reply_free(*reply);
-	return false;
-}
-
 /* Companions share the prefix, so nothing more narrow is asked for: one pass finds all. */
 static bool scan(struct listing *listing, const char *pattern)
 {
@@ -103,8 +91,9 @@ static bool scan(struct listing *listing, const char *pattern)
 	bool good = true;
 
 	do {
-		if (!request(listing, &reply,
-			    WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT)))
+		if (link_ask(listing->link, &reply,
+			    WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT),
+			    lock_lister_limit(listing->lister), listing->failure) != IO_OK)
 			return false;
 		const char *next = reply_text(reply_at(reply, 0));
 		const struct reply *keys = reply_at(reply, 1);
