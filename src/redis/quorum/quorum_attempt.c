@@ -50,20 +50,6 @@ static bool may_promise(const struct voter *voter)
 	return voter->vote == VOTE_NONE && voter_is_pending(voter);
 }
 
-/* After an attempt that failed, others are let in first; and no server is asked too often. */
-static enum lock_result wait_for_next(const struct quorum *quorum, struct deadline deadline)
-{
-	struct deadline limit = deadline;
-
-	if (quorum->tried_at == 0)
-		return LOCK_GRANTED;
-	limit.until = number_least(limit.until, quorum->tried_at + NANOS_PER_SEC);
-	limit.least = 0;
-	if (deadline_wait(&limit, -1, 0) == DEADLINE_CANCELLED)
-		return LOCK_CANCELLED;
-	return clock_now() < deadline.until ? LOCK_GRANTED : LOCK_TIMEOUT;
-}
-
 /* The caller is to know as well whether a majority can be reached at all. */
 static bool is_decided(const struct quorum *quorum)
 {
@@ -262,7 +248,11 @@ void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer
 {
 	struct quorum *quorum = (struct quorum *)lock;
 
-	answer->result = wait_for_next(quorum, deadline);
+	/* After an attempt that failed, others are let in first; and no server is asked too often.
+	 */
+	answer->result = quorum->tried_at == 0
+				 ? LOCK_GRANTED
+				 : wait_until(quorum->tried_at + NANOS_PER_SEC, deadline);
 	if (answer->result != LOCK_GRANTED)
 		return;
 	pthread_mutex_lock(&quorum->mutex);

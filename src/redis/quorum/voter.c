@@ -529,7 +529,7 @@ bool voter_open(struct voter *voter, struct quorum *quorum, const struct server 
 	voter->promised = request.token != NULL; /* an owner with a token was here before */
 	if (!voter->single)
 		return false;
-	voter->single->size = list->endpoint_count; /* it says of how many it is one */
+	voter->single->size = list->endpoint_count; /* of how many it is one */
 	strlcpy(voter->single->waiter, quorum->waiter, LOCK_TOKEN_SIZE);
 	return true;
 }

@@ -101,9 +101,8 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer);
 /* Stops listening, before any other request. */
 void wait_stop(struct single *single);
 
-/* Without a place in a queue no message can come: only the settle time is waited for, with the
- * connections closed. LOCK_GRANTED: ask now. */
-enum lock_result wait_to_settle(nanos settled_at, struct deadline deadline);
+/* Lets the time pass, up to a moment. LOCK_GRANTED: ask now. */
+enum lock_result wait_until(nanos moment, struct deadline deadline);
 
 /* How long the last known holder may still come back, in ms, for the next request. */
 int64_t wait_hold_off(struct single *single);

@@ -336,10 +336,9 @@ static enum io_result hear(struct single *single, struct deadline deadline, stru
 	return io;
 }
 
-/* If the connection breaks meanwhile, only the next request finds out. */
-enum lock_result wait_to_settle(nanos settled_at, struct deadline deadline)
+enum lock_result wait_until(nanos moment, struct deadline deadline)
 {
-	nanos left = settled_at - clock_now();
+	nanos left = moment - clock_now();
 
 	if (!deadline_pause(deadline, left > 0 ? left : 0))
 		return LOCK_CANCELLED;
@@ -353,9 +352,10 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 	struct link *link = &single->link;
 	enum io_result io = IO_OK;
 
+	/* Without a place in a queue no message can come: only the settle time is waited for. */
 	if (!single->request.queues) {
 		link_drop(link);
-		return wait_to_settle(waiting->settled_at, deadline);
+		return wait_until(waiting->settled_at, deadline);
 	}
 	single_borrow(single);
 	if (!link->connection) /* a look was cut off */
