@@ -97,20 +97,22 @@ bool lock_query_wants(const struct lock_query *query, const char *name)
 	return query->pattern_count == 0;
 }
 
-/* Whether a lock of that NAME is shown though it is free and has no waiters. */
-static bool shows_idle(const struct lock_query *query, const char *name)
+bool lock_query_names(const struct lock_query *query, const char *name)
 {
-	for (size_t i = 0; query->named_too && i < query->pattern_count; i++)
+	for (size_t i = 0; i < query->pattern_count; i++)
 		if (!lock_query_is_glob(query, query->patterns[i]) &&
 			strcmp(query->patterns[i], name) == 0)
 			return true;
-	return query->idle_too;
+	return false;
 }
 
 void lock_lister_show(const struct lock_lister *lister, const struct lock_view *view, bool known)
 {
-	if (view->foreign || view->holder_count + view->waiter_count > 0 ||
-		(known && shows_idle(&lister->query, view->name)))
+	const struct lock_query *query = &lister->query;
+	bool idle_too =
+		query->idle_too || (query->named_too && lock_query_names(query, view->name));
+
+	if (view->foreign || view->holder_count + view->waiter_count > 0 || (known && idle_too))
 		lister->show(view, lister->context);
 }
 

@@ -83,6 +83,9 @@ struct lock_query {
 /* Whether that pattern may stand for other NAMEs. Pure. */
 bool lock_query_is_glob(const struct lock_query *query, const char *pattern);
 
+/* Whether NAME is one of the patterns, as it is. Pure. */
+bool lock_query_names(const struct lock_query *query, const char *name);
+
 /* Whether NAME is among those that are asked for. Pure. */
 bool lock_query_wants(const struct lock_query *query, const char *name);
 

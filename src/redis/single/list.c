@@ -15,23 +15,22 @@
 #include "redis/script/replies.h"
 #include "redis/script/script.h"
 
-#define SCAN_COUNT "1000"
-#define AT_ONCE    256 /* locks that are asked about in one write */
+#define SCAN_COUNT  "1000"
+#define CURSOR_SIZE 24
+#define AT_ONCE     256 /* locks that are asked about in one write */
 
 struct found {
-	char *name;        /* owned */
-	struct link *link; /* borrowed; where it was found */
-	struct keys keys;  /* while it is asked about */
+	char *name;       /* owned */
+	struct keys keys; /* while it is asked about */
 	bool shown;
 };
 
 struct listing {
-	struct link own;    /* with the URL's server */
-	struct link *nodes; /* owned; with a Cluster's masters */
-	size_t node_count;
+	struct link own;                  /* with the URL's server */
 	struct link *link;                /* borrowed; the one in use */
 	const struct lock_lister *lister; /* borrowed; this one */
 	struct failure *failure;
+	bool scans;          /* names come by SCAN; else they are those that are asked for */
 	struct found *names; /* owned */
 	size_t name_count, name_size;
 };
@@ -58,8 +57,7 @@ static bool keep_name(struct listing *listing, const char *name, size_t length)
 		listing->names = names;
 		listing->name_size = size;
 	}
-	listing->names[listing->name_count] =
-		(struct found){.name = strndup(name, length), .link = listing->link};
+	listing->names[listing->name_count] = (struct found){.name = strndup(name, length)};
 	return listing->names[listing->name_count++].name != NULL || listing_fail_memory(listing);
 }
 
@@ -83,119 +81,43 @@ static bool handle_key(struct listing *listing, const char *key)
 	return *name == '\0' || keys_is_companion(name) || keep_name(listing, name, strlen(name));
 }
 
-/* Companions share the prefix, so nothing more narrow is asked for: one pass finds all. */
-static bool scan(struct listing *listing, const char *pattern)
+static bool scan_some(struct listing *listing, const char *pattern, char cursor[static CURSOR_SIZE])
 {
-	char cursor[24] = "0";
 	struct reply *reply;
-	bool good = true;
+	const struct reply *keys;
+	const char *next;
+	bool good;
 
-	do {
-		if (link_ask(listing->link, &reply,
-			    WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT),
-			    lock_lister_limit(listing->lister), listing->failure) != IO_OK)
-			return false;
-		const char *next = reply_text(reply_at(reply, 0));
-		const struct reply *keys = reply_at(reply, 1);
+	if (link_ask(listing->link, &reply,
+		    WORDS("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT),
+		    lock_lister_limit(listing->lister), listing->failure) != IO_OK)
+		return false;
+	next = reply_text(reply_at(reply, 0));
+	keys = reply_at(reply, 1);
+	good = next != NULL || listing_fail_nonsense(listing);
+	snprintf(cursor, CURSOR_SIZE, "%s", next ? next : "0");
+	for (size_t i = 0; good && i < reply_count(keys); i++) {
+		const char *key = reply_text(reply_at(keys, i));
 
-		good = next != NULL || listing_fail_nonsense(listing);
-		snprintf(cursor, sizeof(cursor), "%s", next ? next : "0");
-		for (size_t i = 0; good && i < reply_count(keys); i++) {
-			const char *key = reply_text(reply_at(keys, i));
-
-			good = !key || handle_key(listing, key);
-		}
-		reply_free(reply);
-	} while (good && strcmp(cursor, "0") != 0);
+		good = !key || handle_key(listing, key);
+	}
+	reply_free(reply);
 	return good;
 }
 
-/* A node that cannot be reached must not be taken for one that has no locks. */
-static bool scan_node(struct listing *listing, const struct place *place, const char *pattern)
+/* Companions share the prefix, so nothing more narrow is asked for: one pass finds all. */
+static bool scan(struct listing *listing)
 {
-	struct link *link = &listing->nodes[listing->node_count++];
+	char *pattern = keys_pattern(listing->lister->query.prefix);
+	char cursor[CURSOR_SIZE] = "0";
+	bool good = pattern || listing_fail_memory(listing);
 
-	*link = (struct link){.server = listing->own.server, .route.home = *place};
-	listing->link = link;
-	return link_open(link, lock_lister_limit(listing->lister), listing->failure) == IO_OK &&
-	       link->route.home.host[0] != '\0' && scan(listing, pattern);
-}
-
-/* A Cluster has no SCAN of all. */
-static bool scan_all(struct listing *listing, const char *pattern)
-{
-	struct place *places;
-	size_t count;
-	const struct lock_lister *lister = listing->lister;
-	bool good = cluster_masters_find(listing->link, lister->query.prefix, &places, &count,
-			    lock_lister_limit(lister), listing->failure) == IO_OK;
-
-	if (good && count == 0) {
-		good = scan(listing, pattern);
-	} else if (good) {
-		listing->nodes = calloc(count, sizeof(*listing->nodes));
-		good = listing->nodes || listing_fail_memory(listing);
+	while (good) {
+		good = scan_some(listing, pattern, cursor);
+		if (strcmp(cursor, "0") == 0)
+			break;
 	}
-	for (size_t i = 0; good && i < count; i++)
-		good = scan_node(listing, &places[i], pattern);
-	listing->link = &listing->own;
-	free(places);
-	return good;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
-}
-
-static int compare_links(const void *a, const void *b)
-{
-	const struct link *one = ((const struct found *)a)->link;
-	const struct link *other = ((const struct found *)b)->link;
-
-	return (one > other) - (one < other);
-}
-
-/* The locks that are asked for, each once; side by side if one connection leads to them. */
-static void sort_out(struct listing *listing)
-{
-	struct found *names = listing->names;
-	size_t kept = 0;
-
-	if (listing->name_count == 0)
-		return;
-	qsort(names, listing->name_count, sizeof(*names), compare_names);
-	for (size_t i = 0; i < listing->name_count; i++) {
-		if (lock_query_wants(&listing->lister->query, names[i].name) &&
-			(kept == 0 || strcmp(names[kept - 1].name, names[i].name) != 0))
-			names[kept++] = names[i];
-		else
-			free(names[i].name);
-	}
-	listing->name_count = kept;
-	qsort(names, kept, sizeof(*names), compare_links);
-}
-
-/* Fills in listing->names. If a pattern or all are asked for: by SCAN, of each node of a Cluster.
- * Else those that are named. */
-static bool listing_find_names(struct listing *listing)
-{
-	const struct lock_query *query = &listing->lister->query;
-	bool scans = query->pattern_count == 0, good = true;
-	char *pattern;
-
-	for (size_t i = 0; good && i < query->pattern_count; i++)
-		if (lock_query_is_glob(query, query->patterns[i]))
-			scans = true;
-		else
-			good = keep_name(listing, query->patterns[i], strlen(query->patterns[i]));
-	if (good && scans) {
-		pattern = keys_pattern(query->prefix);
-		good = pattern ? scan_all(listing, pattern) : listing_fail_memory(listing);
-		free(pattern);
-	}
-	if (good)
-		sort_out(listing);
+	free(pattern);
 	return good;
 }
 
@@ -324,20 +246,8 @@ static bool show_reply(
 	return good || listing_fail_memory(listing);
 }
 
-/* A key that is no lock is passed over, unless it was asked for by its name. */
-static bool handle_failure(const struct listing *listing, const char *name)
-{
-	const struct lock_query *query = &listing->lister->query;
-
-	if (listing->failure->code != EXIT_PROTOCOL)
-		return false;
-	for (size_t i = 0; i < query->pattern_count; i++)
-		if (strcmp(query->patterns[i], name) == 0)
-			return false;
-	return true;
-}
-
-/* By itself: the answer to it was an error, or is to come by another connection. */
+/* By itself: the answer to it was an error, or is to come by another connection. A key that is no
+ * lock is passed over, unless it was asked for by its name. */
 static bool show_lock(struct listing *listing, const struct found *found)
 {
 	struct reply *reply;
@@ -350,7 +260,7 @@ static bool show_lock(struct listing *listing, const struct found *found)
 	io = link_call(
 		listing->link, &call, &reply, lock_lister_limit(listing->lister), listing->failure);
 	if (io != IO_OK)
-		return io == IO_FAILED && handle_failure(listing, found->name);
+		return io == IO_FAILED && listing->scans && listing->failure->code == EXIT_PROTOCOL;
 	good = show_reply(listing, found, reply);
 	reply_free(reply);
 	return good;
@@ -397,7 +307,6 @@ static bool show_batch(struct listing *listing, struct found *found, size_t coun
 {
 	bool good = true;
 
-	listing->link = found->link;
 	for (size_t i = 0; good && i < count; i++)
 		good = keys_make(&found[i].keys, listing->lister->query.prefix, found[i].name, "");
 	good = good ? show_together(listing, found, count) : listing_fail_memory(listing);
@@ -408,48 +317,95 @@ static bool show_batch(struct listing *listing, struct found *found, size_t coun
 	return good;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct found *)a)->name, ((const struct found *)b)->name);
+}
+
 static void free_names(struct listing *listing)
 {
 	for (size_t i = 0; i < listing->name_count; i++)
 		free(listing->names[i].name);
-	free(listing->names);
-	listing->names = NULL;
-	listing->name_count = listing->name_size = 0;
+	listing->name_count = 0;
 }
 
-/* The nodes' among them: a Cluster may have others at the next look. */
-static void close_nodes(struct listing *listing)
+/* The locks that were found by now, each once; then none is. */
+static bool show_names(struct listing *listing)
 {
-	for (size_t i = 0; i < listing->node_count; i++)
-		link_close(&listing->nodes[i]);
-	free(listing->nodes);
-	listing->nodes = NULL;
-	listing->node_count = 0;
+	const struct lock_query *query = &listing->lister->query;
+	struct found *names = listing->names;
+	size_t kept = 0;
+	bool good = true;
+
+	if (listing->name_count > 0)
+		qsort(names, listing->name_count, sizeof(*names), compare_names);
+	for (size_t i = 0; i < listing->name_count; i++) {
+		const char *name = names[i].name;
+		bool wanted = !listing->scans ||
+			      (lock_query_wants(query, name) && !lock_query_names(query, name));
+
+		if (wanted && (kept == 0 || strcmp(names[kept - 1].name, name) != 0))
+			names[kept++] = names[i];
+		else
+			free(names[i].name);
+	}
+	listing->name_count = kept;
+	for (size_t i = 0; good && i < kept; i += AT_ONCE)
+		good = show_batch(listing, names + i, kept - i < AT_ONCE ? kept - i : AT_ONCE);
+	free_names(listing);
+	return good;
 }
 
-/* How many from the first on go in one write. */
-static size_t batch_size(const struct found *found, size_t count)
+/* A node that cannot be reached must not be taken for one that has no locks. */
+static bool look_at_node(struct listing *listing, const struct place *place)
 {
-	size_t size = 1;
-
-	while (size < count && size < AT_ONCE && found[size].link == found[0].link)
-		size++;
-	return size;
-}
-
-/* Over the connection that there is, if there is one. */
-static bool look_at_all(struct listing *listing, struct deadline deadline)
-{
+	struct link node = {.server = listing->own.server, .route.home = *place};
 	bool good;
 
+	listing->link = &node;
+	good = link_open(&node, lock_lister_limit(listing->lister), listing->failure) == IO_OK &&
+	       node.route.home.host[0] != '\0' && scan(listing) && show_names(listing);
 	listing->link = &listing->own;
-	close_nodes(listing);
-	good = link_open(listing->link, deadline, listing->failure) == IO_OK &&
-	       listing_find_names(listing);
-	for (size_t i = 0, size; good && i < listing->name_count; i += size) {
-		size = batch_size(listing->names + i, listing->name_count - i);
-		good = show_batch(listing, listing->names + i, size);
-	}
+	link_close(&node);
+	return good;
+}
+
+/* A Cluster has no SCAN of all. */
+static bool look_for_all(struct listing *listing)
+{
+	struct deadline limit = lock_lister_limit(listing->lister);
+	struct place *places = NULL;
+	size_t count = 0;
+	bool good = link_open(listing->link, limit, listing->failure) == IO_OK &&
+		    cluster_masters_find(listing->link, listing->lister->query.prefix, &places,
+			    &count, limit, listing->failure) == IO_OK;
+
+	if (good && count == 0)
+		good = scan(listing) && show_names(listing);
+	for (size_t i = 0; good && i < count; i++)
+		good = look_at_node(listing, &places[i]);
+	free(places);
+	return good;
+}
+
+/* The locks that are named, and then, if a pattern or all are asked for, the locks that SCAN finds;
+ * over the connection that there is, if there is one. */
+static bool look_at_all(struct listing *listing, struct deadline deadline)
+{
+	const struct lock_query *query = &listing->lister->query;
+	bool good = link_open(listing->link, deadline, listing->failure) == IO_OK;
+	bool scans = query->pattern_count == 0;
+
+	listing->scans = false;
+	for (size_t i = 0; good && i < query->pattern_count; i++)
+		if (lock_query_is_glob(query, query->patterns[i]))
+			scans = true;
+		else
+			good = keep_name(listing, query->patterns[i], strlen(query->patterns[i]));
+	good = good && show_names(listing);
+	listing->scans = scans;
+	if (good && scans)
+		good = look_for_all(listing);
 	free_names(listing);
 	return good;
 }
@@ -459,7 +415,7 @@ static void list_close(void *state)
 	struct listing *listing = state;
 
 	link_close(&listing->own);
-	close_nodes(listing);
+	free(listing->names);
 	free(listing);
 }
 
@@ -470,6 +426,7 @@ bool single_list(struct lock_lister *lister, struct deadline deadline, struct fa
 	if (!listing)
 		return false;
 	listing->own.server = lister->server;
+	listing->link = &listing->own;
 	listing->lister = lister;
 	listing->failure = failure;
 	if (look_at_all(listing, deadline))
