@@ -101,7 +101,7 @@ enum io_result connection_open(struct connection **out, const struct server *ser
 		result = create(out, fd, endpoint, peer, failure);
 	if (result != IO_OK || !server->tls)
 		return result;
-	result = tls_layer->open(&(*out)->tls, fd, server, endpoint->host, peer, deadline, failure);
+	result = tls_open(&(*out)->tls, fd, server, endpoint->host, peer, deadline, failure);
 	if (result != IO_OK)
 		connection_close(*out);
 	return result;
@@ -110,7 +110,7 @@ enum io_result connection_open(struct connection **out, const struct server *ser
 void connection_close(struct connection *connection)
 {
 	if (connection->tls)
-		tls_layer->close(connection->tls);
+		tls_close(connection->tls);
 	close(connection->fd);
 	redisReaderFree(connection->reader);
 	free(connection->out);
@@ -145,7 +145,7 @@ void connection_append(struct connection *connection, const char *const *words)
 static ssize_t send_bytes(struct connection *connection, const char *data, size_t size)
 {
 	if (connection->tls)
-		return tls_layer->send(connection->tls, data, size);
+		return tls_send(connection->tls, data, size);
 	return send(connection->fd, data, size, MSG_NOSIGNAL);
 }
 
@@ -154,10 +154,10 @@ static enum deadline_end await(
 	const struct connection *connection, struct deadline *deadline, short events)
 {
 	/* poll(2) does not know of the bytes that TLS has taken from the socket already. */
-	if (connection->tls && events == POLLIN && tls_layer->is_ready(connection->tls))
+	if (connection->tls && events == POLLIN && tls_is_ready(connection->tls))
 		return DEADLINE_READY;
 	if (connection->tls)
-		events = tls_layer->events(connection->tls);
+		events = tls_events(connection->tls);
 	return deadline_wait(deadline, connection->fd, events);
 }
 
@@ -205,7 +205,7 @@ static enum io_result fail_closed(
 	const struct connection *connection, int error, struct failure *failure)
 {
 	if (connection->tls)
-		return tls_layer->explain(connection->tls, failure);
+		return tls_explain(connection->tls, failure);
 	failure_set(failure, EXIT_UNREACHABLE, "%s closed the connection%s%s%s", connection->peer,
 		error ? ": " : "", error ? strerror(error) : "",
 		connection->heard || connection->is_local ? ""
@@ -216,7 +216,7 @@ static enum io_result fail_closed(
 static ssize_t receive_bytes(struct connection *connection, char *data, size_t size)
 {
 	if (connection->tls)
-		return tls_layer->receive(connection->tls, data, size);
+		return tls_receive(connection->tls, data, size);
 	return recv(connection->fd, data, size, 0);
 }
 

@@ -252,7 +252,7 @@ void quorum_take(struct lock *lock, struct deadline deadline, struct lock_answer
 	 */
 	answer->result = quorum->tried_at == 0
 				 ? LOCK_GRANTED
-				 : wait_until(quorum->tried_at + NANOS_PER_SEC, deadline);
+				 : wait_for_moment(quorum->tried_at + NANOS_PER_SEC, deadline);
 	if (answer->result != LOCK_GRANTED)
 		return;
 	pthread_mutex_lock(&quorum->mutex);

@@ -62,7 +62,7 @@ enum lock_result quorum_wait(struct lock *lock, struct deadline deadline, struct
 
 	(void)failure;
 	if (!quorum->request.queues)
-		return wait_until(quorum->settled_at, deadline);
+		return wait_for_moment(quorum->settled_at, deadline);
 	pthread_mutex_lock(&quorum->mutex);
 	end = listen_to_all(quorum, deadline);
 	pthread_mutex_unlock(&quorum->mutex);

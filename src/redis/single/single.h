@@ -102,7 +102,7 @@ void wait_adopt_answer(struct single *single, const struct lock_answer *answer);
 void wait_stop(struct single *single);
 
 /* Lets the time pass, up to a moment. LOCK_GRANTED: ask now. */
-enum lock_result wait_until(nanos moment, struct deadline deadline);
+enum lock_result wait_for_moment(nanos moment, struct deadline deadline);
 
 /* How long the last known holder may still come back, in ms, for the next request. */
 int64_t wait_hold_off(struct single *single);

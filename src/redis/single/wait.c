@@ -336,7 +336,7 @@ static enum io_result hear(struct single *single, struct deadline deadline, stru
 	return io;
 }
 
-enum lock_result wait_until(nanos moment, struct deadline deadline)
+enum lock_result wait_for_moment(nanos moment, struct deadline deadline)
 {
 	nanos left = moment - clock_now();
 
@@ -355,7 +355,7 @@ enum lock_result single_wait(struct lock *lock, struct deadline deadline, struct
 	/* Without a place in a queue no message can come: only the settle time is waited for. */
 	if (!single->request.queues) {
 		link_drop(link);
-		return wait_until(waiting->settled_at, deadline);
+		return wait_for_moment(waiting->settled_at, deadline);
 	}
 	single_borrow(single);
 	if (!link->connection) /* a look was cut off */
