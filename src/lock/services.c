@@ -108,7 +108,7 @@ static bool read_url(struct server_reading *reading)
 	if (!row->service)
 		return leave_to(row->program, reading);
 	server->tls = server->scheme->tls;
-	if (server->tls && !tls_layer)
+	if (server->tls && !tls_open)
 		server->program = SERVICES_TLS_PROGRAM;
 	server->service = row->service;
 	return row->service->read_url(reading);
@@ -175,8 +175,8 @@ void services_each(void (*tell)(const char *scheme, const char *program, const c
 bool services_own_library(char *text, size_t size)
 {
 	*text = '\0';
-	if (tls_layer)
-		tls_layer->library(text, size);
+	if (tls_library)
+		tls_library(text, size);
 	for (size_t i = 0; i < ROWS; i++)
 		if (rows[i].program && rows[i].library)
 			rows[i].library(text, size);

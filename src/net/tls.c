@@ -261,7 +261,7 @@ static int at_most(size_t size)
 	return size < 1 << 20 ? (int)size : 1 << 20;
 }
 
-static ssize_t tls_send(struct tls *tls, const void *data, size_t size)
+ssize_t tls_send(struct tls *tls, const void *data, size_t size)
 {
 	ssize_t sent;
 
@@ -272,18 +272,18 @@ static ssize_t tls_send(struct tls *tls, const void *data, size_t size)
 	return sent == 0 ? -1 : sent;
 }
 
-static ssize_t tls_receive(struct tls *tls, void *data, size_t size)
+ssize_t tls_receive(struct tls *tls, void *data, size_t size)
 {
 	begin_use(tls);
 	return end_use(tls, SSL_read(tls->ssl, data, at_most(size)));
 }
 
-static short wanted_events(const struct tls *tls)
+short tls_events(const struct tls *tls)
 {
 	return tls->events;
 }
 
-static bool is_ready(const struct tls *tls)
+bool tls_is_ready(const struct tls *tls)
 {
 	return SSL_pending(tls->ssl) > 0;
 }
@@ -335,7 +335,7 @@ static enum io_result explain_alert(const struct tls *tls, int alert, struct fai
 	return IO_FAILED;
 }
 
-static enum io_result explain(const struct tls *tls, struct failure *failure)
+enum io_result tls_explain(const struct tls *tls, struct failure *failure)
 {
 	long verdict = SSL_get_verify_result(tls->ssl);
 	int reason = ERR_GET_REASON(tls->reason);
@@ -371,7 +371,7 @@ static int record_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
 	return 0;
 }
 
-static void tls_close(struct tls *tls)
+void tls_close(struct tls *tls)
 {
 	SSL_free(tls->ssl);
 	SSL_CTX_free(tls->context);
@@ -433,11 +433,11 @@ static enum io_result shake_hands(
 			return IO_CANCELLED;
 		}
 	}
-	return explain(tls, failure);
+	return tls_explain(tls, failure);
 }
 
-static enum io_result tls_open(struct tls **out, int fd, const struct server *server,
-	const char *host, const char *peer, struct deadline deadline, struct failure *failure)
+enum io_result tls_open(struct tls **out, int fd, const struct server *server, const char *host,
+	const char *peer, struct deadline deadline, struct failure *failure)
 {
 	struct tls *tls = create(fd, server, host, peer, failure);
 	enum io_result result;
@@ -452,7 +452,7 @@ static enum io_result tls_open(struct tls **out, int fd, const struct server *se
 	return result;
 }
 
-static void write_library(char *text, size_t size)
+void tls_library(char *text, size_t size)
 {
 	const char *version = OpenSSL_version(OPENSSL_VERSION); /* "OpenSSL 3.0.17 1 Jul 2025" */
 	size_t length = strcspn(version, " ");
@@ -461,16 +461,3 @@ static void write_library(char *text, size_t size)
 	length += strcspn(version + length, " ");
 	snprintf(text, size, "%.*s", (int)length, version);
 }
-
-static const struct tls_layer layer = {
-	.open = tls_open,
-	.close = tls_close,
-	.send = tls_send,
-	.receive = tls_receive,
-	.events = wanted_events,
-	.is_ready = is_ready,
-	.library = write_library,
-	.explain = explain,
-};
-
-const struct tls_layer *const tls_layer = &layer;

@@ -1,3 +1,0 @@
-#include "net/tls.h"
-
-const struct tls_layer *const tls_layer = NULL;
