@@ -1,12 +1,12 @@
 /* Waiting for another's key to go, and watching over the own one: by streams, without asking. */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/thread.h"
 #include "base/wakeup.h"
 #include "etcd/etcd_lock.h"
 #include "net/server.h"
@@ -274,19 +274,13 @@ static void *run_guard(void *argument)
 static bool start(struct etcd_lock *e)
 {
 	struct etcd_guard *guard = &e->guard;
-	sigset_t all, before;
-	bool done;
 
 	guard->from = e->own.mod + 1;
 	guard->news_fd = wakeup_open();
 	guard->stop_fd = wakeup_open();
 	gateway_open_beside(&guard->gateway, &e->gateway);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	done = guard->news_fd >= 0 && guard->stop_fd >= 0 &&
-	       pthread_create(&guard->thread, NULL, run_guard, e) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return done;
+	return guard->news_fd >= 0 && guard->stop_fd >= 0 &&
+	       thread_start(&guard->thread, NULL, run_guard, e) == 0;
 }
 
 static void close_guard(struct etcd_guard *guard)

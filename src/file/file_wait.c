@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/newer_libc.h"
+#include "base/thread.h"
 #include "base/wakeup.h"
 #include "file/file_lock.h"
 
@@ -153,22 +154,18 @@ static void start(struct waiting *w, const int64_t *serials, int count, enum rec
 {
 	struct helper *h = &w->helpers[w->count];
 	pthread_attr_t attributes;
-	sigset_t all, before;
 
 	*h = (struct helper){.lock = w->lock,
 		.serials = serials,
 		.count = count,
 		.byte = byte,
 		.told_fd = w->told_fd};
-	sigfillset(&all);
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, STACK);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (pthread_create(&h->thread, &attributes, help, h) == 0)
+	if (thread_start(&h->thread, &attributes, help, h) == 0)
 		w->count++;
 	else
 		look_within(&w->lock->wait, POLL_EVERY);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 }
 

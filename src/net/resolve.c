@@ -6,8 +6,6 @@
 #include <netinet/in.h>
 #include <nss.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,7 @@
 
 #include "base/failure.h"
 #include "base/number.h"
+#include "base/thread.h"
 #include "base/wakeup.h"
 
 /* For so long a name server is waited for if there are addresses that it named before. */
@@ -80,22 +79,6 @@ static void *look_up(void *argument)
 	return NULL;
 }
 
-/* 0 or an error number. Signals are for other threads. */
-static int start_thread(struct lookup *lookup)
-{
-	pthread_t thread;
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&thread, NULL, look_up, lookup);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (error == 0)
-		pthread_detach(thread);
-	return error;
-}
-
 static struct lookup *make(const char *host, int port)
 {
 	size_t size = strlen(host) + 1;
@@ -113,6 +96,7 @@ static struct lookup *start(
 	const char *host, int port, const struct lookup *before, struct failure *failure)
 {
 	struct lookup *lookup = make(host, port);
+	pthread_t thread;
 	int error = ENOMEM;
 
 	if (lookup) {
@@ -121,10 +105,12 @@ static struct lookup *start(
 		if (before)
 			lookup->known = before->known;
 		lookup->done_fd = wakeup_open();
-		error = lookup->done_fd < 0 ? errno : start_thread(lookup);
+		error = lookup->done_fd < 0 ? errno : thread_start(&thread, NULL, look_up, lookup);
 	}
-	if (error == 0)
+	if (error == 0) {
+		pthread_detach(thread);
 		return lookup;
+	}
 	failure_set(failure, EXIT_SYSTEM, "cannot look up %s: %s", host, strerror(error));
 	if (lookup && lookup->done_fd >= 0)
 		close(lookup->done_fd);

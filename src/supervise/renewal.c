@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "base/message.h"
+#include "base/thread.h"
 #include "base/wakeup.h"
 #include "supervise/lease.h"
 #include "supervise/release_terms.h"
@@ -149,7 +149,6 @@ struct renewal *renewal_open(struct lock *lock, struct lease *lease, int wakeup_
 
 bool renewal_start(struct renewal *r)
 {
-	sigset_t all, before;
 	int error;
 
 	r->finish_fd = wakeup_open();
@@ -157,11 +156,8 @@ bool renewal_start(struct renewal *r)
 	r->owner_fd = wakeup_open();
 	r->timer = clock_timer_open();
 	if (r->finish_fd >= 0 && r->done_fd >= 0 && r->owner_fd >= 0 && r->timer >= 0) {
-		sigfillset(&all); /* signals are the main thread's */
-		pthread_sigmask(SIG_SETMASK, &all, &before);
 		r->threaded = true; /* the thread reads it */
-		error = pthread_create(&r->thread, NULL, renew_until_finished, r);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		error = thread_start(&r->thread, NULL, renew_until_finished, r);
 	} else {
 		error = errno;
 	}

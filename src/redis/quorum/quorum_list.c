@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "base/thread.h"
 #include "lock/lock_list.h"
 
 #define SHARE_MOST  (2 * NANOS_PER_SEC) /* for a server that is silent */
@@ -63,7 +64,7 @@ static void ask_all(struct listing *listing)
 
 		*witness = (struct witness){.listing = listing, .failure.code = EXIT_UNREACHABLE};
 		redis_one_of(listing->lister->server, i, &witness->server, witness->name);
-		witness->started = pthread_create(&witness->thread, NULL, ask, witness) == 0;
+		witness->started = thread_start(&witness->thread, NULL, ask, witness) == 0;
 		if (!witness->started)
 			failure_set(&witness->failure, EXIT_SYSTEM, "cannot start a thread");
 	}

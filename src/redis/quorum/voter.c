@@ -4,13 +4,13 @@
 #include <bsd/string.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/thread.h"
 #include "base/wakeup.h"
 #include "redis/link/connection.h"
 #include "redis/redis_service.h"
@@ -465,9 +465,6 @@ static void *serve(void *argument)
 
 static bool start(struct voter *voter)
 {
-	sigset_t all, before;
-	bool started;
-
 	if (voter->quorum->news_fd < 0) {
 		voter->quorum->news_fd = wakeup_open();
 		voter->quorum->watch_fd = wakeup_open();
@@ -475,11 +472,7 @@ static bool start(struct voter *voter)
 	voter->wakeup_fd = wakeup_open();
 	if (voter->quorum->news_fd < 0 || voter->quorum->watch_fd < 0 || voter->wakeup_fd < 0)
 		return false;
-	sigfillset(&all); /* signals are the main thread's */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&voter->thread, NULL, serve, voter) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return started;
+	return thread_start(&voter->thread, NULL, serve, voter) == 0;
 }
 
 bool voter_is_pending(const struct voter *voter)
