@@ -152,12 +152,14 @@ static const char *describe_verdict(long verdict)
 static bool set_host(SSL *ssl, const char *host)
 {
 	char plain[INET6_ADDRSTRLEN];
+	unsigned char address[sizeof(struct in6_addr)];
 	size_t length = strcspn(host, "%"); /* an address may have a zone */
 
 	snprintf(plain, sizeof(plain), "%.*s", (int)length, host);
-	if (length < sizeof(plain) &&
-		X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), plain) == 1)
-		return true;
+	/* OpenSSL before 3.0 takes 1.2.3.4.example.com for an address. */
+	if (length < sizeof(plain) && (inet_pton(AF_INET, plain, address) == 1 ||
+					      inet_pton(AF_INET6, plain, address) == 1))
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), plain) == 1;
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
