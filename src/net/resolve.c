@@ -68,6 +68,7 @@ static void *look_up(void *argument)
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	char port[NUMBER_SIZE];
 
+	pthread_detach(pthread_self());
 	if (has_all_linked_in())
 		__nss_configure_lookup("hosts", "files dns");
 	number_write(port, lookup->port);
@@ -107,10 +108,8 @@ static struct lookup *start(
 		lookup->done_fd = wakeup_open();
 		error = lookup->done_fd < 0 ? errno : thread_start(&thread, NULL, look_up, lookup);
 	}
-	if (error == 0) {
-		pthread_detach(thread);
+	if (error == 0)
 		return lookup;
-	}
 	failure_set(failure, EXIT_SYSTEM, "cannot look up %s: %s", host, strerror(error));
 	if (lookup && lookup->done_fd >= 0)
 		close(lookup->done_fd);

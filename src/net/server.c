@@ -221,18 +221,19 @@ int place_write(char *text, size_t size, const char *host, int port)
 static bool read_ipv6(const struct server_reading *reading, char *text, char **host)
 {
 	struct in6_addr address;
-	char plain[INET6_ADDRSTRLEN] = "";
-	size_t length = 0;
+	char plain[INET6_ADDRSTRLEN];
+	size_t length;
 
 	if (!server_keep(reading, text, host))
 		return false;
 	if (*host != NULL) {
 		length = strcspn(*host, "%");
 		snprintf(plain, sizeof(plain), "%.*s", (int)length, *host);
+		if (length < sizeof(plain) && inet_pton(AF_INET6, plain, &address) == 1 &&
+			strcmp(*host + length, "%") != 0)
+			return true;
 	}
-	return (length < sizeof(plain) && inet_pton(AF_INET6, plain, &address) == 1 &&
-		       strcmp(*host + length, "%") != 0) ||
-	       server_fault(reading, "no IPv6 address between the brackets");
+	return server_fault(reading, "no IPv6 address between the brackets");
 }
 
 static bool read_name(const struct server_reading *reading, char *text, char **host)

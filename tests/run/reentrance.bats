@@ -33,15 +33,18 @@ moments_of() { sed -n "1s/^[0-9]* *\([0-9.]*\) .*/\1/p" "$1" && sed -n "/environ
 	until try dlock x "${cleared[@]}" "$BIN/dlock" -w 0.09 x echo in && ((status == 0 || --tries == 0)); do :; done
 	expect 0 in
 	export ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 # not under strace
-	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -ttt -f -e signal=none -e trace=execve,openat \
-		-o trace "$BIN/dlock" x echo in
-	expect 0 in
+	local i # a busy machine may be late for a look at once, but not each time
+	for i in 1 2 3 4 5; do
+		try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -ttt -f -e signal=none -e trace=execve,openat \
+			-o trace "$BIN/dlock" x echo in
+		expect 0 in
+		moments_of trace | awk '{ at[NR] = $1 } END { exit !(NR == 2 && at[2] - at[1] >= 0.09) }' || fail "$(moments_of trace)"
+	done
 	# Without a timer it looks before it waits.
 	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -f -e signal=none -e trace=timerfd_settime \
 		-e inject=timerfd_settime:error=EINVAL -o untimed "$BIN/dlock" x echo in
 	expect 0 in
 	file_has untimed EINVAL || fail "$(<untimed)"
-	moments_of trace | awk '{ at[NR] = $1 } END { exit !(NR == 2 && at[2] - at[1] >= 0.09) }' || fail "$(moments_of trace)"
 }
 
 @test "-n, shared and permits inside: had at once as well, beside nobody else" {
