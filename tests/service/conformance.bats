@@ -434,7 +434,7 @@ slots_overlap() { awk '{ if ($1 == "begin" && held[$2]++) print "slot " $2 } $1 
 @test "shared: the longer of two shares ends, the other is a dead host's: the next has it then" {
 	has shared || { refuses shared; return; }
 	local least how fence
-	least=$(ttl 3)
+	least=$(ttl 8) # so that it is not over before the longer one ends
 	for how in 'ends b' 'try dlock release --force --fence "$fence" x'; do
 		rm -f ./*.go ./*.pid spans
 		holder a x -s -t "$least"
@@ -1716,7 +1716,7 @@ write_outer() {
 
 @test "at-least: one that waits has the lock when that time is over, not at its TTL" {
 	has at-least || { refuses at-least; return; }
-	local kept=$((3 * TEST_PATIENCE))
+	local kept=$((8 * TEST_PATIENCE)) # so that it is not over before the waiters are there
 	holder a x -t 30m --at-least ${kept}s
 	waiter b x
 	waiter c x
