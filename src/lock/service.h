@@ -94,18 +94,18 @@ struct lock_service {
 	unsigned can;                      /* enum lock_ability */
 	const struct lock_lack *lacks;     /* why not the rest; NULL: no reasons are given */
 	const char *password_variable;     /* has a password as DLOCK_PASSWORD does, or is that
-					    * itself; NULL: the service has no passwords */
+					    * itself (NULL: the service has no passwords) */
 
 	/* Reads reading->text into reading->server, which has its scheme already and is zero
-	 * otherwise; server->text is the service's to set. False with failure: EXIT_USAGE, the URL
-	 * quoted without its password. */
+	 * otherwise. The service sets server->text. False with failure: EXIT_USAGE, the URL quoted
+	 * without its password. */
 	bool (*read_url)(struct server_reading *reading);
 	struct lock *(*open)(const struct server *server, const struct lock_request *request,
 		struct failure *failure);
 	void (*close)(struct lock *lock);
 	/* One attempt to acquire, from sending the request to its answer. Each attempt after a
-	 * release has a fresh token, unless request.token gives one; it stands in lock->token
-	 * before it is asked with. lock->asked says afterwards whether something may be left in the
+	 * release has a fresh token, unless request.token gives one. The token stands in lock->token
+	 * before the service asks with it. lock->asked says afterwards whether something may be left in the
 	 * server. */
 	lock_take_function *take;
 	/* NULL: lock->token, asked, orphaned and fence, which are set by then, say enough. granted:

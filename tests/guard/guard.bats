@@ -758,6 +758,7 @@ once() {
 		            os.kill(guard, signal.SIGCONT)
 		            wait_until(lambda: states(guard, command) == "SS", "both continued by kill")
 		        shell.send("fg\n")
+		        shell.expect("fg\r?\ndlock guard") # COMMAND may go on already, and a busy shell not know
 		        wait_until(lambda: states(guard, command) == "SS", "both continued")
 		        time.sleep(0.05)
 		        check(states(guard, command) == "SS", "they go on")

@@ -62,6 +62,15 @@ BEGIN
   FROM dlock.holder WHERE name = key AND token <> me AND expires > dlock.now_us();
 END $$;
 
+-- Tells waiters of a lock, but for one token, to look: the eight that are next, and of the others ever fewer. The next
+-- one looks in so many ms, and each other so many steps later. How many were told.
+CREATE OR REPLACE FUNCTION dlock.tell_some(key text, but text, ms bigint, step int) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  SELECT count(pg_notify('dlock_' || w.session::text, (ms + step * (place - 1))::text)) FROM (SELECT q.session,
+    row_number() OVER (ORDER BY dlock.place_of(q), q.ticket) AS place
+    FROM dlock.waiter q WHERE q.name = key AND q.token <> but AND q.session > 0) AS w
+    WHERE place <= 8 OR (place & (place - 1)) = 0
+$$;
+
 -- Hands the lock to the waiters that are next, for the time of a claim; false: to none. The dead are passed over.
 -- The next one after them looks by itself when the claim must have come: a message says in how many ms. That one may
 -- be dead, or stopped, as well. So once a second some behind it are told, too: the eight that are next, and of
@@ -91,10 +100,7 @@ BEGIN
   IF handed THEN
     UPDATE dlock.lock SET told = dlock.now_us() WHERE name = key AND abs(dlock.now_us() - told) > 900000;
     IF FOUND THEN
-      PERFORM pg_notify('dlock_' || later.session::text, '1005') FROM (SELECT q.session,
-        row_number() OVER (ORDER BY dlock.place_of(q), q.ticket) AS place
-        FROM dlock.waiter q WHERE q.name = key AND q.token <> me AND q.session > 0) AS later
-        WHERE place <= 8 OR (place & (place - 1)) = 0;
+      PERFORM dlock.tell_some(key, me, 1005, 0);
     END IF;
   END IF;
   RETURN handed;
@@ -231,13 +237,10 @@ CREATE OR REPLACE FUNCTION dlock.rest_of(h dlock.holder, now bigint) RETURNS big
   SELECT coalesce(substring(h.owner from E'\tleast=([0-9]+)')::bigint - (now - h.since) / 1000, 0)
 $$;
 
--- The lock ends in so many ms, sooner than the waiters know: the next eight are told, and of the others ever fewer.
--- Each looks a little later than the one before it, which may be dead.
+-- The lock ends in so many ms, sooner than the waiters know. Each that is told looks a little later than the one before
+-- it, which may be dead.
 CREATE OR REPLACE FUNCTION dlock.tell_end(key text, ms bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT count(pg_notify('dlock_' || w.session::text, (ms + 5 + 50 * (place - 1))::text)) FROM (SELECT q.session,
-    row_number() OVER (ORDER BY dlock.place_of(q), q.ticket) AS place
-    FROM dlock.waiter q WHERE q.name = key AND q.session > 0) AS w
-    WHERE place <= 8 OR (place & (place - 1)) = 0
+  SELECT dlock.tell_some(key, '', ms + 5, 50)
 $$;
 
 -- A share is gone that would have lasted until then. Those that are left may be of the dead, which nobody else tells of.

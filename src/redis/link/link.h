@@ -96,7 +96,9 @@ enum io_result link_handle_error(struct link *link, const char *text, struct fai
 enum io_result link_call(struct link *link, struct call *call, struct reply **reply,
 	struct deadline deadline, struct failure *failure);
 
-/* One plain command while nothing is under way. An error reply is IO_FAILED. */
+/* Sends a command that is no script, and reads its reply, while nothing else is under way. An error
+ * that the server replies is IO_FAILED with failure. reply_free() after IO_OK. One thread at a time.
+ */
 enum io_result link_ask(struct link *link, struct reply **reply, const char *const *words,
 	struct deadline deadline, struct failure *failure);
 
