@@ -77,7 +77,7 @@ static void list_close(void *state)
 	free(state);
 }
 
-bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+bool etcd_list(struct lock_lister *lister, struct failure *failure)
 {
 	bool first = !lister->state;
 	struct gateway *gateway = lock_lister_state(lister, sizeof(*gateway), list_close, failure);
@@ -92,7 +92,8 @@ bool etcd_list(struct lock_lister *lister, struct deadline deadline, struct fail
 		gateway_open(gateway, lister->server);
 	etcd_key_range(lister->query.prefix, NULL, from, to);
 	result = gateway_call(gateway, "v3/kv/range",
-		json_pack("{ss ss}", "key", from, "range_end", to), deadline, &answer, failure);
+		json_pack("{ss ss}", "key", from, "range_end", to), lock_lister_limit(lister),
+		&answer, failure);
 	if (result == LOCK_TIMEOUT || result == LOCK_CANCELLED)
 		failure->code = EXIT_DONE; /* the code of one endpoint, perhaps */
 	good = result == LOCK_GRANTED && show_all(lister, json_object_get(answer, "kvs"), failure);

@@ -175,9 +175,9 @@ static bool show_entry(struct listing *l, const char *entry, struct failure *fai
 	       show_file(l, entry, false, failure);
 }
 
-bool file_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+bool file_list(struct lock_lister *lister, struct failure *failure)
 {
-	struct listing l = {.lister = lister, .deadline = deadline};
+	struct listing l = {.lister = lister, .deadline = lock_lister_limit(lister)};
 	const struct dirent *entry;
 	bool good = true;
 	DIR *folder;

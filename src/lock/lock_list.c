@@ -149,8 +149,9 @@ bool lock_list_look(struct lock_lister *lister, lock_view_taker *show, void *con
 	lister->context = context;
 	lister->span = deadline.until - clock_now();
 	lister->cancel_fd = deadline.cancel_fd;
+	lister->least = deadline.least;
 	failure->code = EXIT_DONE;
-	if (lister->server->service->list(lister, deadline, failure))
+	if (lister->server->service->list(lister, failure))
 		return true;
 	if (failure->code == EXIT_DONE)
 		failure_set(failure, EXIT_UNREACHABLE, "no answer from %s", lister->server->text);
@@ -159,7 +160,7 @@ bool lock_list_look(struct lock_lister *lister, lock_view_taker *show, void *con
 
 struct deadline lock_lister_limit(const struct lock_lister *lister)
 {
-	return (struct deadline){clock_now() + lister->span, lister->cancel_fd, DEADLINE_LEAST};
+	return (struct deadline){clock_now() + lister->span, lister->cancel_fd, lister->least};
 }
 
 void lock_list_close(struct lock_lister *lister)

@@ -54,9 +54,9 @@ struct lock_lister {
 	struct lock_query query;     /* with what is borrowed */
 	lock_view_taker *show;       /* for each lock */
 	void *context;
-	nanos span;                 /* for each of the server's answers, */
-	int cancel_fd;              /* and what ends the wait for one */
-	void *state;                /* the service's, if the next look has a use for it, and then */
+	nanos span, least; /* for each of the server's answers, as struct deadline has them, */
+	int cancel_fd;     /* and what ends the wait for one */
+	void *state;       /* the service's, if the next look has a use for it, and then */
 	void (*close)(void *state); /* gives the state back */
 };
 
@@ -85,8 +85,7 @@ typedef void lock_force_function(struct lock *lock, lock_holder_taker *tell, voi
 	struct deadline deadline, struct lock_answer *answer);
 typedef bool lock_check_function(const struct server *server, const struct lock_request *request,
 	lock_finding_taker *take, void *context, struct failure *failure);
-typedef bool lock_list_function(
-	struct lock_lister *lister, struct deadline deadline, struct failure *failure);
+typedef bool lock_list_function(struct lock_lister *lister, struct failure *failure);
 
 struct lock_service {
 	const char *name;                  /* in messages: "etcd" */
@@ -104,9 +103,9 @@ struct lock_service {
 		struct failure *failure);
 	void (*close)(struct lock *lock);
 	/* One attempt to acquire, from sending the request to its answer. Each attempt after a
-	 * release has a fresh token, unless request.token gives one. The token stands in lock->token
-	 * before the service asks with it. lock->asked says afterwards whether something may be left in the
-	 * server. */
+	 * release has a fresh token, unless request.token gives one. The token stands in
+	 * lock->token before the service asks with it. lock->asked says afterwards whether
+	 * something may be left in the server. */
 	lock_take_function *take;
 	/* NULL: lock->token, asked, orphaned and fence, which are set by then, say enough. granted:
 	 * renew is to go on where the holder that is dead was, and release says LOCK_LOST if the
@@ -140,10 +139,10 @@ struct lock {
 	char token_own[LOCK_TOKEN_SIZE];
 	bool asked; /* the service keeps it right: something may be left in the server that only a
 		     * release takes away */
-	uint64_t fence;     /* lock.c's: of the grant; 0: none, as far as is known, */
-	nanos granted_at;   /* which was then */
-	bool orphaned;      /* lock.c's: another process, which is dead, has asked by our token. The
-			     * service clears it once it has found what that had */
+	uint64_t fence;   /* lock.c's: of the grant; 0: none, as far as is known, */
+	nanos granted_at; /* which was then */
+	bool orphaned;    /* lock.c's: another process, which is dead, has asked by our token. The
+			   * service clears it once it has found what that had */
 	struct lock *beside; /* lock_set.c's: another of several that are asked for one after the
 			      * other, and so on in a ring: a connection on which nothing is under
 			      * way may be used for each. NULL: there are none */

@@ -83,7 +83,7 @@ static void list_close(void *state)
 	free(state);
 }
 
-bool postgres_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+bool postgres_list(struct lock_lister *lister, struct failure *failure)
 {
 	struct postgres_session *session =
 		lock_lister_state(lister, sizeof(*session), list_close, failure);
@@ -98,7 +98,7 @@ bool postgres_list(struct lock_lister *lister, struct deadline deadline, struct 
 	result = postgres_session_call(session, statement,
 		ARGUMENTS(lister->server->setting, query->prefix,
 			query->exact ? query->patterns[0] : ""),
-		deadline, &answer);
+		lock_lister_limit(lister), &answer);
 	owners = calloc((size_t)PQntuples(result) + 1, sizeof(*owners));
 	*failure = answer.failure;
 	for (int row = 0; owners && row < PQntuples(result);)

@@ -88,7 +88,7 @@ static void list_close(void *state)
 	free(state);
 }
 
-bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+bool zookeeper_list(struct lock_lister *lister, struct failure *failure)
 {
 	bool first = !lister->state;
 	struct zookeeper_session *session =
@@ -100,7 +100,8 @@ bool zookeeper_list(struct lock_lister *lister, struct deadline deadline, struct
 	if (first)
 		*session = (struct zookeeper_session){.server = lister->server, .fd = -1};
 	for (int i = 0; i < 2 && !session->handle; i++)
-		result = zookeeper_session_attach(session, SESSION_TTL, deadline, failure);
+		result = zookeeper_session_attach(
+			session, SESSION_TTL, lock_lister_limit(lister), failure);
 	return result == LOCK_GRANTED && show_all(lister, failure) == LOCK_GRANTED;
 }
 

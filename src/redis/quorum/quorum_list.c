@@ -47,9 +47,10 @@ static void *ask(void *argument)
 		.show = lock_list_take,
 		.context = &witness->views,
 		.span = number_least(witness->listing->lister->span, SHARE_MOST),
-		.cancel_fd = witness->listing->lister->cancel_fd};
+		.cancel_fd = witness->listing->lister->cancel_fd,
+		.least = witness->listing->lister->least};
 
-	witness->answered = single_list(&lister, lock_lister_limit(&lister), &witness->failure) &&
+	witness->answered = single_list(&lister, &witness->failure) &&
 			    lock_list_sort(&witness->views, &witness->failure);
 	if (lister.state)
 		lister.close(lister.state);
@@ -332,12 +333,11 @@ static bool find_next(struct listing *listing)
 	return first != NULL;
 }
 
-bool quorum_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+bool quorum_list(struct lock_lister *lister, struct failure *failure)
 {
 	struct listing *listing = lock_lister_state(lister, sizeof(*listing), free, failure);
 	bool good = true;
 
-	(void)deadline;
 	if (!listing)
 		return false;
 	listing->lister = lister;

@@ -390,10 +390,11 @@ static bool look_for_all(struct listing *listing)
 
 /* The locks that are named, and then, if a pattern or all are asked for, the locks that SCAN finds;
  * over the connection that there is, if there is one. */
-static bool look_at_all(struct listing *listing, struct deadline deadline)
+static bool look_at_all(struct listing *listing)
 {
 	const struct lock_query *query = &listing->lister->query;
-	bool good = link_open(listing->link, deadline, listing->failure) == IO_OK;
+	struct deadline limit = lock_lister_limit(listing->lister);
+	bool good = link_open(listing->link, limit, listing->failure) == IO_OK;
 	bool scans = query->pattern_count == 0;
 
 	listing->scans = false;
@@ -419,7 +420,7 @@ static void list_close(void *state)
 	free(listing);
 }
 
-bool single_list(struct lock_lister *lister, struct deadline deadline, struct failure *failure)
+bool single_list(struct lock_lister *lister, struct failure *failure)
 {
 	struct listing *listing = lock_lister_state(lister, sizeof(*listing), list_close, failure);
 
@@ -429,7 +430,7 @@ bool single_list(struct lock_lister *lister, struct deadline deadline, struct fa
 	listing->link = &listing->own;
 	listing->lister = lister;
 	listing->failure = failure;
-	if (look_at_all(listing, deadline))
+	if (look_at_all(listing))
 		return true;
 	/* An answer that is still to come would be taken for the one to the next question. */
 	link_drop(&listing->own);
