@@ -175,7 +175,7 @@ own_server() {
 }
 
 server_pid() { echo "$(<"$SERVER/pid")"; }
-server_stop() { kill -STOP "$(server_pid)"; }
+server_stop() { halt "$(server_pid)"; }
 server_continue() { kill -CONT "$(server_pid)"; }
 
 # The file's server, directly; one that stands still is no reason to stand still as well.
@@ -568,6 +568,24 @@ is_alive() { ! is_gone "$1"; }
 
 is_dlock() { [[ $(readlink "/proc/$1/exe") == */dlock ]]; }
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
+
+# halt PID...: servers; when it returns they stand still. A signal that stops a process reaches one of its threads, which
+# stops the others once it runs: until then those go on, on a busy machine for longer than a request takes.
+halt() {
+	kill -STOP "$@"
+	wait_until are_halted "$@"
+}
+are_halted() { # PID...
+	local pid stat line
+	for pid; do
+		for stat in "/proc/$pid/task"/*/stat; do
+			# One that has ended meanwhile does not go on either.
+			if { read -r line <"$stat"; } 2>/dev/null; then
+				[[ $line == *') '[TtXZ]' '* ]] || return 1
+			fi
+		done
+	done
+}
 
 # The keeper of a dlock that waits: its only child.
 keeper_of() { # FRONT

@@ -63,10 +63,11 @@ url() {
 }
 
 freeze() {
-	local i
+	local i pids=()
 	for i; do
-		kill -STOP "$(<"$(dir_of "$i")/pid")"
+		pids+=("$(<"$(dir_of "$i")/pid")")
 	done
+	halt "${pids[@]}"
 }
 thaw() {
 	local i

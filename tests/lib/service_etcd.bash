@@ -41,7 +41,7 @@ service_again() { etcd_again_all "${members[@]}"; }
 service_restart() { echo 12; }
 service_crowd() { echo 63; }
 service_settles() { :; }
-service_freeze() { service_pids | xargs kill -STOP; }
+service_freeze() { halt $(service_pids); }
 service_thaw() { ! etcd_is_up one || service_pids | xargs kill -CONT; }
 service_pids() {
 	local member

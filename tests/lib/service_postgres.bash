@@ -59,7 +59,7 @@ service_restart() { echo 6; }
 service_crowd() { echo 25; }
 service_settles() { :; }
 service_freeze() {
-	kill -STOP $(database_pids)
+	halt $(database_pids)
 }
 service_thaw() {
 	kill -CONT $(database_pids) 2>/dev/null || true

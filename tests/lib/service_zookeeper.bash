@@ -49,7 +49,7 @@ service_restart() { echo $((TEST_PATIENCE > 2 ? 40 / TEST_PATIENCE : 20)); } # n
 service_crowd() { echo 63; }
 service_settles() { ((${#members[@]} == 1)) || stays 1500 true; }
 # The shortest session, 4 s, begins with COMMAND's end, or when it has settled, and lasts up to a tick longer, 0.5 s.
-service_freeze() { service_pids | xargs kill -STOP; }
+service_freeze() { halt $(service_pids); }
 service_thaw() { ! zookeeper_is_up one || service_pids | xargs kill -CONT; }
 service_pids() {
 	local member

@@ -480,7 +480,7 @@ holders() { dlock -S "$(etcd_url one)" status --json "$1" | jq '.[0].holders | l
 	leader_first a b c
 	holder h x -t 8s
 	waiter w x
-	kill -STOP "$(etcd_pid "$leader")"
+	halt "$(etcd_pid "$leader")"
 	stays 10000 is_alive "$h_command"
 	kill -CONT "$(etcd_pid "$leader")"
 	refute has_begun w
@@ -583,7 +583,7 @@ leads() { # sets leader
 	own_cluster a b c
 	holder h x -t 3s
 	waiter w x
-	kill -STOP "$(etcd_pid a)" "$(etcd_pid b)"
+	halt "$(etcd_pid a)" "$(etcd_pid b)"
 	finish h
 	assert_equal "$status" 80
 	assert_match "$err" 'cannot be proved any longer'
@@ -645,7 +645,7 @@ leads() { # sets leader
 	leaderless() {
 		[[ $(curl -s -m 5 -d '{}' "http://127.0.0.1:$(etcd_port a)/v3/maintenance/status") == *'no leader'* ]]
 	}
-	kill -STOP "$(etcd_pid b)" "$(etcd_pid c)"
+	halt "$(etcd_pid b)" "$(etcd_pid c)"
 	wait_until leaderless
 	try dlock -w 3 x touch ran
 	expect_failure 69 'has no leader'

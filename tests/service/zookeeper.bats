@@ -182,7 +182,7 @@ pid_of() {
 	own_servers a b c
 	holder h x -t 4s
 	waiter w x
-	kill -STOP "$(zookeeper_pid a)" "$(zookeeper_pid b)"
+	halt "$(zookeeper_pid a)" "$(zookeeper_pid b)"
 	finish h
 	assert_equal "$status" 80
 	assert_match "$err" 'cannot be proved any longer'
