@@ -434,7 +434,7 @@ slots_overlap() { awk '{ if ($1 == "begin" && held[$2]++) print "slot " $2 } $1 
 @test "shared: the longer of two shares ends, the other is a dead host's: the next has it then" {
 	has shared || { refuses shared; return; }
 	local least how fence
-	least=$(ttl 8) # so that it is not over before the longer one ends
+	least=$(ttl 5) # not over before the longer one ends, and long before a waiter looks by itself
 	for how in 'ends b' 'try dlock release --force --fence "$fence" x'; do
 		rm -f ./*.go ./*.pid spans
 		holder a x -s -t "$least"

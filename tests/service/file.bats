@@ -778,8 +778,9 @@ are_traced() { [[ -z $(grep -L '^TracerPid:.*[1-9]' "${@/%//status}") ]]; }
 	expect_failure 1 'held by'
 	try dlock x true
 	assert_between $(($(now_ms) - began)) $((1000 * TEST_PATIENCE)) $((1800 * TEST_PATIENCE)) ms
-	begin_holder one x --at-least $((1000 * TEST_PATIENCE))ms
+	begin_holder one x --at-least $((4000 * TEST_PATIENCE))ms
 	kill -KILL "$one_pid" "$one_keeper"
+	wait_until is_gone "$one_command" # as long as it lives, the lock is held for its sake
 	try dlock -n x true
 	expect_failure 1 'held by'
 	try dlock x true
