@@ -58,12 +58,16 @@ stands_still() {
 	DLOCK_SERVER=$1 start one dlock --report report x echo ran
 	wait_until has_child $one_pid
 	local keeper
-	keeper=$(children_of $one_pid)
+	keeper=$(keeper_of $one_pid)
 	kill -STOP $one_pid $keeper
 	kill -CONT "${@:2}"
 	wait_until is_stopped $one_pid
 	stays 6000 is_stopped $one_pid
-	kill -CONT $one_pid # which passes it on to the keeper, and looks at the time
+	# The front passes it on to the keeper, and looks at the time before the keeper comes out of its wait.
+	strace -qq -o /dev/null -e signal=none -e trace=poll,restart_syscall \
+		-e inject=poll,restart_syscall:delay_exit=300000:when=1 -p $keeper 3>&- 4>&- &
+	wait_until grep -q '^TracerPid:.*[1-9]' /proc/$keeper/status
+	kill -CONT $one_pid
 	finish one
 	granted_late
 }
