@@ -435,10 +435,12 @@ slots_overlap() { awk '{ if ($1 == "begin" && held[$2]++) print "slot " $2 } $1 
 	has shared || { refuses shared; return; }
 	local least how fence
 	least=$(ttl 5) # not over before the longer one ends, and long before a waiter looks by itself
-	for how in 'ends b' 'try dlock release --force --fence "$fence" x'; do
+	# By force twice: a waiter that a busy machine has look just then would find the end by itself.
+	local by_force='try dlock release --force --fence "$fence" x'
+	for how in 'ends b' "$by_force" "$by_force"; do
 		rm -f ./*.go ./*.pid spans
 		holder a x -s -t "$least"
-		holder b x -s
+		holder b x -s -t "$(ttl 600)" # so that its keeper has no renewal to hear of the end by
 		waiter c x
 		fence=$(tr '\0' '\n' <"/proc/$b_command/environ" | sed -n 's/^DLOCK_FENCE=//p')
 		kill -STOP "$a_pid" "$a_keeper"
