@@ -415,7 +415,7 @@ readers_are_forgotten() {
 	says released
 	assert_equal "${#handed[@]}/$(owner x)" 0/
 	# The first waiter looks when that time is over.
-	assert_match "$(told x w)" '^look [1-4][0-9]{3},look [1-4][0-9]{3}$'
+	assert_match "$(told x w)" '^look [1-4][0-9]{3} listens,look [1-4][0-9]{3}$'
 	cli FLUSHALL >/dev/null
 }
 

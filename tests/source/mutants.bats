@@ -20,7 +20,7 @@ load ../lib/mutants
 }
 
 @test "waiting: readers overtake, no pause, the front connects, ancestors too soon and never" {
-	all_caught readers-overtake foreign-spins seconds-only-unheard front-connects
+	all_caught readers-overtake redis-slow-is-dead foreign-spins seconds-only-unheard front-connects
 	all_caught ancestors-at-once ancestors-unseen
 	all_caught circle-first-leaves circle-with-the-dead circle-under-one-prefix
 }

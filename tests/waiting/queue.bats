@@ -221,6 +221,31 @@ is_first() { [[ $(cli ZRANK "$(queue_of x)" "$1") == 0 ]]; } # TOKEN
 	assert_order a b
 }
 
+@test "slow to read that it is next, and told once more: not passed over" {
+	begin_holder one x
+	enqueue first --priority 9
+	enqueue a
+	enqueue b
+	signal_waiters STOP "$a_pid"
+	# The first message goes to a's socket, the second lies unread.
+	local other signalled
+	for other in first second; do
+		[[ $other == first ]] || enqueue second --priority 9
+		signalled=${other}_pid
+		kill -TERM "${!signalled}"
+		finish $other
+	done
+	assert_equal "$(cli LLEN "lock:{lock:x}:wake:$(token_of "$a_pid")")" 1
+	wait_until is_late "$a_pid"
+	let_go one
+	stays 200 owner_is_pid "$a_pid"
+	signal_waiters CONT "$a_pid"
+	finish_all a b
+	assert_order a b
+}
+
+is_late() { (($(cli PTTL "lock:{lock:x}:who:$(token_of "$1")") < 1800)); } # PID
+
 @test "the handoff's message is delayed past the claim: the next goes, then the old place again" {
 	begin_holder one x
 	start wire python3 "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/proxy.socket" "$SERVER/socket" "$PWD/turns"

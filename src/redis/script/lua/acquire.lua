@@ -155,6 +155,8 @@ local function queue()
   end
   local held = ARGV[14] ~= '' and '\theld=' .. ARGV[14] or ''
   call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text .. held, 'PX', lease)
+  -- Whoever asks needs no message any longer that came before.
+  call('DEL', companion('wake:', waiter))
   local new = call('ZADD', QUEUE, 'NX', ticket - ARGV[8], waiter) == 1
   -- If the lock is handed to no waiter, the dead ones are not passed over by the way either.
   if size > 0 then
@@ -290,7 +292,6 @@ if size > 0 then
   end
   if lease > 0 then
     queue()
-    call('DEL', companion('wake:', waiter))
   end
   return busy()
 end

@@ -9,9 +9,12 @@ local function next_generation()
   keep_meta(0)
 end
 
+-- A message says as well whether its receiver listened by its own word: only then is it a proof of death if
+-- it is not read (verify.lua).
 local function tell(token, message)
   local wake = companion('wake:', token)
-  call('RPUSH', wake, message)
+  local listens = call('PTTL', companion('who:', token)) > LEASE + 100
+  call('RPUSH', wake, listens and message .. LISTENS or message)
   call('PEXPIRE', wake, MESSAGE)
 end
 

@@ -22,7 +22,7 @@
 --                    Once claimed: X, S or PK and the moment of the grant (us). TEXT is the client's;
 --                    behind that of a waiter that holds something stands \theld= and lines "TOKEN NAME".
 --   wake:T   list    messages: "go" (claim what is yours), "look N" (see for yourself in N ms), "done"
---                    (ask again: a success is on record)
+--                    (ask again: a success is on record); with " listens" behind it if the waiter said so
 --   once:ID  string  when there was a success under that ID (us)
 --   off      zset    hold-offs: "REASON WAITER" by the moment (us) before which no client is granted a lock that
 --                    is free. It lives no longer than that waiter's lease. settle: the server came up lately;
@@ -42,8 +42,8 @@ local CLAIM, LEASE, MESSAGE, MINUTE, DAY, MONTH = 1000, 2000, 10000, 60000, 8640
 local MOST, FEW = 64, 10
 -- In which all this is kept: lock/service.h. In meta, if it is another than 1.
 local FORMAT = 1
--- Behind the token of a holder that has given the lock back: see above.
-local ENDED = ' ended'
+-- Behind the token of a holder that has given the lock back, and behind a message: see above.
+local ENDED, LISTENS = ' ended', ' listens'
 
 local cur = call('GET', K)
 local handed = {}

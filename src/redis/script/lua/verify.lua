@@ -14,16 +14,11 @@ local function take_back(token)
   drop_share(token)
 end
 
--- The receiver is dead if a message is unread though it said that it listens. A waiter that may not be
--- listening has the short lease. A receiver that was told to look is dead as well if it has not even
--- read that for a tenth of a second.
+-- The receiver is dead if a message is unread though it listened when that came. One that was on its way to
+-- listening has the second of a claim, however slow it is.
 local function is_dead(token)
   local unread = call('LINDEX', companion('wake:', token), 0)
-  if not unread then
-    return false
-  end
-  local lease = call('PTTL', companion('who:', token))
-  return lease > LEASE + 100 or unread ~= 'go' and lease < LEASE - 100
+  return unread and unread:sub(-#LISTENS) == LISTENS
 end
 
 -- If the record is gone, either the claim did not come and the lease ran out, or the record of a holder
