@@ -116,16 +116,25 @@ bool process_has_ended(int pidfd)
 	return pidfd >= 0 && poll(&end, 1, 0) > 0;
 }
 
-/* Linux 4.1: the pids of this process from the namespace that is mounted down to its own. */
+/* Linux 4.1: the pids of this process from the namespace that is mounted down to its own. Before
+ * them stand its groups, of which there may be 65536. */
 static bool shows_one_pid(void)
 {
-	char text[4096];
-	const char *at;
-	char *end;
+	int fd = open_in_proc("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	FILE *status = fd < 0 ? NULL : fdopen(fd, "r");
+	char *line = NULL, *end;
+	size_t size = 0;
+	bool one = false;
 
-	read_file(0, "status", text, sizeof(text));
-	at = strstr(text, "\nNSpid:");
-	return at && strtol(at + sizeof("\nNSpid:") - 1, &end, 10) == getpid() && *end == '\n';
+	while (status && !one && getline(&line, &size, status) > 0)
+		one = strncmp(line, "NSpid:", 6) == 0 && strtol(line + 6, &end, 10) == getpid() &&
+		      *end == '\n';
+	free(line);
+	if (status)
+		fclose(status);
+	else if (fd >= 0)
+		close(fd);
+	return one;
 }
 
 /* In the first namespace of all the link is enough, and takes a tenth of the time: no other can be

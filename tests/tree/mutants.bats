@@ -49,7 +49,7 @@ load ../lib/mutants
 }
 
 @test "its surroundings: log, stderr, /proc, descriptors, threads, guardians, strangers" {
-	all_caught log-waits stderr-waits proc-unseen no-room lingers-alone
+	all_caught log-waits stderr-waits proc-unseen groups-hide-the-pids no-room lingers-alone
 	all_caught keeper-believed thread-or-nothing strangers-killed takeover-forgets-why stop-asked-in-passing
 }
 

@@ -292,6 +292,16 @@ sees_nothing() {
 	wait_until is_free x # the keeper dies with its PID namespace, perhaps before it has released
 }
 
+@test "/proc of its own PID namespace, by a user of a thousand groups: nothing is refused" {
+	needs pids users
+	local as=()
+	((EUID == 0)) || as=(unshare --map-root-user --map-auto)
+	try "${as[@]}" unshare --mount --pid --fork --kill-child --mount-proc \
+		setpriv --groups "$(seq -s , 10001 11000)" dlock x sh -c 'exit 5'
+	expect 5
+	wait_until is_free x
+}
+
 # ---- Descriptors ----------------------------------------------------------------------------------
 
 # few WHICH: with 8 to 24 descriptors, as `ulimit WHICH` counts them, and the front killed.
