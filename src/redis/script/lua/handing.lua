@@ -20,9 +20,9 @@ end
 
 -- Has the first in the queue look in a while. Until it listens again it has the short lease of one
 -- that may not be listening: see verify.lua. brief: but no longer than it has; else those that ask for a
--- lock that is held off, and leave again, would keep a dead one alive.
-local function tell_head(after, brief)
-  local head = call('ZRANGE', QUEUE, 0, 0)[1]
+-- lock that is held off, and leave again, would keep a dead one alive. head: if it is known already.
+local function tell_head(after, brief, head)
+  head = head or call('ZRANGE', QUEUE, 0, 0)[1]
   if head then
     local who = companion('who:', head)
     tell(head, 'look ' .. int(after))
@@ -110,7 +110,8 @@ local function hand_on(tells, head)
     end
     head = nil
   end
-  if tells and #handed > before and call('ZCARD', QUEUE) < FEW then
-    tell_head(CLAIM + 5)
+  local left = tells and #handed > before and call('ZRANGE', QUEUE, 0, FEW - 1) or {}
+  if left[1] and #left < FEW then
+    tell_head(CLAIM + 5, false, left[1])
   end
 end
