@@ -26,8 +26,13 @@ waiter() {
 	wait_until waits "$lock" $((before + 1))
 }
 
-waiting() { dlock status --json "$1" 2>/dev/null | jq '.[0].waiting // 0'; } # LOCK
-waits() { [[ $(waiting "$1") == "$2" ]]; }                                      # LOCK COUNT
+# waiting LOCK: how many wait for it.
+waiting() {
+	local said
+	said=$(dlock status --json "$1" 2>/dev/null)
+	[[ $said =~ \"waiting\":\ ?([0-9]+) ]] && echo "${BASH_REMATCH[1]}" || echo 0
+}
+waits() { [[ $(waiting "$1") == "$2" ]]; } # LOCK COUNT
 
 # How often these processes left a sleep, with all their threads.
 times_woken() { # PID...

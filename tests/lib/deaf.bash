@@ -6,7 +6,7 @@ write_deaf() {
 		#!/bin/bash
 		trap '' TERM INT HUP QUIT
 		echo $$ >deaf.new && mv deaf.new command
-		while :; do sleep 0.02; done
+		while :; do sleep 0.2; done
 	END
 	chmod +x deaf
 }

@@ -52,11 +52,12 @@ programs_begin() {
 	for tool in redis-server redis-cli; do
 		ln -s "$(command -v $tool)" "$BIN/$tool"
 	done
-	for tool in launch oracle witness; do
+	for tool in ask launch oracle witness; do
 		if [[ -n ${TEST_BIN:-} ]]; then
 			ln -s "$(realpath "$TEST_BIN/$tool")" "$BIN/$tool"
 		else
-			cc -std=c17 -D_GNU_SOURCE -O1 -o "$BIN/$tool" "$BATS_TEST_DIRNAME/../programs/$tool.c"
+			cc -std=c17 -D_GNU_SOURCE -O1 -o "$BIN/$tool" "$BATS_TEST_DIRNAME/../programs/$tool.c" \
+				$([[ $tool != ask ]] || echo -lhiredis)
 		fi
 	done
 	ln -s "$(realpath "$BATS_TEST_DIRNAME/../programs/in_mounts")" "$BIN/in_mounts"
@@ -137,7 +138,7 @@ server_again() {
 	echo $! >"$dir/pid"
 	disown $!
 	local limit=$(($(now_ms) + 10000 * TEST_PATIENCE))
-	until [[ -S $dir/socket ]] && redis-cli -s "$dir/socket" PING >"$dir/ping" 2>&1 \
+	until [[ -S $dir/socket ]] && "$BIN/ask" "$dir/socket" PING >"$dir/ping" 2>&1 \
 		&& grep -qE 'PONG|NOAUTH' "$dir/ping"; do
 		if is_gone "$(<"$dir/pid")" || (($(now_ms) > limit)); then
 			return 1
@@ -179,7 +180,16 @@ server_stop() { halt "$(server_pid)"; }
 server_continue() { kill -CONT "$(server_pid)"; }
 
 # The file's server, directly; one that stands still is no reason to stand still as well.
-cli() { timeout 60 redis-cli -s "$SERVER/socket" "$@"; }
+cli() { cli_of "$SERVER" "$@"; }
+
+# cli_of DIR [WORD]...: the server in DIR, by programs/ask.c, or by redis-cli where an option of it is asked for, or
+# its questions come on stdin.
+cli_of() {
+	case ${2-} in
+	'' | --*) timeout 60 redis-cli -s "$1/socket" "${@:2}" ;;
+	*) "$BIN/ask" "$1/socket" "${@:2}" ;;
+	esac
+}
 
 # expiry_of KEY [REDIS-CLI...]: when the server will let it go, in ms since 1970; by default the file's server.
 expiry_of() {
@@ -336,7 +346,7 @@ keys_left() {
 # Printed when something failed.
 evidence() {
 	echo "--- keys"
-	[[ ! -e $SERVER/pid ]] || timeout 2 redis-cli -s "$SERVER/socket" KEYS '*' || true
+	[[ ! -e $SERVER/pid ]] || timeout 2 "$BIN/ask" "$SERVER/socket" KEYS '*' || true
 	echo "--- processes"
 	local pids
 	pids=$(marked_pids | paste -sd,)
@@ -496,9 +506,20 @@ now_ms() {
 
 now_us() { us=${EPOCHREALTIME/[.,]/}; } # into us, without a process
 
+# untraced COMMAND...: without what bats does before each command, as most of a look is that.
+untraced() {
+	local code=0
+	trap - DEBUG
+	"$@" || code=$?
+	trace_tests_alone
+	return $code
+}
+
 # wait_until [-t SECONDS] CONDITION...: within 15 s. It looks every 20 ms, or rests for three times as long as a look
 # takes, but 0.3 s at most: what is dear, or what a busy machine delays, takes little of a processor.
-wait_until() {
+wait_until() { untraced until_so "$@"; }
+
+until_so() {
 	local us seconds=15
 	if [[ $1 == -t ]]; then
 		seconds=$2
@@ -524,10 +545,17 @@ wait_until() {
 }
 
 # stays MS CONDITION...: so now, and all the while.
-stays() {
-	local limit=$(($(now_ms) + $1))
+stays() { untraced while_so "$@"; }
+
+while_so() {
+	local us
+	now_us
+	local limit=$((us + $1 * 1000))
 	shift
-	while (($(now_ms) < limit)); do
+	while
+		now_us
+		((us < limit))
+	do
 		"$@" || fail "no longer so: $*" || return 1
 		sleep 0.02
 	done

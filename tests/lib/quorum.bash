@@ -52,7 +52,7 @@ teardown() {
 }
 
 dir_of() { echo "$BATS_FILE_TMPDIR/q$1"; }
-on() { redis-cli -s "$(dir_of "$1")/socket" "${@:2}"; }
+on() { cli_of "$(dir_of "$1")" "${@:2}"; }
 port_of() { echo "$(<"$(dir_of "$1")/port")"; }
 url() {
 	local i list=

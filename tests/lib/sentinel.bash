@@ -3,7 +3,7 @@
 # and each Sentinel keeps the port that clients are to use.
 
 port() { echo "$(<"$BATS_FILE_TMPDIR/$1/$PORT_FILE")"; }
-node() { redis-cli -s "$BATS_FILE_TMPDIR/$1/socket" "${@:2}"; }
+node() { cli_of "$BATS_FILE_TMPDIR/$1" "${@:2}"; }
 node_has() { node "$1" INFO replication 2>/dev/null | grep -q "$2"; }
 
 # What a Sentinel's configuration says of where it listens: a file may have ways of its own.

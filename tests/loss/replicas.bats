@@ -31,7 +31,7 @@ teardown() {
 }
 
 replicas_follow() { [[ $(cli INFO replication | grep -c 'state=online') == "$1" ]]; }
-replica() { redis-cli -s "$BATS_FILE_TMPDIR/replica$1/socket" "${@:2}"; }
+replica() { cli_of "$BATS_FILE_TMPDIR/replica$1" "${@:2}"; }
 freeze() { kill -STOP "$(<"$BATS_FILE_TMPDIR/replica2/pid")"; }
 thaw() { kill -CONT "$(<"$BATS_FILE_TMPDIR/replica2/pid")"; }
 

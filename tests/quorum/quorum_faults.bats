@@ -71,7 +71,7 @@ on() {
 		in_net "${!pid}"
 		timeout 10 "${inside[@]}" redis-cli -h $NET.$1 "${@:2}"
 	else
-		redis-cli -s "$(dir_of "$1")/socket" "${@:2}"
+		cli_of "$(dir_of "$1")" "${@:2}"
 	fi
 }
 

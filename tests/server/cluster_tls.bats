@@ -43,7 +43,7 @@ teardown() {
 	test_end
 }
 
-node() { redis-cli -s "$BATS_FILE_TMPDIR/$1/socket" "${@:2}"; }
+node() { cli_of "$BATS_FILE_TMPDIR/$1" "${@:2}"; }
 tls_of() { echo "$(<"$BATS_FILE_TMPDIR/$1/tls")"; }
 is_well() { [[ $(node "$1" CLUSTER INFO | tr -d '\r' | grep -cE '^cluster_(state:ok|slots_ok:16384|known_nodes:2)$') == 3 ]]; }
 present() { present_at "$BATS_FILE_TMPDIR/$1" "$2"; }
