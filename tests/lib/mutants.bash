@@ -11,6 +11,17 @@ setup_file() {
 # What a mutant's line WORD says.
 told() { sed -n "s/^$1 //p" "$BATS_TEST_DIRNAME/../mutants/$2"; }
 
+# makes MUTANT...: the dlocks that are broken so, each in its folder.
+makes() {
+	local folder=$BATS_TEST_TMPDIR
+	mkdir "${@/#/$folder/}"
+	(($# > 1)) || folder+=/$1
+	make -s -C "$MAKE_IN" mutant NAME="$*" DIR="$folder" >"$BATS_TEST_TMPDIR/made" 2>&1 || {
+		cat "$BATS_TEST_TMPDIR/made"
+		return 1
+	}
+}
+
 # run_test DLOCK FILE NAME: the tests of FILE whose names begin with NAME, in an environment of
 # their own.
 run_test() {
@@ -20,15 +31,10 @@ run_test() {
 		</dev/null 3>&- 4>&-
 }
 
-# caught MUTANT: its test fails, and says what it should; if it can run here. A busy machine's patience (../all) would
-# leave some of what is too late unnoticed.
+# caught MUTANT: once it is made, its test fails, and says what it should; if it can run here. A busy machine's
+# patience (../all) would leave some of what is too late unnoticed.
 caught() {
 	local folder=$BATS_TEST_TMPDIR/$1 missing patience=${LEAST_PATIENCE:-$TEST_PATIENCE}
-	mkdir "$folder"
-	make -s -C "$MAKE_IN" mutant NAME="$1" DIR="$folder" >"$folder/made" 2>&1 || {
-		cat "$folder/made"
-		return 1
-	}
 	if run_test "$folder/dlock" "$(told test "$1" | cut -d' ' -f1)" \
 		"$(told test "$1" | cut -d' ' -f2-)" >"$folder/tap" 2>&1; then
 		missing=$(sed -n 's/^ok 1 .* # skip //p' "$folder/tap")
@@ -52,6 +58,7 @@ caught() {
 all_caught() {
 	local one failed=0
 	declare -A job
+	makes "$@" || return
 	for one; do
 		caught "$one" >"$BATS_TEST_TMPDIR/$one.said" 2>&1 &
 		job[$one]=$!
@@ -68,11 +75,7 @@ all_caught() {
 # stands VARIANT: dlock changed in some measure, as a mutant is, but not broken: its test passes.
 stands() {
 	local folder=$BATS_TEST_TMPDIR/$1
-	mkdir "$folder"
-	make -s -C "$MAKE_IN" mutant NAME="$1" DIR="$folder" >"$folder/made" 2>&1 || {
-		cat "$folder/made"
-		return 1
-	}
+	makes "$1" || return
 	run_test "$folder/dlock" "$(told test "$1" | cut -d' ' -f1)" "$(told test "$1" | cut -d' ' -f2-)" \
 		>"$folder/tap" 2>&1 && grep -qx '1\.\.1' "$folder/tap" || {
 		cat "$folder/tap"
