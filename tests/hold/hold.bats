@@ -199,11 +199,13 @@ c is free"
 		    os.dup2(writing, 1)
 		    os.close(reading)
 		    os.close(ready)
-		    print(os.getpid(), file=open("part.txt", "w"))
+		    print(os.getpid(), file=open("part.txt", "w"), flush=True)
 		    code = os.spawnlp(os.P_WAIT, "dlock", "dlock", "hold", "x")
 		    os.system("dlock status --json x >seen.txt")
 		    os._exit(code)
-		if os.fork() == 0:  # the next, which takes its time
+		if os.fork() == 0:  # the next, which takes its time once dlock runs
+		    while os.system("test -s part.txt && pgrep -x dlock -P $(cat part.txt) >/dev/null || test -e seen.txt") != 0:
+		        time.sleep(0.01)
 		    time.sleep(0.15)
 		    os._exit(0)
 		os.close(writing)

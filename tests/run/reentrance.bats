@@ -24,6 +24,9 @@ queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 	expect_failure 81 deadlock
 }
 
+# Which process was started, and which read of an ancestor first.
+lookers_of() { sed -n '1s/ .*//p' "$1" && sed -n '/environ/{s/ .*//p;q}' "$1"; } # TRACE
+
 # When it was started, and when it read of an ancestor for the first time.
 moments_of() { sed -n "1s/^[0-9]* *\([0-9.]*\) .*/\1/p" "$1" && sed -n "/environ/{s/^[0-9]* *\([0-9.]*\) .*/\1/p;q}" "$1"; } # TRACE
 
@@ -39,6 +42,8 @@ moments_of() { sed -n "1s/^[0-9]* *\([0-9.]*\) .*/\1/p" "$1" && sed -n "/environ
 			-o trace "$BIN/dlock" x echo in
 		expect 0 in
 		moments_of trace | awk '{ at[NR] = $1 } END { exit !(NR == 2 && at[2] - at[1] >= 0.09) }' || fail "$(moments_of trace)"
+		# The keeper asks, and would look before it waits; the front looks beside it.
+		[[ $(lookers_of trace | uniq | wc -l) == 1 ]] || fail "$(lookers_of trace)"
 	done
 	# Without a timer it looks before it waits.
 	try dlock x "${cleared[@]}" ASAN_OPTIONS="$ASAN_OPTIONS" strace -qq -f -e signal=none -e trace=timerfd_settime \
