@@ -20,7 +20,7 @@ sentinel_begin() {
 			sentinel_listens "$(port "$name")"
 			printf '%s\n' "bind $LOCALHOSTS" "unixsocket $dir/socket" "dir $dir" \
 				"sentinel monitor $service 127.0.0.1 $master $quorum" \
-				"sentinel down-after-milliseconds $service 1000" \
+				"sentinel down-after-milliseconds $service $((1000 * TEST_PATIENCE))" \
 				"sentinel failover-timeout $service 3000" "$@"
 		} >"$dir/conf"
 		env -u TEST_MARK redis-server "$dir/conf" --sentinel >"$dir/log" 2>&1 </dev/null 3>&- 4>&- &

@@ -146,7 +146,7 @@ teardown() { test_end; }
 }
 
 @test "another master is chosen: in mid-hold COMMAND goes on, in mid-wait the turn comes" {
-	begin_holder one x -t 10 -v --report report
+	begin_holder one x -t $((10 * TEST_PATIENCE)) -v --report report
 	start two dlock -v x echo second
 	# One whose holder's expiry gives no reason to look.
 	begin_holder far y -t 60
@@ -217,7 +217,7 @@ replicas_have() {
 }
 
 @test "the master hangs: newcomer, holder and waiter go on at the next" {
-	begin_holder one x -t 20
+	begin_holder one x -t $((20 * TEST_PATIENCE))
 	start two dlock x echo second
 	wait_until listen_at "$master" 1
 	wait_until replicas_have 'lock:{lock:x}:queue'

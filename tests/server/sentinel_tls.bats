@@ -106,7 +106,7 @@ listen_at() { [[ $(node "$1" CLIENT LIST | grep -c cmd=blpop) == "$2" ]]; }
 
 @test "another master is chosen: in mid-hold COMMAND goes on, in mid-wait the turn comes" {
 	has_tls || return 0
-	begin_holder one x -t 10 --report report
+	begin_holder one x -t $((10 * TEST_PATIENCE)) --report report
 	start two dlock -v x echo second
 	wait_until listen_at "$master" 1
 	node "$master" WAIT 1 5000 >/dev/null

@@ -617,24 +617,29 @@ has_advisory() {
 	# The answers to a are late, so that its session is still there when b is told of the release.
 	service "$BATS_TEST_DIRNAME/../programs/proxy.py" "$PWD/.s.PGSQL.5432" "$database/.s.PGSQL.5432" "$PWD/turns" 0.5
 	wait_until test -S .s.PGSQL.5432
-	DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 9 x ./work a
-	wait_until has_begun a
-	local keeper
-	keeper=$(keeper_of "$a_pid") # the session ends after it
-	stays 5000 has_not_ended a # the first renewal is after 3 s
-	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" f
-	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&$setting"
-	waiter b x 1
-	: >a.go
-	: >b.go
-	wait_until has_begun b
-	is_alive "$keeper" || fail "b had not begun while the session of a was there"
-	finish a
+	# A busy machine may come to the answer to a release after that was given up: then it is not known when b was told.
+	local keeper i
+	for i in 1 2 3 4 5; do
+		rm -f ./*.go ./*.pid spans
+		DLOCK_SERVER="postgres://tester@/postgres?host=$PWD&$setting" start a dlock -t 9 x ./work a
+		wait_until has_begun a
+		keeper=$(keeper_of "$a_pid") # the session ends after it
+		stays 5000 has_not_ended a # the first renewal is after 3 s
+		assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" f
+		export DLOCK_SERVER="postgres://tester@/postgres?host=$database&$setting"
+		waiter b x 1
+		: >a.go
+		: >b.go
+		wait_until has_begun b
+		is_alive "$keeper" || fail "b had not begun while the session of a was there"
+		finish b
+		expect 0
+		after a b
+		finish a
+		assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" t
+		[[ $err == *'(no answer)'* ]] || break
+	done
 	expect 0
-	finish b
-	expect 0
-	after a b
-	assert_equal "$(query "SELECT pg_try_advisory_lock(hashtext('x'))")" t
 }
 
 # How often the functions of the schema were called: track_functions is on for our role.
