@@ -448,6 +448,26 @@ refused_without_password() {
 	expect 0 ran
 }
 
+@test "broken by force, with an advisory lock: free once its holder has heard of it" {
+	export DLOCK_SERVER="postgres://tester@/postgres?host=$database&dlock_advisory=hashtext"
+	holder a x -t $((6 * TEST_PATIENCE))
+	local keeper
+	keeper=$(keeper_of "$a_pid")
+	kill -STOP "$keeper"
+	wait_until is_stopped "$keeper"
+	try dlock release --force x
+	assert_equal "$status" 0
+	try dlock -n x touch ran
+	assert_equal "$status" 1
+	assert_match "$err" 'another client with the advisory lock'
+	kill -CONT "$keeper"
+	finish a
+	assert_equal "$status" 80
+	refute_file ran
+	try dlock -n x true
+	expect 0
+}
+
 @test "broken by force: a claim is a waiter's, and stays" {
 	dlock x true
 	query 'UPDATE dlock.lock SET alone = NULL'
