@@ -251,7 +251,7 @@ static int64_t write_timeout(struct wait_state *waiting, int64_t ms, char *text,
 }
 
 /* The lease says how long we shall listen. It goes in the same write: else a waiter might seem to
- * listen when it does not, and be passed over though it lives (verify.lua). */
+ * listen when it does not, and be passed over though it lives (tell in handing.lua). */
 static enum io_result listen(
 	struct single *single, struct deadline deadline, struct failure *failure)
 {

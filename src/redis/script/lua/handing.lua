@@ -19,7 +19,7 @@ local function tell(token, message)
 end
 
 -- Has the first in the queue look in a while. Until it listens again it has the short lease of one
--- that may not be listening: see verify.lua. brief: but no longer than it has; else those that ask for a
+-- that may not be listening: see tell. brief: but no longer than it has; else those that ask for a
 -- lock that is held off, and leave again, would keep a dead one alive. head: if it is known already.
 local function tell_head(after, brief, head)
   head = head or call('ZRANGE', QUEUE, 0, 0)[1]
