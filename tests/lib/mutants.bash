@@ -27,7 +27,7 @@ makes() {
 run_test() {
 	local name=${3//[()]/.}
 	env -i PATH="${PATH//"$BATS_LIBEXEC:"/}" HOME="$HOME" TEST_PATIENCE="${patience:-$TEST_PATIENCE}" DLOCK="$1" \
-		TEST_BIN="${TEST_BIN:-}" bats --tap --filter "^$name" "$BATS_TEST_DIRNAME/../$2" \
+		TEST_BIN="${TEST_BIN:-}" DATABASE_TEMPLATE="${DATABASE_TEMPLATE:-}" bats --tap --filter "^$name" "$BATS_TEST_DIRNAME/../$2" \
 		</dev/null 3>&- 4>&-
 }
 

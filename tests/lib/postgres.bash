@@ -1,16 +1,29 @@
 # A PostgreSQL server of a test's own: `load ../lib/postgres`, then database_begin in the test and
 # database_end in teardown.
 
+# database_make FOLDER: what a server of ours needs, in FOLDER/data. DATABASE_TEMPLATE may name one, for tests of which
+# each would make its own.
+database_make() {
+	[[ $(id -u) != 0 ]] || chown nobody "$1"
+	(cd "$1" && database_as "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >"$1/initdb.out" 2>&1
+}
+
 # Run by a user without rights, from Debian's folder or that in POSTGRES_PROGRAMS (another version), on a socket in a folder of its own.
 database_begin() {
 	[[ -z ${BATS_TEST_NAME:-} ]] || of_build postgres # not in setup_file
-	programs=${POSTGRES_PROGRAMS:-$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)}
+	programs=$(database_programs)
 	database=$(mktemp -d /tmp/dlock-database-XXXXXX)
 	[[ $(id -u) != 0 ]] || chown nobody "$database"
-	(cd "$database" && database_as "$programs/initdb" -D data -U tester -A trust -E UTF8 -N) >"$database/initdb.out" 2>&1
+	if [[ -n ${DATABASE_TEMPLATE:-} ]]; then
+		cp -a "$DATABASE_TEMPLATE" "$database/data"
+	else
+		database_make "$database"
+	fi
 	export database programs PGHOST=$database PGUSER=tester PGDATABASE=postgres PGOPTIONS= PSQLRC=/dev/null
 	database_start
 }
+
+database_programs() { echo "${POSTGRES_PROGRAMS:-$(find /usr/lib/postgresql/*/bin -maxdepth 0 | sort -V | tail -n 1)}"; }
 
 # Words before a command that is to run as the server does.
 database_words() {

@@ -2,6 +2,19 @@
 
 load ../lib/helper
 load ../lib/mutants
+load ../lib/postgres
+
+eval "usual_$(declare -f setup_file)"
+setup_file() {
+	usual_setup_file
+	! build_lacks postgres || return 0
+	local programs made
+	programs=$(database_programs)
+	made=$(mktemp -d /tmp/dlock-database-XXXXXX) # where the server's user may write
+	database_make "$made"
+	mv "$made" "$BATS_FILE_TMPDIR/made"
+	export DATABASE_TEMPLATE=$BATS_FILE_TMPDIR/made/data
+}
 
 @test "locks in PostgreSQL: session, settings, a pooler, advisory locks, the rows of others" {
 	all_caught pg-session-unnumbered pg-role-decides pg-pooler-taken
