@@ -46,6 +46,17 @@ contradicted() {
 	assert_match "$out" 'lines 3 and 8: a fence goes back'
 }
 
+@test "history: a waiter may be overtaken if the server is hurt before its turn, and until it is mended" {
+	local file=$BATS_TEST_DIRNAME/../../docs/verification/order.history before
+	for before in 4 5 9; do
+		sed "$before"'a 1.0 - fault what=restart-server' "$file" >hurt
+		judge hurt
+	done
+	sed '4a 1.0 - fault what=restart-server\n1.0 - mended' "$file" >mended
+	try judge mended
+	expect 1 "mended: $(grep -c began "$file") grants, 1 contradictions"$'\n''mended: lines 7 and 12: a waiter was overtaken'
+}
+
 @test "history: flock(2) is believed where the lines say nothing" {
 	sed 's/flock=free/flock=held/' "$BATS_TEST_DIRNAME/../../docs/verification/left.history" >held
 	try judge held
