@@ -78,13 +78,21 @@ thaw() {
 slay() {
 	local i
 	for i; do
+		[[ ! -e $(dir_of "$i")/pid ]] || kill -KILL "$(<"$(dir_of "$i")/pid")" 2>/dev/null || true
+	done
+	for i; do
 		server_end "$(dir_of "$i")"
 	done
 }
+# Side by side: a lock's TTL goes on meanwhile.
 revive() {
-	local i
+	local i starts=()
 	for i; do
-		one_again "$(dir_of "$i")"
+		one_again "$(dir_of "$i")" &
+		starts+=($!)
+	done
+	for i in "${starts[@]}"; do
+		wait "$i" || return
 	done
 }
 

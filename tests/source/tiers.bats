@@ -188,8 +188,8 @@ fails_first() { echo "[[ \$(grep -cx $1 '$PWD/ran') -gt $2 ]]"; }
 		assert_file patience "$told"
 	done <<-'END'
 		20000    1  1
-		29000    1  1
-		31000    1  2
+		25000    1  1
+		27000    1  2
 		52000    1  3
 		990000   1  4
 		20000    4  4
