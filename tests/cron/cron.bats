@@ -547,8 +547,9 @@ tree() {
 	local period=32 hosts=20 kind host round
 	cat >job.sh <<-'END'
 		# job.sh KIND ROUND
-		if [[ -e running.$1 ]] && kill -0 "$(<"running.$1")" 2>>errors; then
-			echo "overlap" >>"$1.log"
+		# One that is dead may be a zombie until the first process of all has time for it.
+		if [[ -e running.$1 ]] && state=$(grep State: "/proc/$(<"running.$1")/status" 2>>errors) && [[ $state != *[ZX]' ('* ]]; then
+			echo "overlap: $(<"running.$1"), $state" >>"$1.log"
 		fi
 		echo $$ >"running.$1"
 		echo "begin $2" >>"$1.log"
