@@ -511,7 +511,7 @@ untraced() {
 	local code=0
 	trap - DEBUG
 	"$@" || code=$?
-	trace_tests_alone
+	[[ -z ${BATS_TRACE_LEVEL+set} ]] || trace_tests_alone # not in another shell that has these functions
 	return $code
 }
 
