@@ -194,7 +194,7 @@ pid_of() {
 }
 
 @test "the only server is killed and comes back: COMMAND goes on, nobody has the lock beside it" {
-	holder h x -t 20s
+	holder h x -t 40s # no session lasts longer (maxSessionTimeout), and a server may take long to be back
 	zookeeper_kill one
 	stays 2000 is_alive "$h_command"
 	zookeeper_again one
