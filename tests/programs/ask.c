@@ -1,7 +1,7 @@
 /*
  * ask SOCKET [-n DATABASE] COMMAND...: one question to a Redis server, answered as redis-cli does
  * for a pipe: an array's elements a line each, nothing for nil, an error as it is. Loads a tenth of
- * what redis-cli loads: the tests ask some 25,000 times.
+ * what redis-cli loads: the tests ask some 25,000 times. REDISCLI_AUTH is the password.
  *
  * Exits with 0, also after an error reply; 1: the server did not answer within 60 s, or is not
  * there.
@@ -27,26 +27,34 @@ static void print(const redisReply *reply)
 		fwrite(reply->str, 1, (size_t)reply->len, stdout);
 }
 
-static redisReply *ask(redisContext *server, int count, char **words)
+/* What the answer to the question depends on; whether it was refused shows then. */
+static void prepare(redisContext *server, const char *format, const char *word)
 {
-	return redisCommandArgv(server, count, (const char **)words, NULL);
+	redisReply *reply = redisCommand(server, format, word);
+
+	if (reply)
+		freeReplyObject(reply);
 }
 
 int main(int argc, char **argv)
 {
 	const struct timeval limit = {60, 0};
 	redisContext *server = argc > 2 ? redisConnectUnixWithTimeout(argv[1], limit) : NULL;
-	redisReply *selected = NULL, *reply = NULL;
-	int first = 2;
+	redisReply *reply = NULL;
 
-	if (server && !server->err)
+	if (server && !server->err) {
+		const char *password = getenv("REDISCLI_AUTH");
+		int first = 2;
+
 		redisSetTimeout(server, limit);
-	if (server && !server->err && argc > 4 && strcmp(argv[2], "-n") == 0) {
-		selected = redisCommand(server, "SELECT %s", argv[3]);
-		first = 4;
+		if (password)
+			prepare(server, "AUTH %s", password);
+		if (argc > 4 && strcmp(argv[2], "-n") == 0) {
+			prepare(server, "SELECT %s", argv[3]);
+			first = 4;
+		}
+		reply = redisCommandArgv(server, argc - first, (const char **)argv + first, NULL);
 	}
-	if (server && !server->err)
-		reply = ask(server, argc - first, argv + first);
 	if (reply) {
 		print(reply);
 		putchar('\n');
@@ -55,8 +63,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "ask: %s\n",
 			server ? server->errstr : "usage: ask SOCKET [-n DATABASE] COMMAND...");
 	}
-	if (selected)
-		freeReplyObject(selected);
 	if (server)
 		redisFree(server);
 	return !reply || fflush(stdout) != 0;
