@@ -436,6 +436,7 @@ expect_failure() {
 start() {
 	local name=$1 state threads born
 	shift
+	: >"$BATS_TEST_TMPDIR/$name.out" 2>"$BATS_TEST_TMPDIR/$name.err" # for one that is killed before it has them
 	launch default setsid "$@" >"$BATS_TEST_TMPDIR/$name.out" 2>"$BATS_TEST_TMPDIR/$name.err" \
 		</dev/null 3>&- 4>&- &
 	pid=$!
