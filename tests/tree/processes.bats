@@ -477,8 +477,9 @@ write_stubborn() {
 	expires=$(just_renewed)
 	server_end "$SERVER"
 	wait_until all_gone $one_command $sleepers
-	# A tenth of the TTL before, and 250 ms.
-	assert_between "$(($(now_ms) - expires))" $((-600 * TEST_PATIENCE - 260)) -1 \
+	# A tenth of the TTL before, and 250 ms. The keeper counts from when it sent the renewal, the server from when that
+	# came: on a busy machine 40 ms lay between.
+	assert_between "$(($(now_ms) - expires))" $((-600 * TEST_PATIENCE - 260 - 50 * TEST_PATIENCE)) -1 \
 		"the tree's end, in ms from the end of the lock"
 	finish one
 	assert_equal "$status$out" 80
