@@ -489,8 +489,8 @@ tree() {
 }
 
 @test "--max-run with --on-lost warn: COMMAND has its grace though the lock is gone" {
-	begin_holder one x --max-run $((2500 * TEST_PATIENCE))ms --grace $((2 * TEST_PATIENCE))s \
-		-t $TEST_PATIENCE --on-lost warn # a grace in which it is seen that there is one
+	begin_holder one x --max-run $((4 * TEST_PATIENCE))s --grace $((2 * TEST_PATIENCE))s \
+		-t $((6 * TEST_PATIENCE)) --on-lost warn # a grace in which it is seen that there is one
 	cli SET lock:x other PX $((20000 * TEST_PATIENCE)) >/dev/null
 	wait_until file_has one.count TERM
 	stays 100 is_alive $one_command
