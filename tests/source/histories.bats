@@ -46,7 +46,7 @@ contradicted() {
 	assert_match "$out" 'lines 3 and 8: a fence goes back'
 }
 
-@test "history: a waiter may be overtaken if the server is hurt before its turn, and until it is mended" {
+@test "history: a waiter may be overtaken while the server is hurt, and until it is mended" {
 	local file=$BATS_TEST_DIRNAME/../../docs/verification/order.history before
 	for before in 4 5 9; do
 		sed "$before"'a 1.0 - fault what=restart-server' "$file" >hurt

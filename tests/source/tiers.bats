@@ -37,7 +37,7 @@ all() {
 		settings+=("$1")
 		shift
 	done
-	try env -i PATH="${PATH//"$BATS_LIBEXEC:"/}" HOME="$HOME" JOBS=2 builddir="$PWD/build" "${settings[@]}" \
+	try env -i PATH="${PATH//"$BATS_LIBEXEC:"/}" HOME="$HOME" JOBS=2 SAMPLES=1 builddir="$PWD/build" "${settings[@]}" \
 		sh tests/all "${@:2}" </dev/null
 	last=${out##*$'\n'}
 }
