@@ -332,6 +332,8 @@ static void handle_ward(struct keeper_loop *loop)
 	if (loop->stop == STOP_NONE && !loop->given_back && ward(loop)->release_asked &&
 		ward(loop)->release_asked(loop)) {
 		loop->given_back = true;
+		if (loop->guests.joined > 0) /* a guest at the caller left before it asked */
+			attend_guests(loop);
 		if (guests_keep(loop))
 			stay_for_guests(loop);
 	}

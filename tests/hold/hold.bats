@@ -189,6 +189,32 @@ c is free"
 	in_each_shell pipeline
 }
 
+@test "a dlock inside has ended just before the release: the lock does not stay for it" {
+	needs trace
+	cat >script <<-'END'
+		dlock hold -n x || exit
+		dlock -n x sh -c 'echo $$ >inside; until [ -e go ]; do sleep 0.02; done'
+		dlock release x
+	END
+	start one dash script
+	wait_until is_file inside
+	local keeper
+	keeper=$(pgrep -f -x 'dlock hold -n x')
+	# It wakes, and before it comes to look further the one inside has ended, and the release is asked for.
+	start tracer strace -qq -e signal=none -e trace=read -e inject=read:delay_exit=1000000 -o trace -p "$keeper"
+	wait_until is_traced "$keeper"
+	kill -CONT "$keeper"
+	wait_until is_stopped "$keeper"
+	: >go
+	finish one
+	expect 0
+	kill "$tracer_pid" 2>/dev/null || true
+	finish tracer
+	wait_until is_free x
+}
+
+is_traced() { [[ $(proc_status "$1" TracerPid) != 0 ]]; } # PID
+
 # zsh sleeps between the parts of a pipeline that it builds, with both ends of it open.
 @test "in a pipeline that is still being built: not for the shell that builds it" {
 	cat >shell <<-'END'

@@ -41,7 +41,7 @@ load ../lib/mutants
 
 @test "inside a holder: guests that the keeper does not wait for, that prove nothing; ended ones" {
 	all_caught ended-is-a-holder ended-unmarked guest-unwaited guest-unproved guest-unheard guest-page-unread
-	all_caught guest-after-release guest-anywhere guest-in-any-mode guest-in-front-alone guest-leaves-unseen
+	all_caught guest-after-release release-asked-before-guests guest-anywhere guest-in-any-mode guest-in-front-alone guest-leaves-unseen
 }
 
 @test "several locks: what a keeper that was killed between two releases had" {
