@@ -155,7 +155,7 @@ local function queue()
   end
   local held = ARGV[14] ~= '' and '\theld=' .. ARGV[14] or ''
   call('SET', companion('who:', waiter), ARGV[4] .. '|' .. int(ticket) .. '|' .. text .. held, 'PX', lease)
-  -- Whoever asks needs no message any longer that came before.
+  -- The answer says more than any message that came before, which would only wake the waiter for nothing.
   call('DEL', companion('wake:', waiter))
   local new = call('ZADD', QUEUE, 'NX', ticket - ARGV[8], waiter) == 1
   -- If the lock is handed to no waiter, the dead ones are not passed over by the way either.
