@@ -38,8 +38,7 @@ etcd_start() {
 		--listen-peer-urls "http://127.0.0.1:$(<"$dir/peer")" \
 		--initial-advertise-peer-urls "http://127.0.0.1:$(<"$dir/peer")" \
 		--initial-cluster "$(<"$dir/cluster")" "${options[@]}" "${@:2}" >>"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
-	echo $! >"$dir/pid"
-	disown $!
+	remember $! "$dir/pid"
 }
 
 etcd_answers() { etcd_ctl "$1" --dial-timeout=1s --command-timeout=1s get x >/dev/null 2>&1; }
@@ -70,11 +69,7 @@ etcd_begin() {
 	done
 }
 
-etcd_kill() { # NAME
-	kill -KILL "$(etcd_pid "$1")"
-	wait_until is_gone "$(etcd_pid "$1")"
-	rm "$(etcd_dir "$1")/pid"
-}
+etcd_kill() { end_remembered "$(etcd_dir "$1")/pid"; } # NAME
 
 etcd_again() { # NAME [OPTION]...
 	etcd_start "$@"
@@ -95,7 +90,7 @@ etcd_again_all() { # NAME...
 etcd_end() { # NAME...
 	local name
 	for name; do
-		! etcd_is_up "$name" || { kill -KILL "$(etcd_pid "$name")"; rm "$(etcd_dir "$name")/pid"; }
+		etcd_kill "$name"
 	done
 }
 

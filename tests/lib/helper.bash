@@ -135,8 +135,7 @@ server_again() {
 			--save '' --appendonly no --daemonize no --loglevel warning \
 			"$@" >log 2>&1 </dev/null 3>&- 4>&-
 	) &
-	echo $! >"$dir/pid"
-	disown $!
+	remember $! "$dir/pid"
 	local limit=$(($(now_ms) + 10000 * TEST_PATIENCE))
 	until [[ -S $dir/socket ]] && "$BIN/ask" "$dir/socket" PING >"$dir/ping" 2>&1 \
 		&& grep -qE 'PONG|NOAUTH' "$dir/ping"; do
@@ -147,14 +146,37 @@ server_again() {
 	done
 }
 
-# Also ends one that is stopped.
-server_end() {
-	[[ -e $1/pid ]] || return 0
+server_end() { end_remembered "$1/pid"; }
+
+# remember PID FILE: a process that is to be ended later, as end_remembered FILE does. Its number alone may be another's
+# by then.
+remember() {
+	local state threads born
+	read_stat "$1"
+	echo "$1" >"$2"
+	echo "$born" >"$2.born"
+	disown "$1"
+}
+
+# recall FILE: sets pid, of which is_gone knows now which it was.
+recall() {
+	pid=$(<"$1")
+	BORN[$pid]=$(<"$1.born")
+}
+
+# kill_remembered FILE: sets pid as well. Also one that is stopped is killed.
+kill_remembered() {
+	recall "$1"
+	is_gone "$pid" || kill -KILL "$pid" 2>/dev/null || true
+}
+
+# end_remembered FILE: returns once it is gone.
+end_remembered() {
+	[[ -e $1 ]] || return 0
 	local pid
-	pid=$(<"$1/pid")
-	kill -KILL "$pid" 2>/dev/null || true
+	kill_remembered "$1"
 	wait_until is_gone "$pid"
-	rm -f "$1/pid"
+	rm -f "$1" "$1.born"
 }
 
 # A port that nobody listens on just now.
@@ -261,10 +283,14 @@ skip_where_files_must_grow() {
 test_end() {
 	local failed=0
 	environment_end only_memory_is_left || failed=1
-	if [[ -e $SERVER/pid ]] && is_gone "$(server_pid)"; then
-		rm -f "$SERVER/pid"
-	elif [[ -e $SERVER/pid ]]; then
-		kill -CONT "$(server_pid)"
+	local pid
+	if [[ -e $SERVER/pid ]]; then
+		recall "$SERVER/pid"
+		if is_gone "$pid"; then
+			server_end "$SERVER"
+		else
+			kill -CONT "$pid"
+		fi
 	fi
 	return $failed
 }
@@ -279,13 +305,10 @@ environment_end() {
 		wait_until "$@" || failed=1
 	fi
 	no_findings_left || failed=1
-	local pid dir
-	if [[ -e $BATS_TEST_TMPDIR/services ]]; then
-		for pid in $(<"$BATS_TEST_TMPDIR/services"); do
-			kill -KILL "$pid" 2>/dev/null || true
-			wait_until is_gone "$pid"
-		done
-	fi
+	local pid dir file
+	for file in "$BATS_TEST_TMPDIR"/serves.*[0-9]; do
+		end_remembered "$file"
+	done
 	if [[ -e $BATS_TEST_TMPDIR/servers ]]; then
 		while read -r dir; do
 			server_end "$dir"
@@ -480,11 +503,11 @@ rule() {
 	mv "$1.rules.new" "$1.rules"
 }
 
-# service SCRIPT [ARG]...: ends with the test.
+# service SCRIPT [ARG]...: ends with the test, or by `end_remembered "$last_service"` before.
 service() {
 	env -u TEST_MARK "$PYTHON" "$@" </dev/null >/dev/null 2>"$BATS_TEST_TMPDIR/service.err" 3>&- 4>&- &
-	echo $! >>"$BATS_TEST_TMPDIR/services"
-	disown $!
+	remember $! "$BATS_TEST_TMPDIR/serves.$!"
+	last_service=$BATS_TEST_TMPDIR/serves.$!
 }
 
 # finish NAME: waits for what start began; sets status, out, err as try does.
@@ -583,8 +606,8 @@ proc_status() { # PID FIELD
 
 parent_of() { proc_status "$1" PPid; }
 
-# A number is given away again, and soon on a busy machine: of a process that `start` began is_gone knows which it was.
-# While one thread is there a server still listens, though its first thread is a zombie.
+# A number is given away again, and soon on a busy machine: is_gone knows which process was meant, if `start` began it or
+# `recall` read its number. While one thread is there a server still listens, though its first thread is a zombie.
 declare -gA BORN
 is_gone() { # PID
 	local state threads born

@@ -54,7 +54,7 @@ world_end() {
 	for name in "${@/#/server}" world; do
 		pid=${name}_pid
 		[[ -n ${!pid:-} ]] || continue
-		kill -KILL "${!pid}" 2>/dev/null || true
+		is_gone "${!pid}" || kill -KILL "${!pid}" 2>/dev/null || true
 		finish $name
 	done
 	world=()

@@ -55,7 +55,7 @@ database_end() {
 	[[ -n ${database:-} ]] || return 0
 	local pid
 	pid=$(database_pid 2>/dev/null) || pid=
-	if [[ -n $pid ]]; then
+	if [[ -n $pid && /proc/$pid/cwd -ef $database/data ]]; then # a crash leaves its number, another's perhaps
 		kill -INT "$pid" # disconnect everybody, then end
 		wait_until is_gone "$pid"
 	fi

@@ -76,9 +76,9 @@ thaw() {
 	done
 }
 slay() {
-	local i
+	local i pid
 	for i; do
-		[[ ! -e $(dir_of "$i")/pid ]] || kill -KILL "$(<"$(dir_of "$i")/pid")" 2>/dev/null || true
+		[[ ! -e $(dir_of "$i")/pid ]] || kill_remembered "$(dir_of "$i")/pid"
 	done
 	for i; do
 		server_end "$(dir_of "$i")"

@@ -24,8 +24,7 @@ sentinel_begin() {
 				"sentinel failover-timeout $service 3000" "$@"
 		} >"$dir/conf"
 		env -u TEST_MARK redis-server "$dir/conf" --sentinel >"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
-		echo $! >"$dir/pid"
-		disown $!
+		remember $! "$dir/pid"
 		if wait_until -t 3 sentinel_answers "$name"; then
 			return 0
 		fi

@@ -3,7 +3,7 @@
 zookeeper_dir() { echo "$BATS_FILE_TMPDIR/zookeeper/$1"; }
 zookeeper_port() { cat "$(zookeeper_dir "$1")/port"; }
 zookeeper_pid() { cat "$(zookeeper_dir "$1")/pid"; }
-zookeeper_is_up() { [[ -e $(zookeeper_dir "$1")/pid ]] && kill -0 "$(zookeeper_pid "$1")" 2>/dev/null; }
+zookeeper_is_up() { [[ -e $(zookeeper_dir "$1")/pid ]] && is_alive "$(zookeeper_pid "$1")"; }
 
 # zookeeper_url NAME...: all of them in one URL.
 zookeeper_url() {
@@ -38,16 +38,13 @@ zk() {
 kazoo_begin() { # FILE
 	env -u TEST_MARK "$PYTHON" "$BATS_TEST_DIRNAME/../programs/kazoo_server.py" "$1" \
 		</dev/null >/dev/null 2>"$1.err" 3>&- 4>&- &
-	echo $! >"$1.pid"
-	disown $!
+	remember $! "$1.pid"
 	wait_until test -e "$1"
 }
 
 # Ends with the last of the servers.
 kazoo_end() { # FILE
-	local pid
-	pid=$(cat "$1.pid" 2>/dev/null) || return 0
-	[[ -n $(compgen -G "$BATS_FILE_TMPDIR/zookeeper/*/pid") ]] || { kill -KILL "$pid" && rm "$1.pid" "$1"; }
+	[[ -n $(compgen -G "$BATS_FILE_TMPDIR/zookeeper/*/pid") ]] || { end_remembered "$1.pid" && rm -f "$1"; }
 }
 
 # zookeeper_start NAME: in its folder; returns at once.
@@ -62,8 +59,7 @@ zookeeper_start() {
 		-Dzookeeper.4lw.commands.whitelist='*' -cp "$dir$classes" \
 		org.apache.zookeeper.server.quorum.QuorumPeerMain "$dir/zoo.cfg" \
 		>>"$dir/log" 2>&1 </dev/null 3>&- 4>&- &
-	echo $! >"$dir/pid"
-	disown $!
+	remember $! "$dir/pid"
 }
 
 zookeeper_answers() { [[ $(zookeeper_ask "$1" srvr) == *Mode:* ]]; }
@@ -96,11 +92,7 @@ zookeeper_begin() {
 	zookeeper_again "$@"
 }
 
-zookeeper_kill() { # NAME
-	kill -KILL "$(zookeeper_pid "$1")"
-	wait_until is_gone "$(zookeeper_pid "$1")"
-	rm "$(zookeeper_dir "$1")/pid"
-}
+zookeeper_kill() { end_remembered "$(zookeeper_dir "$1")/pid"; } # NAME
 
 zookeeper_again() { # NAME...: of several none answers before a majority runs
 	local name
@@ -115,8 +107,7 @@ zookeeper_again() { # NAME...: of several none answers before a majority runs
 zookeeper_end() { # NAME...
 	local name
 	for name; do
-		! zookeeper_is_up "$name" ||
-			{ kill -KILL "$(zookeeper_pid "$name")"; rm "$(zookeeper_dir "$name")/pid"; }
+		zookeeper_kill "$name"
 	done
 	kazoo_end "$BATS_FILE_TMPDIR/zookeeper/kazoo"
 }

@@ -37,7 +37,7 @@ teardown_file() {
 stalled() {
 	local call=$1
 	shift
-	strace -f -qq -e signal=none -e "trace=$call" -e "inject=$call:delay_enter=6000000:when=1" -o trace "$@"
+	strace -f --seccomp-bpf -qq -e signal=none -e "trace=$call" -e "inject=$call:delay_enter=6000000:when=1" -o trace "$@"
 }
 
 # granted_late: the last try ran, late, and its report says how late.

@@ -248,7 +248,7 @@ readonly HOLDER='held by [^ ]+:[0-9]+ \(tester, count, 1st\) for [0-9a-z]+'
 	wait_until is_gone "$one_command"
 	assert_between $(($(now_ms) - stopped)) 0 4000 "ms, of the TTL's 4000"
 	wait_until file_has one.err 'y: the lock cannot be proved any longer' # before it hangs
-	kill -KILL "$(tail -n 1 services)"
+	end_remembered "$last_service"
 	finish one
 	server_continue
 	assert_equal "$status" 80

@@ -582,7 +582,7 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 	start b dlock --also y x ./work b
 	wait_until waits y 1
 	waiter c y
-	stays 1500 is_one_at_most # once, after a second, it looks for a circle of waits
+	stays $((1500 * TEST_PATIENCE)) is_one_at_most # once, after a second, it looks for a circle of waits
 	wait_until is_quiet $(processes_of "$b_pid")
 	before=$(times_woken $(processes_of "$b_pid"))
 	began=$EPOCHREALTIME

@@ -317,7 +317,7 @@ stubborn() {
 	DLOCK_SERVER=$(etcd_url one)
 	wait_until file_has b.err 'waiting, ' # it has its first answer
 	signal_waiters STOP "$b_pid"
-	kill -KILL "$(tail -n 1 "$BATS_TEST_TMPDIR/services")"
+	end_remembered "$last_service"
 	ends a
 	expect 0
 	revision=$(etcd_ctl one put other 1 -w json | jq .header.revision)

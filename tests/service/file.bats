@@ -689,18 +689,26 @@ are_traced() { [[ -z $(grep -L '^TracerPid:.*[1-9]' "${@/%//status}") ]]; }
 }
 
 @test "the holder ends while its waiters are stopped, another comes: they see that it is another" {
-	begin_holder one x
-	start two dlock x ./work two
-	wait_for_waiters 1
-	start three dlock x ./work three
-	wait_for_waiters 2
-	signal_waiters STOP "$two_pid" "$three_pid"
-	wait_until is_stopped "$two_pid" && wait_until is_stopped "$three_pid"
-	let_go one
-	start four dlock x ./work four
-	wait_for_waiters 3
-	signal_waiters CONT "$two_pid" "$three_pid"
-	finish two && finish three && finish four
+	local began took=2000 tries=0
+	# Two seconds after it has come the third may have what the two ahead do not take: again, if a busy machine took that.
+	until ((took < 2000)); do
+		((++tries <= 9)) || fail "the waiters were continued after $took ms"
+		rm -f log
+		begin_holder one x
+		start two dlock x ./work two
+		wait_for_waiters 1
+		start three dlock x ./work three
+		wait_for_waiters 2
+		signal_waiters STOP "$two_pid" "$three_pid"
+		wait_until is_stopped "$two_pid" && wait_until is_stopped "$three_pid"
+		let_go one
+		began=$(now_ms)
+		start four dlock x ./work four
+		wait_for_waiters 3
+		signal_waiters CONT "$two_pid" "$three_pid"
+		finish two && took=$(($(now_ms) - began))
+		finish three && finish four
+	done
 	assert_log two three four
 }
 

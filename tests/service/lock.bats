@@ -504,13 +504,13 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 }
 
 @test "a foreign client takes the lock between two looks" {
-	probe a -t 1500
+	probe a -t $((1500 * TEST_PATIENCE))
 	probe b -q
 	say a acquire granted
 	tell b wait 20000
 	wait_until listening 1
-	cli SET lock:x stranger PX 60000 >/dev/null
-	sleep 2
+	assert_equal "$(cli SET lock:x stranger XX PX 60000)" OK "a's TTL was over before"
+	sleep $((2 * TEST_PATIENCE))
 	cli DEL lock:x >/dev/null
 	on_time b granted 0 1300
 	say b 'release 1000' released

@@ -6,7 +6,7 @@ setup() {
 	export LC_ALL=C.UTF-8
 	cd "$BATS_TEST_TMPDIR"
 	mkdir -p tests/unit tests/x build/tests/bin
-	cp "$BATS_TEST_DIRNAME"/../{all,one} tests/
+	cp "$BATS_TEST_DIRNAME"/../{all,one,pace} tests/
 	printf '%s\n' 'quick tests/unit' 'all tests/lint' >tests/tiers
 	printf '#!/bin/sh\n' >tests/lint
 	printf '#!/bin/sh\necho 1..1; echo ok 1 - parts\n' >build/tests/part_test
@@ -175,24 +175,57 @@ fails_first() { echo "[[ \$(grep -cx $1 '$PWD/ran') -gt $2 ]]"; }
 }
 
 @test "a slow machine stretches the limits, four times at most; a given patience is the least" {
-	local told
-	mkdir slow
-	printf '#!/bin/sh\nif [ -e "%s/began" ]; then echo %s; else : >"%s/began"; echo 0; fi\n' \
-		"$PWD" '${TOOK}0000' "$PWD" >slow/date
-	chmod +x slow/date
+	local us given told
 	file quick tells "echo \$TEST_PATIENCE >'$PWD/patience'"
-	# For 200 runs beside each other it took so many tens of microseconds.
-	while read -r TOOK given told; do
-		rm -f began
-		all PATH="$PWD/slow:${PATH//"$BATS_LIBEXEC:"/}" TOOK="$TOOK" TEST_PATIENCE="$given" -- tests/x
+	while read -r us given told; do
+		printf '#!/bin/sh\n[ $2 = 1 ] && echo 900 || echo %s\n' "$us" >tests/pace
+		all TEST_PATIENCE="$given" -- tests/x
 		assert_file patience "$told"
 	done <<-'END'
-		20000    1  1
-		25000    1  1
-		27000    1  2
-		52000    1  3
-		990000   1  4
-		20000    4  4
-		990000   8  8
+		1000   1  1
+		1250   1  1
+		1350   1  2
+		2600   1  3
+		49500  1  4
+		1000   4  4
+		49500  8  8
 	END
+}
+
+@test "a machine that becomes busy stretches the limits of the files that begin then" {
+	local us given told
+	file quick tells "echo \$TEST_PATIENCE >'$PWD/patience'"
+	while read -r us given told; do
+		printf '#!/bin/sh\n[ $2 = 1 ] && echo %s || echo 1000\n' "$us" >tests/pace
+		all TEST_PATIENCE="$given" -- tests/x
+		assert_file patience "$told"
+	done <<-'END'
+		1900   1  1
+		2100   1  2
+		2100   3  3
+		49500  1  4
+	END
+	assert grep -q '^# tests/x/tells.bats: .*TEST_PATIENCE=4$' try.out
+}
+
+@test "a run of true is measured: as many microseconds as they took, by their number" {
+	mkdir slow
+	printf '#!/bin/sh\nif [ -e began ]; then echo 40000000; else : >began; echo 0; fi\n' >slow/date
+	chmod +x slow/date
+	try env PATH="$PWD/slow:$PATH" tests/pace 20 3
+	expect 0 2000
+}
+
+@test "a process to be ended whose number is another's by now: that one lives on" {
+	local pid
+	sleep 60 3>&- 4>&- &
+	remember $! one
+	cp one two
+	echo 1 >two.born
+	end_remembered two
+	recall one
+	assert is_alive "$pid"
+	end_remembered one
+	assert is_gone "$pid"
+	refute_file one.born
 }
