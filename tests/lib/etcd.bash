@@ -43,9 +43,19 @@ etcd_start() {
 
 etcd_answers() { etcd_ctl "$1" --dial-timeout=1s --command-timeout=1s get x >/dev/null 2>&1; }
 
-# etcd_begin NAME...: members of one cluster, with $etcd_options, and with TLS if $etcd_tls is not empty.
+# etcd_begin NAME...: members of one cluster, with $etcd_options, and with TLS if $etcd_tls is not empty. A port that was
+# free may be another's when it is wanted: then with other ports.
 etcd_begin() {
 	[[ -z ${BATS_TEST_NAME:-} ]] || of_build etcd # not in setup_file
+	local try
+	for try in {1..5}; do
+		! etcd_try "$@" || return 0
+		etcd_end "$@"
+	done
+	return 1
+}
+
+etcd_try() { # NAME...: 1 if one has ended instead
 	local name cluster='' dir
 	for name; do
 		dir=$(etcd_dir "$name")
@@ -65,9 +75,13 @@ etcd_begin() {
 		etcd_start "$name"
 	done
 	[[ -n ${etcd_unasked:-} ]] || for name; do
-		wait_until etcd_answers "$name"
+		wait_until etcd_is_decided "$name" && is_alive "$(etcd_pid "$name")" && continue
+		echo "etcd $name does not run:" >&2
+		tail -n 5 "$(etcd_dir "$name")/log" >&2
+		return 1
 	done
 }
+etcd_is_decided() { etcd_answers "$1" || is_gone "$(etcd_pid "$1")"; }
 
 etcd_kill() { end_remembered "$(etcd_dir "$1")/pid"; } # NAME
 

@@ -86,11 +86,26 @@ zookeeper_prepare() {
 	done
 }
 
-# zookeeper_begin NAME...: prepared, and running.
+# zookeeper_begin NAME...: prepared, and running. A port that was free may be another's when it is wanted: then with
+# other ports.
 zookeeper_begin() {
-	zookeeper_prepare "$@"
-	zookeeper_again "$@"
+	local try
+	for try in {1..5}; do
+		zookeeper_prepare "$@"
+		! zookeeper_again "$@" || return 0
+		zookeeper_end "$@"
+	done
+	return 1
 }
+
+# zookeeper_awaited NAME: 1 if it has ended instead.
+zookeeper_awaited() {
+	wait_until -t 60 zookeeper_is_decided "$1" && zookeeper_is_up "$1" && return
+	echo "ZooKeeper $1 does not run:" >&2
+	tail -n 5 "$(zookeeper_dir "$1")/log" >&2
+	return 1
+}
+zookeeper_is_decided() { zookeeper_answers "$1" || ! zookeeper_is_up "$1"; }
 
 zookeeper_kill() { end_remembered "$(zookeeper_dir "$1")/pid"; } # NAME
 
@@ -100,7 +115,7 @@ zookeeper_again() { # NAME...: of several none answers before a majority runs
 		zookeeper_start "$name"
 	done
 	for name; do
-		wait_until -t 60 zookeeper_answers "$name"
+		zookeeper_awaited "$name" || return
 	done
 }
 
