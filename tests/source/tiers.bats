@@ -200,7 +200,7 @@ fails_first() { echo "[[ \$(grep -cx $1 '$PWD/ran') -gt $2 ]]"; }
 		all TEST_PATIENCE="$given" -- tests/x
 		assert_file patience "$told"
 	done <<-'END'
-		1900   1  1
+		1000   1  1
 		2100   1  2
 		2100   3  3
 		49500  1  4
