@@ -281,9 +281,8 @@ skip_where_files_must_grow() {
 
 # What a test leaves is a finding even where its own checks passed.
 test_end() {
-	local failed=0
+	local failed=0 pid
 	environment_end only_memory_is_left || failed=1
-	local pid
 	if [[ -e $SERVER/pid ]]; then
 		recall "$SERVER/pid"
 		if is_gone "$pid"; then
@@ -314,7 +313,7 @@ environment_end() {
 			server_end "$dir"
 		done <"$BATS_TEST_TMPDIR/servers"
 	fi
-	for pid in $(marked_pids); do
+	[[ $failed == 0 && -n ${BATS_TEST_COMPLETED:-} ]] || for pid in $(marked_pids); do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
 	return $failed
