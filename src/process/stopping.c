@@ -7,6 +7,7 @@
 #define ROUND_FIRST    (2 * NANOS_PER_MS)
 #define ROUND_LONGEST  (100 * NANOS_PER_MS)
 #define HOPELESS_AFTER NANOS_PER_SEC
+#define ROUNDS_LEAST   10 /* on a busy machine one alone may take as long */
 
 void stopping_begin(
 	struct stopping *stopping, const struct process_tree *tree, int stop_signal, nanos grace)
@@ -36,6 +37,7 @@ static void kill_round(struct stopping *stopping, struct process_tree *tree, nan
 		return;
 	tree_signal(tree, SIGKILL);
 	tree_reap(tree);
+	stopping->rounds++;
 
 	/* Not at each death: three hundred of them, each with a sweep over what is left, would keep
 	 * the processor from those that are to die. While any die the next round is near, but
@@ -66,6 +68,6 @@ nanos stopping_due(const struct stopping *stopping, nanos limit)
 
 bool stopping_is_hopeless(const struct stopping *stopping, const struct process_tree *tree)
 {
-	return stopping->killing && !tree->empty &&
+	return stopping->rounds >= ROUNDS_LEAST && !tree->empty &&
 	       clock_now() >= stopping->killing_since + HOPELESS_AFTER;
 }

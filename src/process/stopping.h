@@ -18,7 +18,8 @@ struct stopping {
 	nanos killing_since;
 	nanos next_round;
 	nanos pause;
-	unsigned reaped; /* the tree's, at the last round */
+	unsigned rounds; /* of SIGKILL so far */
+	unsigned reaped; /* the tree's, at the last of them */
 };
 
 /* Sends the stop signal to the whole tree; SIGKILL follows after the grace. The first call counts.
@@ -34,6 +35,6 @@ void stopping_step(struct stopping *stopping, struct process_tree *tree, nanos l
 /* When stopping_step has something to do again. */
 nanos stopping_due(const struct stopping *stopping, nanos limit);
 
-/* SIGKILL was sent a second ago and something still lives: it may not be signalled (set-uid), or
- * hangs in the kernel. */
+/* SIGKILL was sent for a second, in ten rounds at least, and something still lives: it may not be
+ * signalled (set-uid), or hangs in the kernel. */
 bool stopping_is_hopeless(const struct stopping *stopping, const struct process_tree *tree);

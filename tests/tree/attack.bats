@@ -170,6 +170,37 @@ write_program() { # NAME <<PYTHON
 	ends_before_the_lock
 }
 
+# COMMAND runs in a dlock of which the kill(2)s WHEN of each process take 1.5 s and fail. WHEN is that of its first
+# SIGKILL; the front may first send the stop signal to COMMAND as well, which has just ended.
+start_late() { # NAME WHEN COMMAND...
+	rm -f command
+	unleaked start "$1" strace -f --seccomp-bpf -qq -e signal=none -e trace=kill \
+		-e inject=kill:error=EAGAIN:delay_enter=1500000:when="$2" -o trace \
+		dlock -t $((8 * TEST_PATIENCE)) --grace 0.2 x "${@:3}"
+	wait_until is_file command
+}
+
+sent_again() { # STATUS
+	assert_equal "$status" "$1"
+	assert is_gone "$(<command)"
+	refute_match "$err" 'could not stop'
+	assert grep -q 'SIGKILL.*INJECTED' trace
+}
+
+@test "a SIGKILL that takes long and fails is sent again, by the keeper and by the front" {
+	needs trace
+	write_deaf
+	start_late one 2 ./deaf
+	cli SET lock:x thief PX 60000 >/dev/null
+	finish one
+	sent_again 80
+	cli DEL lock:x >/dev/null
+	start_late two 2..3 sh -c './deaf & wait'
+	kill -KILL "$(parent_of "$(parent_of "$(<command)")")"
+	finish two
+	sent_again 70
+}
+
 @test "stopped processes in the tree are ended too" {
 	watch_tree
 	start one dlock -t $((3 * TEST_PATIENCE)) x sh -c 'exec 9>alive; sleep 300 & kill -STOP $!; echo x >command; kill -STOP $$; wait'

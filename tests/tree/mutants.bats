@@ -8,7 +8,7 @@ load ../lib/mutants
 }
 
 @test "if one dies, the tree goes with it: no keeper, no front, no death signal, child-only kill" {
-	all_caught no-keeper no-front no-death-signal child-only-kill
+	all_caught no-keeper no-front no-death-signal child-only-kill killing-once-may-do
 	all_caught session-kept ended-for-killed front-unprepared
 }
 
