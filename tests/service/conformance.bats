@@ -578,20 +578,24 @@ slot_of() { tr '\0' '\n' <"/proc/$(<"$1.pid")/environ" | sed -n 's/^DLOCK_SLOT=/
 @test "also: one that waits for the second sleeps, and the release wakes it in its turn" {
 	has also || { refuses also; return; }
 	counts_threads
-	local before after began ms
+	local before woken most began ms
 	holder a y
 	start b dlock --also y x ./work b
 	wait_until waits y 1
 	waiter c y
 	stays $((1500 * TEST_PATIENCE)) is_one_at_most # once, after a second, it looks for a circle of waits
-	wait_until is_quiet $(processes_of "$b_pid")
-	before=$(times_woken $(processes_of "$b_pid"))
-	began=$EPOCHREALTIME
-	stays 2000 is_one_at_most
-	after=$(times_woken $(processes_of "$b_pid"))
-	# On a busy machine more than 2 s have passed.
-	ms=$(((${EPOCHREALTIME/[.,]/} - ${began/[.,]/}) / 1000))
-	assert_between $((after - before)) 0 $(((3 * ms + 999) / 1000)) "times that it was woken in $ms ms"
+	# A renewal may be due in one of these times, but not in each.
+	for _ in 1 2 3; do
+		wait_until is_quiet $(processes_of "$b_pid")
+		before=$(times_woken $(processes_of "$b_pid"))
+		began=$EPOCHREALTIME
+		stays 2000 is_one_at_most
+		woken=$(($(times_woken $(processes_of "$b_pid")) - before))
+		# On a busy machine more than 2 s have passed.
+		ms=$(((${EPOCHREALTIME/[.,]/} - ${began/[.,]/}) / 1000)) most=$(((3 * ms + 999) / 1000))
+		((woken > most)) || break
+	done
+	assert_between $woken 0 $most "times that it was woken in $ms ms"
 	: >b.go
 	: >c.go
 	ends a
