@@ -200,9 +200,9 @@ fails_first() { echo "[[ \$(grep -cx $1 '$PWD/ran') -gt $2 ]]"; }
 		all TEST_PATIENCE="$given" -- tests/x
 		assert_file patience "$told"
 	done <<-'END'
-		1900   1  1
-		2000   1  2
-		2000   3  3
+		2700   1  1
+		2750   1  2
+		2750   3  3
 		49500  1  4
 	END
 	assert grep -q '^# tests/x/tells.bats: .*TEST_PATIENCE=4$' try.out
