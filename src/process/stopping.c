@@ -28,12 +28,9 @@ static void kill_round(struct stopping *stopping, struct process_tree *tree, nan
 {
 	nanos took;
 
-	if (!stopping->killing) {
-		stopping->killing = true;
+	if (stopping->rounds == 0)
 		stopping->killing_since = now;
-		stopping->next_round = now;
-	}
-	if (now < stopping->next_round)
+	else if (now < stopping->next_round)
 		return;
 	tree_signal(tree, SIGKILL);
 	tree_reap(tree);
@@ -63,7 +60,7 @@ nanos stopping_due(const struct stopping *stopping, nanos limit)
 {
 	if (!stopping->begun)
 		return NANOS_NEVER;
-	return stopping->killing ? stopping->next_round : kill_at(stopping, limit);
+	return stopping->rounds > 0 ? stopping->next_round : kill_at(stopping, limit);
 }
 
 bool stopping_is_hopeless(const struct stopping *stopping, const struct process_tree *tree)

@@ -13,13 +13,12 @@ struct process_tree;
 
 struct stopping {
 	bool begun;
-	nanos kill_at; /* when the grace is over; stopping_step may bring it forward */
-	bool killing;  /* the first SIGKILL was sent, at: */
+	nanos kill_at;   /* when the grace is over; stopping_step may bring it forward */
+	unsigned rounds; /* of SIGKILL so far; the first was at: */
 	nanos killing_since;
 	nanos next_round;
 	nanos pause;
-	unsigned rounds; /* of SIGKILL so far */
-	unsigned reaped; /* the tree's, at the last of them */
+	unsigned reaped; /* the tree's, at the last round */
 };
 
 /* Sends the stop signal to the whole tree; SIGKILL follows after the grace. The first call counts.

@@ -43,16 +43,10 @@ etcd_start() {
 
 etcd_answers() { etcd_ctl "$1" --dial-timeout=1s --command-timeout=1s get x >/dev/null 2>&1; }
 
-# etcd_begin NAME...: members of one cluster, with $etcd_options, and with TLS if $etcd_tls is not empty. A port that was
-# free may be another's when it is wanted: then with other ports.
+# etcd_begin NAME...: members of one cluster, with $etcd_options, and with TLS if $etcd_tls is not empty.
 etcd_begin() {
 	[[ -z ${BATS_TEST_NAME:-} ]] || of_build etcd # not in setup_file
-	local try
-	for try in {1..5}; do
-		! etcd_try "$@" || return 0
-		etcd_end "$@"
-	done
-	return 1
+	with_ports etcd_try etcd_end "$@"
 }
 
 etcd_try() { # NAME...: 1 if one has ended instead

@@ -189,6 +189,17 @@ free_port() {
 	echo $port
 }
 
+# with_ports BEGIN END [NAME]...: until BEGIN has begun the servers of these names; END ends those that it did begin. A
+# port that was free may be another's when it is wanted.
+with_ports() {
+	local try
+	for try in {1..5}; do
+		! "$1" "${@:3}" || return 0
+		"$2" "${@:3}"
+	done
+	return 1
+}
+
 is_served() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; } # PORT
 
 # own_server NAME [OPTION]...: another one, in ./NAME, that ends with the test.

@@ -86,17 +86,9 @@ zookeeper_prepare() {
 	done
 }
 
-# zookeeper_begin NAME...: prepared, and running. A port that was free may be another's when it is wanted: then with
-# other ports.
-zookeeper_begin() {
-	local try
-	for try in {1..5}; do
-		zookeeper_prepare "$@"
-		! zookeeper_again "$@" || return 0
-		zookeeper_end "$@"
-	done
-	return 1
-}
+# zookeeper_begin NAME...: prepared, and running.
+zookeeper_begin() { with_ports zookeeper_try zookeeper_end "$@"; }
+zookeeper_try() { zookeeper_prepare "$@" && zookeeper_again "$@"; }
 
 # zookeeper_awaited NAME: 1 if it has ended instead.
 zookeeper_awaited() {

@@ -102,19 +102,14 @@ own_servers() {
 # own_servers_with_holes: a, b and c, of which a follows. What it says to the leader, and hears, is swallowed
 # from `isolated` to `united`. Until syncLimit is over, 10 s, it goes on answering pings and questions.
 own_servers_with_holes() {
-	local try
-	for try in {1..5}; do
-		! try_with_holes || return 0
-		zookeeper_end $extra
-	done
-	return 1
+	extra='a b c'
+	with_ports try_with_holes zookeeper_end a b c
 }
 
-try_with_holes() {
+try_with_holes() { # a b c
 	local peer hole number=0
 	local zookeeper_options=$'syncLimit=20\ninitLimit=20'
-	extra='a b c'
-	zookeeper_prepare a b c
+	zookeeper_prepare "$@"
 	# In a's settings the others' ports for followers are holes.
 	for peer in $(grep -o '^server\.[23]=127.0.0.1:[0-9]*' "$(zookeeper_dir a)/zoo.cfg"); do
 		hole=$(free_port)

@@ -174,36 +174,36 @@ fails_first() { echo "[[ \$(grep -cx $1 '$PWD/ran') -gt $2 ]]"; }
 	assert grep -q '^failed: tests/x/poor.bats: poor works' try.out
 }
 
-@test "a slow machine stretches the limits, four times at most; a given patience is the least" {
-	local us given told
+# patience <<LINES: where a run of `true` takes so many microseconds as all begins, and so many as the file begins, and so
+# much patience is given, a test has so much.
+patience() {
+	local first later given told
 	file quick tells "echo \$TEST_PATIENCE >'$PWD/patience'"
-	while read -r us given told; do
-		printf '#!/bin/sh\n[ $2 = 1 ] && echo 900 || echo %s\n' "$us" >tests/pace
+	while read -r first later given told; do
+		printf '#!/bin/sh\n[ $2 = 1 ] && echo %s || echo %s\n' "$later" "$first" >tests/pace
 		all TEST_PATIENCE="$given" -- tests/x
 		assert_file patience "$told"
-	done <<-'END'
-		1000   1  1
-		1250   1  1
-		1350   1  2
-		2600   1  3
-		49500  1  4
-		1000   4  4
-		49500  8  8
+	done
+}
+
+@test "a slow machine stretches the limits, four times at most; a given patience is the least" {
+	patience <<-'END'
+		1000   900  1  1
+		1250   900  1  1
+		1350   900  1  2
+		2600   900  1  3
+		49500  900  1  4
+		1000   900  4  4
+		49500  900  8  8
 	END
 }
 
 @test "a machine that becomes busy stretches the limits of the files that begin then" {
-	local us given told
-	file quick tells "echo \$TEST_PATIENCE >'$PWD/patience'"
-	while read -r us given told; do
-		printf '#!/bin/sh\n[ $2 = 1 ] && echo %s || echo 1000\n' "$us" >tests/pace
-		all TEST_PATIENCE="$given" -- tests/x
-		assert_file patience "$told"
-	done <<-'END'
-		2700   1  1
-		2750   1  2
-		2750   3  3
-		49500  1  4
+	patience <<-'END'
+		1000  2700   1  1
+		1000  2750   1  2
+		1000  2750   3  3
+		1000  49500  1  4
 	END
 	assert grep -q '^# tests/x/tells.bats: .*TEST_PATIENCE=4$' try.out
 }

@@ -170,35 +170,43 @@ write_program() { # NAME <<PYTHON
 	ends_before_the_lock
 }
 
-# COMMAND runs in a dlock of which the kill(2)s WHEN of each process take 1.5 s and fail. WHEN is that of its first
+# COMMAND runs in a dlock of which the calls WHEN of CALL, of each process, take 1.5 s and fail. WHEN is that of its first
 # SIGKILL; the front may first send the stop signal to COMMAND as well, which has just ended.
-start_late() { # NAME WHEN COMMAND...
+start_late() { # NAME CALL WHEN COMMAND...
 	rm -f command
-	unleaked start "$1" strace -f --seccomp-bpf -qq -e signal=none -e trace=kill \
-		-e inject=kill:error=EAGAIN:delay_enter=1500000:when="$2" -o trace \
-		dlock -t $((8 * TEST_PATIENCE)) --grace 0.2 x "${@:3}"
+	unleaked start "$1" strace -f --seccomp-bpf -qq -e signal=none -e trace="$2" \
+		-e inject="$2:error=EAGAIN:delay_enter=1500000:when=$3" -o trace \
+		dlock -t $((8 * TEST_PATIENCE)) --grace 0.2 x "${@:4}"
 	wait_until is_file command
 }
 
-sent_again() { # STATUS
-	assert_equal "$status" "$1"
+sent_again() {
 	assert is_gone "$(<command)"
 	refute_match "$err" 'could not stop'
 	assert grep -q 'SIGKILL.*INJECTED' trace
 }
 
-@test "a SIGKILL that takes long and fails is sent again, by the keeper and by the front" {
+@test "a SIGKILL that takes long and fails is sent again, by keeper, front and guardian" {
 	needs trace
 	write_deaf
-	start_late one 2 ./deaf
+	start_late one kill 2 ./deaf
 	cli SET lock:x thief PX 60000 >/dev/null
 	finish one
-	sent_again 80
+	assert_equal "$status" 80
+	sent_again
 	cli DEL lock:x >/dev/null
-	start_late two 2..3 sh -c './deaf & wait'
+	start_late two kill 2..3 sh -c './deaf & wait'
 	kill -KILL "$(parent_of "$(parent_of "$(<command)")")"
 	finish two
-	sent_again 70
+	assert_equal "$status" 70
+	sent_again
+	# What COMMAND left is one process: it is sent the stop signal, SIGSTOP, SIGKILL.
+	start_late three pidfd_send_signal 3 sh -c '(trap "" TERM; exec sleep 300) & echo $! >command'
+	wait_until file_has three.err 'stays with what COMMAND left running'
+	kill -KILL "$(parent_of "$(<command)")"
+	wait_until is_gone "$(<command)"
+	finish three
+	sent_again
 }
 
 @test "stopped processes in the tree are ended too" {
