@@ -752,11 +752,13 @@ share_is_over() {
 @test "--force against one that was just handed the lock: it keeps its place" {
 	take one x
 	enqueue a
-	kill -STOP "$a_pid"
+	signal_waiters STOP "$a_pid"
 	enqueue b
-	give x "$one_token" # handed to a, which cannot claim it
+	signal_waiters STOP "$b_pid" # b would have it, once the second is over in which a is to claim it
+	give x "$one_token"          # handed to a, which cannot claim it
 	try dlock release --force x
-	kill -CONT "$a_pid"
+	assert_match "$status $err" "^0 .* held by [^ ]*:$a_pid |^1 .* it is free" # the second may be over
+	signal_waiters CONT "$a_pid" "$b_pid"
 	finish_all a b
 	assert_equal "$(sort order | tr '\n' ' ')" 'a b '
 }
