@@ -130,20 +130,28 @@ server_again() {
 	rm -f "$dir/socket"
 	(
 		cd "$dir"
-		exec env -u TEST_MARK "$BIN/redis-server" --port "$(<port)" \
+		unset TEST_MARK
+		exec "$BIN/redis-server" --port "$(<port)" \
 			--bind $LOCALHOSTS --unixsocket "$dir/socket" --unixsocketperm 700 \
 			--save '' --appendonly no --daemonize no --loglevel warning \
 			"$@" >log 2>&1 </dev/null 3>&- 4>&-
 	) &
 	remember $! "$dir/pid"
-	local limit=$(($(now_ms) + 10000 * TEST_PATIENCE))
-	until [[ -S $dir/socket ]] && "$BIN/ask" "$dir/socket" PING >"$dir/ping" 2>&1 \
-		&& grep -qE 'PONG|NOAUTH' "$dir/ping"; do
-		if is_gone "$(<"$dir/pid")" || (($(now_ms) > limit)); then
+	local pid us
+	recall "$dir/pid"
+	now_us
+	local limit=$((us + 10000000 * TEST_PATIENCE))
+	until is_serving "$dir"; do
+		now_us
+		if is_gone "$pid" || ((us > limit)); then
 			return 1
 		fi
-		sleep 0.02
+		nap 0.02
 	done
+}
+
+is_serving() { # DIR
+	[[ -S $1/socket && $("$BIN/ask" "$1/socket" PING 2>/dev/null) == @(PONG|NOAUTH*) ]]
 }
 
 server_end() { end_remembered "$1/pid"; }
@@ -263,15 +271,12 @@ test_begin() {
 	cli CONFIG RESETSTAT >/dev/null
 }
 
-# Before each command bats records where it is, to say so if that fails: that took a third of all time. A failure in this
-# folder is shown by the line of the test that called.
-trace_tests_alone() {
-	trap '[[ $BASH_SOURCE == */../lib/* ]] || bats_debug_trap "$BASH_SOURCE"' DEBUG
-}
-
 # The same for any server.
 environment_begin() {
-	trace_tests_alone
+	# Before each command bats records where it is, to show that line if the command fails: that took a third of all
+	# time. The lines of the test itself are enough, as `fail` says the others; once it has failed, that line stands.
+	set +T
+	trap '[[ ${BATS_ERROR_STATUS-} ]] || bats_debug_trap "$BASH_SOURCE"' DEBUG
 	unset out err # a caller's, exported, would have no room for what `try` puts there
 	unset "${!DLOCK_@}" DLOCK REDISCLI_AUTH MAKEFLAGS POSIXLY_CORRECT
 	export HOME=$BATS_TEST_TMPDIR XDG_CONFIG_HOME=$BATS_TEST_TMPDIR/config
@@ -330,16 +335,22 @@ environment_end() {
 	return $failed
 }
 
-# Every process that this test started, by a mark in its environment; nothing runs beside grep that has
-# the mark as well.
+# marked: /proc/PID/environ of every process that this test started, by a mark in its environment; grep is in a shell that
+# has none.
+marked() {
+	local mark=TEST_MARK=$TEST_MARK
+	unset TEST_MARK
+	exec grep -lzsxF "$mark" /proc/[0-9]*/environ
+}
+
 marked_pids() {
 	local one
-	for one in $(env -u TEST_MARK grep -lzsxF "TEST_MARK=$TEST_MARK" /proc/[0-9]*/environ); do
+	for one in $(marked); do
 		echo "${one//[!0-9]/}"
 	done
 }
 
-nothing_runs() { [[ -z $(marked_pids) ]]; }
+nothing_runs() { [[ -z $(marked) ]]; }
 
 # What sanitizers found, in any process.
 no_findings_left() {
@@ -359,21 +370,23 @@ only_memory_is_left() {
 	[[ -z $(keys_left) ]]
 }
 
+# A refusal counts as something left.
 keys_left() {
 	[[ -e $SERVER/pid ]] || return 0
-	is_gone "$(server_pid)" && return
-	local db
-	for db in $(cli INFO keyspace | sed -n 's/^db\([0-9]*\):.*/\1/p'); do
-		cli -n "$db" EVAL '
-			local left = {}
+	local pid
+	recall "$SERVER/pid"
+	is_gone "$pid" || cli EVAL '
+		local left = {}
+		for db in redis.call("INFO", "keyspace"):gmatch("db(%d+):") do
+			redis.call("SELECT", db)
 			for _, key in ipairs(redis.call("KEYS", "*")) do
 				local ttl = redis.call("PTTL", key)
 				if ttl == -1 or (ttl > 0 and not key:find("}:meta$") and not key:find("}:meta:")) then
-					left[#left + 1] = "db'"$db"' " .. redis.call("TYPE", key).ok .. " " .. key .. " pttl " .. ttl
+					left[#left + 1] = "db" .. db .. " " .. redis.call("TYPE", key).ok .. " " .. key .. " pttl " .. ttl
 				end
 			end
-			return left' 0
-	done | grep -v '^$' || true
+		end
+		return left' 0 2>&1
 }
 
 # Printed when something failed.
@@ -382,7 +395,8 @@ evidence() {
 	[[ ! -e $SERVER/pid ]] || timeout 2 "$BIN/ask" "$SERVER/socket" KEYS '*' || true
 	echo "--- processes"
 	local pids
-	pids=$(marked_pids | paste -sd,)
+	pids=$(marked_pids)
+	pids=${pids//$'\n'/,}
 	[[ -z $pids ]] || ps -o pid,ppid,pgid,sid,stat,args -p "$pids" || true
 	local file
 	for file in "$BATS_TEST_TMPDIR"/*.err; do
@@ -394,8 +408,16 @@ evidence() {
 
 # ---- Saying what was wrong -----------------------------------------------------------------------
 
+# The functions by which the test came here are said as well: bats shows the test's own line alone.
 fail() {
+	local i file
 	printf '%s\n' "$@" >&2
+	for ((i = 1; i < ${#FUNCNAME[@]}; i++)); do
+		[[ ${FUNCNAME[i]} != "${BATS_TEST_NAME-}" ]] || break
+		file=${BASH_SOURCE[i]}
+		[[ $file != "${BATS_TEST_SOURCE-}" ]] || file=$BATS_TEST_FILENAME
+		echo "  by ${FUNCNAME[i]}, ${file##*/} line ${BASH_LINENO[i - 1]}" >&2
+	done
 	return 1
 }
 
@@ -437,14 +459,34 @@ refute() { # CONDITION...
 # try COMMAND...: sets status, out, err (without trailing newlines; the files are try.out, try.err)
 # and took (ms).
 try() {
-	local began
-	began=$(now_ms)
+	local us
+	now_us
+	local began=$us
 	status=0
 	"$@" >"$BATS_TEST_TMPDIR/try.out" 2>"$BATS_TEST_TMPDIR/try.err" 3>&- 4>&- || status=$?
-	took=$(($(now_ms) - began))
-	out=$(tr '\0' '@' <"$BATS_TEST_TMPDIR/try.out")
-	err=$(tr '\0' '@' <"$BATS_TEST_TMPDIR/try.err")
+	now_us
+	took=$(((us - began) / 1000))
+	read_outputs try
 	tried="$*"
+}
+
+# read_outputs NAME: sets out and err, by NAME.out and NAME.err.
+read_outputs() {
+	read_text out "$BATS_TEST_TMPDIR/$1.out"
+	read_text err "$BATS_TEST_TMPDIR/$1.err"
+}
+
+# read_text VARIABLE FILE: without trailing newlines, and a zero byte as @; no process is started.
+read_text() {
+	local text='' piece
+	while IFS= read -rd '' piece; do
+		text+=$piece@
+	done <"$2"
+	text+=$piece
+	while [[ $text == *$'\n' ]]; do
+		text=${text%$'\n'}
+	done
+	printf -v "$1" %s "$text"
 }
 
 expect() { # STATUS [OUT [ERR]]: of the last try; OUT and ERR whole, empty where not given
@@ -526,8 +568,7 @@ finish() {
 	wait_until is_gone "${!variable}" || return 1
 	status=0
 	wait "${!variable}" || status=$?
-	out=$(<"$BATS_TEST_TMPDIR/$name.out")
-	err=$(<"$BATS_TEST_TMPDIR/$name.err")
+	read_outputs "$name"
 	tried="$name"
 }
 
@@ -540,27 +581,33 @@ now_ms() {
 
 now_us() { us=${EPOCHREALTIME/[.,]/}; } # into us, without a process
 
-# untraced COMMAND...: without what bats does before each command, as most of a look is that.
-untraced() {
-	local code=0
-	trap - DEBUG
-	"$@" || code=$?
-	[[ -z ${BATS_TRACE_LEVEL+set} ]] || trace_tests_alone # not in another shell that has these functions
-	return $code
+# nap SECONDS: without a process, as tests wait all the time. The FIFO never has anything to read.
+nap() {
+	[[ -p $BATS_FILE_TMPDIR/nap ]] || mkfifo -m 666 "$BATS_FILE_TMPDIR/nap" 2>/dev/null || true
+	read -rt "$1" <>"$BATS_FILE_TMPDIR/nap" || (($? > 128)) || sleep "$1"
 }
 
-# wait_until [-t SECONDS] CONDITION...: within 15 s. It looks every 20 ms, or rests for three times as long as a look
-# takes, but 0.3 s at most: what is dear, or what a busy machine delays, takes little of a processor.
-wait_until() { untraced until_so "$@"; }
+# rest_after LOOKED: for three times as long as the look that began at LOOKED (us) took, 20 ms at least and 0.3 s at most:
+# what is dear, or what a busy machine delays, takes little of a processor. Sets us to the time after it.
+rest_after() {
+	local rest
+	now_us
+	rest=$((3 * (us - $1)))
+	rest=$((rest < 20000 ? 20000 : rest > 300000 ? 300000 : rest))
+	printf -v rest 0.%06d $rest
+	nap "$rest"
+	now_us
+}
 
-until_so() {
+# wait_until [-t SECONDS] CONDITION...: within 15 s.
+wait_until() {
 	local us seconds=15
 	if [[ $1 == -t ]]; then
 		seconds=$2
 		shift 2
 	fi
 	now_us
-	local limit=$((us + seconds * 1000000 * TEST_PATIENCE)) looked=$us rest
+	local limit=$((us + seconds * 1000000 * TEST_PATIENCE)) looked=$us
 	until "$@"; do
 		now_us
 		if ((us > limit)); then
@@ -569,29 +616,21 @@ until_so() {
 			keys_left >&2
 			return 1
 		fi
-		rest=$((3 * (us - looked)))
-		rest=$((rest < 20000 ? 20000 : rest > 300000 ? 300000 : rest))
-		printf -v rest 0.%06d $rest
-		sleep "$rest"
-		now_us
+		rest_after $looked
 		looked=$us
 	done
 }
 
 # stays MS CONDITION...: so now, and all the while.
-stays() { untraced while_so "$@"; }
-
-while_so() {
+stays() {
 	local us
 	now_us
-	local limit=$((us + $1 * 1000))
+	local limit=$((us + $1 * 1000)) looked=$us
 	shift
-	while
-		now_us
-		((us < limit))
-	do
+	while ((us < limit)); do
 		"$@" || fail "no longer so: $*" || return 1
-		sleep 0.02
+		rest_after $looked
+		looked=$us
 	done
 }
 
@@ -611,8 +650,14 @@ proc_state() { # PID
 }
 
 proc_status() { # PID FIELD
-	sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2>/dev/null
-}
+	local name value
+	while read -r name value; do
+		if [[ $name == "$2:" ]]; then
+			echo "$value"
+			return
+		fi
+	done <"/proc/$1/status"
+} 2>/dev/null
 
 parent_of() { proc_status "$1" PPid; }
 
@@ -628,7 +673,10 @@ is_gone() { # PID
 
 is_alive() { ! is_gone "$1"; }
 
-is_dlock() { [[ $(readlink "/proc/$1/exe") == */dlock ]]; }
+is_dlock() { # PID
+	local name=
+	read -r name <"/proc/$1/comm" && [[ $name == dlock* ]]
+} 2>/dev/null
 is_stopped() { [[ $(proc_state "$1") == [Tt] ]]; }
 
 # halt PID...: servers; when it returns they stand still. A signal that stops a process reaches one of its threads, which
@@ -681,22 +729,29 @@ all_gone() {
 
 # Asleep with no signal on its way to it: whatever it was to do about a signal is done. CHLD does
 # not count: it may stay pending where it is blocked and children are awaited by other means.
-is_quiet() {
-	local one mine all
+is_quiet() { # PID...
+	local one name value
 	for one; do
 		[[ $(proc_state "$one") == S ]] || return 1
-		mine=$(proc_status "$one" SigPnd)
-		all=$(proc_status "$one" ShdPnd)
-		((((16#${mine:-f} | 16#${all:-f}) & ~(1 << 16)) == 0)) || return 1
+		while read -r name value; do
+			[[ $name != @(SigPnd|ShdPnd): ]] || (((16#$value & ~(1 << 16)) == 0)) || return 1
+		done <"/proc/$one/status" || return 1
 		[[ $(proc_state "$one") == S ]] || return 1
 	done
-}
+} 2>/dev/null
 
 # A dlock asleep in its wait: the front, and its keeper, which has a connection to the server.
 is_asking() { # FRONT
 	local keeper
-	is_dlock "$1" && keeper=$(pgrep -P "$1" -x dlock) || return 1
-	find "/proc/$keeper/fd" -lname 'socket:*' 2>/dev/null | grep -q . && is_quiet "$1" "$keeper"
+	is_dlock "$1" && keeper=$(keeper_of "$1") && is_dlock "$keeper" && has_socket "$keeper" && is_quiet "$1" "$keeper"
+}
+
+has_socket() { # PID
+	local one
+	for one in "/proc/$1/fd"/*; do
+		[[ ! -S $one ]] || return 0
+	done
+	return 1
 }
 
 is_held() { [[ $(cli EXISTS "lock:$1") == 1 ]]; }

@@ -24,7 +24,7 @@ listens() { # PID
 # token_of PID: of one that waits for x.
 token_of() { cli ZRANGE "$(queue_of x)" 0 -1 | grep ":$1:"; }
 
-is_cut_off() { ! find "/proc/$(pgrep -P "$1")/fd" -lname 'socket:*' | grep -q .; } # FRONT
+is_cut_off() { ! has_socket "$(keeper_of "$1")"; } # FRONT
 
 order_is() { [[ $(tr '\n' ' ' <order 2>/dev/null) == "$* " ]]; }
 assert_order() { assert_equal "$(tr '\n' ' ' <order)" "$* " order; }

@@ -4,13 +4,14 @@
 # ./work NAME: a command that runs until ./NAME.go is there, and says in ./spans when it began and ended;
 # one that is killed was last seen alive when ./NAME.alive was touched. Its pid is in ./NAME.pid.
 write_work() {
+	mkfifo -m 666 nothing # it rests without a process, as `nap` does
 	cat >work <<-'END'
 		#!/bin/bash
 		echo $$ >"$1.pid"
 		echo "$EPOCHREALTIME begin $1" >>spans
 		while [[ ! -e $1.go ]]; do
 			: >"$1.alive"
-			sleep 0.01
+			read -rt 0.01 <>nothing || (($? > 128)) || sleep 0.01
 		done
 		echo "$EPOCHREALTIME end $1" >>spans
 		exit "${2:-0}"

@@ -260,8 +260,6 @@ two_deep() { # [OPTION]...
 	next_waits other -t $((3 * TEST_PATIENCE))
 }
 
-keeper_of() { tr -d ' ' <"/proc/$1/task/$1/children"; }
-
 @test "kill -9 of the front around: its COMMAND stops, the guest goes on; then comes the next" {
 	two_deep
 	kill -KILL "$outer_pid"

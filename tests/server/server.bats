@@ -247,7 +247,7 @@ held_within() { # URL REDIS-CLI-ARGUMENT...: the lock is at that server while CO
 	refute_file ran
 }
 
-asks() { find "/proc/$(pgrep -P "$1")/fd" -lname 'socket:*' 2>/dev/null | grep -q .; } # FRONT
+asks() { has_socket "$(keeper_of "$1")"; } # FRONT
 
 @test "what is not a Redis: 76 or 69, one line, no long wait, no memory" {
 	# A sanitizer needs more than any limit.

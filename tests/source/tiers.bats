@@ -216,6 +216,50 @@ patience() {
 	expect 0 2000
 }
 
+@test "a failure shows the test's own line, and the functions below it with their lines" {
+	ln -s "$(realpath "$BATS_TEST_DIRNAME/../lib")" tests/lib
+	cat >tests/x/fails.bats <<-'END'
+		load ../lib/helper
+		setup() { BIN=$PATH environment_begin; }
+		is_two() { assert_equal "$1" 2; }
+		%test "by functions" {
+		  true
+		  is_two 1
+		}
+		%test "by itself" {
+		  true
+		  [[ 1 == 2 ]]
+		  true
+		}
+		%test "by a condition that never comes true" {
+		  TEST_PATIENCE=0 wait_until is_two 3
+		}
+	END
+	sed -i 's/^%test/@test/' tests/x/fails.bats
+	try env -i PATH="${PATH//"$BATS_LIBEXEC:"/}" HOME="$HOME" bats --tap tests/x/fails.bats
+	assert_equal "$status" 1
+	printf '%s\n' "$out" | sed -E 's/(helper.bash line) .*/\1 N/' | grep -E '^not|line|failed' >seen
+	assert_file seen "$(
+		cat <<-'END'
+			not ok 1 by functions
+			# (in test file tests/x/fails.bats, line 6)
+			#   `is_two 1' failed
+			#   by assert_equal, helper.bash line N
+			#   by is_two, fails.bats line 3
+			not ok 2 by itself
+			# (in test file tests/x/fails.bats, line 10)
+			#   `[[ 1 == 2 ]]' failed
+			not ok 3 by a condition that never comes true
+			# (in test file tests/x/fails.bats, line 14)
+			#   `TEST_PATIENCE=0 wait_until is_two 3' failed
+			#   by assert_equal, helper.bash line N
+			#   by is_two, fails.bats line 3
+			#   by wait_until, helper.bash line N
+			#   by wait_until, helper.bash line N
+		END
+	)"
+}
+
 @test "a process to be ended whose number is another's by now: that one lives on" {
 	local pid
 	sleep 60 3>&- 4>&- &
