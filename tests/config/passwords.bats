@@ -196,7 +196,7 @@ everything() {
 	from file
 	begin_holder one x -t 4
 	start two dlock x echo had
-	wait_until eval '[[ $(cli ZCARD "lock:{lock:x}:queue") == 1 ]]'
+	wait_until queued x 1
 	cli CONFIG SET requirepass changed >/dev/null
 	(umask 077 && echo changed >password)
 	cli() { redis-cli -s "$SERVER/socket" -a changed --no-auth-warning "$@"; }

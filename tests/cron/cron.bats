@@ -38,7 +38,6 @@ calls() { cli INFO commandstats | sed -n "s/^cmdstat_$1:calls=\([0-9]*\),.*/\1/p
 all_calls() { cli INFO commandstats | sed -n 's/^cmdstat_\([^:]*\):calls=\([0-9]*\),.*/\1 \2/p' |
 	grep -vE '^(info|config)' | sort; }
 
-waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 
 # ---- --cooldown ----------------------------------------------------------------------------------
 
@@ -115,13 +114,13 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 @test "a waiter that is handed the lock finds the success on record, and hands on at once" {
 	begin_holder one x
 	start two dlock --cooldown 1h x touch two
-	wait_until waits x 1
+	wait_until queued x 1
 	start three dlock --once today x touch three
-	wait_until waits x 2
+	wait_until queued x 2
 	start four dlock --cooldown 1h x touch four
-	wait_until waits x 3
+	wait_until queued x 3
 	start five dlock -w 60 x sh -c 'now=$(date +%s%3N); echo $now >five'
-	wait_until waits x 4
+	wait_until queued x 4
 	local since=$(now_ms)
 	let_go one
 	assert_equal "$status" 0
@@ -152,9 +151,9 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 @test "the first in the queue leaves: the next gets the lock when a dead holder's expires" {
 	cli SET lock:x foreign PX 3000 >/dev/null
 	start one dlock --cooldown 1h x touch ran
-	wait_until waits x 1
+	wait_until queued x 1
 	start two dlock x touch two
-	wait_until waits x 2
+	wait_until queued x 2
 	cli HSET "$(meta_of x)" success "$(date +%s%6N)" >/dev/null
 	finish one # the head behind a foreign holder looks once a second; its next request
 	expect 0
@@ -341,7 +340,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	begin_holder one x --at-least 2s -t 60
 	local since=$(now_ms)
 	start two dlock x date +%s%3N
-	wait_until waits x 1
+	wait_until queued x 1
 	let_go one
 	expect 0
 	finish two

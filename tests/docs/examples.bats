@@ -195,7 +195,7 @@ unit() {
 	start one sh dlock-backup.job
 	wait_until is_file running
 	start two sh dlock-backup.job
-	wait_until queued backup
+	wait_until queued backup 1
 	kill -TERM $one_pid # KillMode=mixed: to dlock alone
 	finish one
 	expect 1 $'backup --all\nin order'
@@ -207,7 +207,6 @@ unit() {
 	try sh dlock-backup.job
 	expect 0
 }
-queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 
 @test "systemd: every OnCalendar is one" {
 	local when
@@ -284,7 +283,7 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 	start one "$EXAMPLES/deploy-latest" production
 	wait_until file_has done 'begun production'
 	start two "$EXAMPLES/deploy-latest" production
-	wait_until queued deploy:production
+	wait_until queued deploy:production 1
 	local i
 	for i in 1 2; do
 		try "$EXAMPLES/deploy-latest" production
@@ -313,7 +312,7 @@ queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 	STATE_DIRECTORY=b try "$EXAMPLES/reboot-in-turn"
 	expect 0 'reboot '
 	start third env STATE_DIRECTORY=c "$EXAMPLES/reboot-in-turn"
-	wait_until queued reboot
+	wait_until queued reboot 1
 	assert_equal "$(<third.out)" ''
 	STATE_DIRECTORY=a try "$EXAMPLES/reboot-in-turn" back
 	expect 0

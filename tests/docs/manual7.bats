@@ -89,7 +89,7 @@ teardown() { test_end; }
 @test "keys: a lock looked at by redis-cli" {
 	begin_holder one backup
 	start two dlock backup true
-	wait_until queued backup
+	wait_until queued backup 1
 	PATH=$PWD/stubs:$PATH
 	printf '#!/bin/sh\nexec %s -s %s "$@"\n' "$(command -v redis-cli)" "$SERVER/socket" >stubs/redis-cli
 	chmod +x stubs/redis-cli
@@ -99,12 +99,11 @@ teardown() { test_end; }
 	let_go one
 	finish two
 }
-queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == 1 ]]; }
 
 @test "keys: the companions are those that it names" {
 	begin_holder one backup --once monday
 	start two dlock backup true
-	wait_until queued backup
+	wait_until queued backup 1
 	cli --raw KEYS '*' | sed -E "s/:(who|wake):.*/:\1:TOKEN/" | sort -u >seen
 	let_go one
 	finish two

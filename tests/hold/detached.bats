@@ -147,11 +147,11 @@ running() {
 	take one x
 	enqueue low
 	start high dlock acquire --priority 5 x
-	wait_until queued 2
+	wait_until queued x 2
 	give x "$one_token"
 	finish high
 	assert_equal "$status" 0
-	queued 1
+	queued x 1
 	give x "${out% *}"
 	finish_all low
 }
@@ -197,7 +197,7 @@ running() {
 @test "a full disk, a reader gone: the lock is released, and the next one gets it" {
 	begin_holder one x
 	start full sh -c 'dlock acquire x >/dev/full'
-	wait_until queued 1
+	wait_until queued x 1
 	enqueue next
 	let_go one
 	finish full
@@ -263,11 +263,11 @@ running() {
 	local sig
 	for sig in INT TERM HUP QUIT; do
 		start a dlock acquire x
-		wait_until queued 1
+		wait_until queued x 1
 		kill -$sig "$a_pid"
 		finish a
 		assert_equal "$status$out" $((128 + $(kill -l $sig)))
-		assert queued 0
+		assert queued x 0
 		assert_equal "$(cli --raw KEYS 'lock:{lock:x}:w*' | grep -c ":$a_pid:" || true)" 0 'keys of a'
 	done
 	assert owner_is x "$one_token"
@@ -493,9 +493,9 @@ share_is_over() {
 	enqueue a
 	enqueue b
 	start r1 dlock acquire -s x
-	wait_until queued 3
+	wait_until queued x 3
 	start r2 dlock acquire -s x
-	wait_until queued 4
+	wait_until queued x 4
 	give x "$one_token"
 	finish_all a b
 	assert_equal "$(tr '\n' ' ' <order)" 'a b '
@@ -507,7 +507,7 @@ share_is_over() {
 	second=${out% *}
 	enqueue w
 	give x "$first"
-	assert queued 1
+	assert queued x 1
 	give x "$second"
 	finish_all w
 }
@@ -516,13 +516,13 @@ share_is_over() {
 	take one --permits 2 x
 	take two --permits 2 x
 	start a dlock acquire --permits 2 x
-	wait_until queued 1
+	wait_until queued x 1
 	start b dlock acquire --permits 2 x
-	wait_until queued 2
+	wait_until queued x 2
 	give x "$two_token"
 	finish a
 	assert_equal "$status" 0
-	assert queued 1
+	assert queued x 1
 	local third=${out% *} fourth
 	give x "$one_token"
 	finish b
@@ -686,7 +686,7 @@ share_is_over() {
 @test "--force breaks a detached lock, whose token is then wrong" {
 	take one x
 	start a dlock acquire x
-	wait_until queued 1
+	wait_until queued x 1
 	try dlock release --force x
 	assert_equal "$status" 0
 	assert_match "$err" 'released by force: held by .*\(tester, acquire\)'
@@ -738,7 +738,7 @@ share_is_over() {
 @test "--force is sent once: a waiter that got the lock by it keeps it though the answer is lost" {
 	take one x
 	start a dlock acquire x
-	wait_until queued 1
+	wait_until queued x 1
 	service "$BATS_TEST_DIRNAME/../programs/cutter.py" "$PWD/cutter" "$SERVER/socket" broken
 	wait_until test -S cutter
 	try dlock -S "unix://$PWD/cutter" release --force x

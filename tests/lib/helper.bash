@@ -343,6 +343,7 @@ marked() {
 	exec grep -lzsxF "$mark" /proc/[0-9]*/environ
 }
 
+# marked_pids: their numbers. Not at the head of a pipeline: what stands behind it has the mark, too.
 marked_pids() {
 	local one
 	for one in $(marked); do
@@ -756,6 +757,7 @@ has_socket() { # PID
 
 is_held() { [[ $(cli EXISTS "lock:$1") == 1 ]]; }
 is_free() { [[ $(cli EXISTS "lock:$1") == 0 ]]; }
+queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # LOCK COUNT: so many wait for it
 owner_is() { [[ $(cli GET "lock:$1") == "$2" ]]; } # NAME TOKEN
 is_file() { [[ -s $1 ]]; }
 file_has() { grep -qE -- "$2" "$1" 2>/dev/null; } # FILE REGEX

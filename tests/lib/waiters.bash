@@ -2,7 +2,6 @@
 # `load ../lib/waiters`.
 
 queue_of() { echo "lock:{lock:$1}:queue"; }
-queued() { [[ $(cli ZCARD "$(queue_of x)") == "$1" ]]; } # COUNT
 
 # enqueue NAME [OPTION]...: a waiter for x that adds NAME to the file `order`; returns once it
 # listens at its place.
@@ -11,7 +10,7 @@ enqueue() {
 	shift
 	before=$(cli ZCARD "$(queue_of x)")
 	start "$name" dlock "$@" x sh -c "echo $name >>order"
-	wait_until queued $((before + 1))
+	wait_until queued x $((before + 1))
 	wait_until listens "$pid"
 }
 

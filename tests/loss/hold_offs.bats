@@ -214,7 +214,7 @@ holds_off() { (($(returns_for "$1") > 0)); }
 	local last name
 	begin_holder one x -t 1h
 	start last dlock -t $((6 * TEST_PATIENCE)) x witness count "$PWD/last.count"
-	wait_until queued 1
+	wait_until queued x 1
 	enqueue a
 	enqueue b
 	enqueue c

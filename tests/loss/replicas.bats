@@ -127,9 +127,9 @@ end_watch() {
 @test "a waiter's claim counts only with replicas as well; else the next one gets it" {
 	begin_holder one x
 	start two dlock --wait-replicas 2:500ms x touch ran
-	wait_until waiting_are 1
+	wait_until queued x 1
 	start three dlock x echo third
-	wait_until waiting_are 2
+	wait_until queued x 2
 	freeze
 	let_go one
 	finish two
@@ -139,13 +139,11 @@ end_watch() {
 	expect 0 third
 }
 
-waiting_are() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == "$1" ]]; }
-
 @test "a waiter that queued while the replicas lagged gets its turn once they follow" {
 	begin_holder one x
 	freeze
 	start two dlock --wait-replicas 2:700ms x echo second
-	wait_until waiting_are 1
+	wait_until queued x 1
 	thaw
 	let_go one
 	finish two

@@ -14,7 +14,6 @@ teardown_file() { file_end; }
 readonly STARTED='the server started [0-9.]+m?s ago; waiting [0-9.]+s for holders to return'
 
 up() { cli INFO server | sed -n 's/^uptime_in_seconds:\([0-9]*\).*/\1/p'; }
-is_waiting() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == 1 ]]; }
 was_asked() { [[ -n $(cli HGET "lock:{lock:${1:-x}}:meta" contended) ]]; }
 up_for() { (($(up) >= $1)); }
 calls() { cli INFO commandstats | sed -n "s/^cmdstat_$1:calls=\([0-9]*\).*/\1/p"; }
@@ -211,7 +210,7 @@ waited_since() {
 	kill -STOP $one_keeper
 	restart
 	start two dlock x touch ran
-	wait_until is_waiting
+	wait_until queued x 1
 	kill -CONT $one_keeper
 	wait_until is_held x
 	wait_until up_for 5

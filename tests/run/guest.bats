@@ -19,9 +19,8 @@ setup() {
 # next_waits NAME: another waiter for x, which stands in its queue.
 next_waits() {
 	start "$1" dlock "${@:2}" x ./work "$1"
-	wait_until is_waiting
+	wait_until queued x 1
 }
-is_waiting() { [[ $(cli ZCARD 'lock:{lock:x}:queue') != 0 ]]; }
 
 # ---- An ended token ------------------------------------------------------------------------------
 
@@ -85,7 +84,7 @@ any_begun() { [[ -s spans ]]; }
 	expect 0
 	start other dlock x ./work other
 	stays $((500 * TEST_PATIENCE)) is_one_at_most
-	wait_until is_waiting
+	wait_until queued x 1
 	# It is still the script's.
 	assert_equal "$(dlock status --json x | jq -c '.[0].holders | map(.label)')" '["dash"]'
 	: >job.go
@@ -238,7 +237,7 @@ outside() { # NAME [OPTION]...
 	start second dlock y sh -c 'until [ -e go ]; do sleep 0.02; done; dlock x true'
 	wait_until is_held y
 	DLOCK_NAME=x DLOCK_TOKEN=$(cli GET lock:x) start first dlock x dlock y true
-	wait_until is_waiting_for_y
+	wait_until queued y 1
 	let_go one
 	: >go
 	finish second
@@ -246,8 +245,6 @@ outside() { # NAME [OPTION]...
 	finish first
 	assert_equal "$status" 0 "$err"
 }
-
-is_waiting_for_y() { [[ $(cli ZCARD 'lock:{lock:y}:queue') != 0 ]]; }
 
 # ---- Deaths ----------------------------------------------------------------------------------------
 
@@ -535,7 +532,7 @@ address_of() { # KEEPER
 	start one dlock -o x ./many
 	wait_until -t 10 lines_of begun 50
 	start other dlock x sh -c 'wc -l <over'
-	wait_until is_waiting
+	wait_until queued x 1
 	: >many.go
 	finish other
 	expect 0 50

@@ -8,7 +8,6 @@ setup() { test_begin; }
 teardown() { test_end; }
 
 scripts_called() { cli INFO commandstats | sed -n 's/^cmdstat_evalsha:calls=\([0-9]*\),.*/\1/p'; }
-queued() { [[ $(cli ZCARD "lock:{lock:x}:queue") == "$1" ]]; } # COUNT
 
 @test "inside its holder a lock is had at once, with the same token and fence" {
 	try dlock x sh -c 'echo $DLOCK_TOKEN $DLOCK_FENCE; dlock x sh -c "echo \$DLOCK_TOKEN \$DLOCK_FENCE \$DLOCK_NAME; exit 7"'
@@ -70,7 +69,7 @@ moments_of() { sed -n "1s/^[0-9]* *\([0-9.]*\) .*/\1/p" "$1" && sed -n "/environ
 	start outer dlock -s x sh -c 'until [ -e go ]; do sleep 0.02; done; dlock -w 5 -s x echo in'
 	wait_until is_held x
 	start writer dlock x echo written
-	wait_until queued 1
+	wait_until queued x 1
 	: >go
 	finish outer
 	expect 0 in
@@ -164,7 +163,7 @@ received_in() { sed -e '/^ready/d' "$1"; }
 	: >go
 	wait_until is_held x
 	start waiter dlock x echo had
-	wait_until queued 1
+	wait_until queued x 1
 	wait_until is_quiet $(processes_of "$waiter_pid")
 	signal_waiters STOP "$waiter_pid"
 	: >done

@@ -45,7 +45,6 @@ reports() {
 # traced OPTION... COMMAND...: strace into the file `trace`.
 traced() { unleaked strace -f -o trace "$@"; }
 
-waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 
 # ---- Every outcome -------------------------------------------------------------------------------
 
@@ -62,7 +61,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 @test "ran: fence, times, server" {
 	begin_holder one x
 	start two dlock --report report x sh -c 'echo $DLOCK_FENCE; sleep 0.3'
-	wait_until waits x 1
+	wait_until queued x 1
 	sleep 0.2
 	let_go one
 	finish two
@@ -131,7 +130,7 @@ waits() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME NUMBER
 	begin_holder one x
 	for signal in INT TERM HUP QUIT; do
 		start two dlock --report report x true
-		wait_until waits x 1
+		wait_until queued x 1
 		kill -$signal $two_pid
 		finish two
 		reports cancelled $((128 + $(kill -l $signal))) none

@@ -66,7 +66,6 @@ on_time() {
 	assert_between $(($(date -r "$1.out" +%s%3N) - began)) -10000 $(($4 * TEST_PATIENCE)) 'ms until the answer'
 }
 
-in_queue() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == "$1" ]]; }
 listening() { [[ $(cli CLIENT LIST | grep -c 'cmd=blpop') == "$1" ]]; }
 kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 
@@ -154,7 +153,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	server_continue
 	wait_until is_free x
 	stays 300 is_free x
-	assert in_queue 0
+	assert queued x 0
 	say a acquire '(lost|granted)'
 	say a acquire granted
 	say a 'release 1000' released
@@ -383,7 +382,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	say b acquire busy
 	say b 'listen 100' timeout
 	say b 'release 1000' released
-	assert in_queue 0
+	assert queued x 0
 	assert_equal "$(cli HGET "$(meta_of x)" timeouts)" 1
 	say a 'release 1000' 'released handed=0'
 	quit a b
@@ -428,7 +427,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	on_time c granted 990 2500 "$began"
 	heard a pending=0
 	kill -CONT "$b_pid"
-	wait_until in_queue 2
+	wait_until queued x 2
 	assert_match "$(cli ZRANGE 'lock:{lock:x}:queue' 0 0)" ":$b_pid:"
 	say c 'release 1000' released
 	heard b granted
@@ -530,7 +529,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	kill_clients
 	wait_until listening 2
 	assert_match "$(cli ZRANGE 'lock:{lock:x}:queue' 0 0)" ":$b_pid:"
-	assert in_queue 2
+	assert queued x 2
 	say a 'release 1000' 'released handed=1'
 	heard b granted
 	say b 'release 1000' 'released handed=1'
@@ -593,7 +592,7 @@ kill_clients() { cli CLIENT KILL TYPE normal SKIPME yes >/dev/null; }
 	server_end "$SERVER"
 	server_again "$SERVER"
 	# Else the reader may come before the writer, which the server does not know any longer.
-	wait_until in_queue 2
+	wait_until queued x 2
 	for name in r3 r1 r2; do say $name renew again; done
 	for name in r1 r2 r3; do say $name 'release 1000' released; done
 	# The server does not know whether these were all: the writer has it once the time is over for which

@@ -167,8 +167,6 @@ once() {
 	assert_equal "$status" 0 "the holder's status"
 }
 
-nothing_waits() { [[ $(cli ZCARD 'lock:{lock:x}:queue') == 0 ]]; }
-
 @test "WINCH and CONT do not end a waiter nor hurry it" {
 	begin_holder one x
 	start two dlock x echo ran

@@ -49,7 +49,7 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 	begin_holder one x -s -t 30
 	begin_holder two x -s -t 60
 	start three dlock x true
-	wait_until queued 1
+	wait_until queued x 1
 	assert_equal "$(metric dlock_held) $(metric dlock_waiters)" '2 1'
 	assert_match "$(metric dlock_ttl_seconds)" '^[345][0-9]\.[0-9]{3}$'
 	let_go one
@@ -73,8 +73,8 @@ metric() { dlock status --openmetrics | sed -n "s/^$1{name=\"${2:-x}\"} //p"; }
 	try dlock -n x true
 	try dlock -w 0.3 x true
 	start two dlock x true
-	wait_until queued 1
-	stays 600 queued 1
+	wait_until queued x 1
+	stays 600 queued x 1
 	let_go one
 	finish two
 	assert_equal "$(metric dlock_acquisitions_total) $(metric dlock_contentions_total) $(metric dlock_timeouts_total)" '3 3 1'

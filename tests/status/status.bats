@@ -247,7 +247,7 @@ shape() {
 @test "a server's clock that was set back: nobody has held or waited for less than no time" {
 	begin_holder one x
 	start two dlock x true
-	wait_until eval '[[ $(cli ZCARD "lock:{lock:x}:queue") == 1 ]]'
+	wait_until queued x 1
 	local who value
 	for who in $(cli --scan | grep who:); do
 		value=$(cli GET "$who")

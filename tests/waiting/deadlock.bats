@@ -7,7 +7,6 @@ teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
 
-queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME COUNT
 
 # partner NAME MINE OTHER [OPTION]...: holds MINE, and once all of the circle do, takes OTHER; the
 # exit code of that goes to NAME.code.

@@ -56,7 +56,7 @@ assert_slices() { # what COMMAND wrote
 	assert_slices
 	begin_holder one x
 	start two dlock x "${command[@]}"
-	wait_until queued 1
+	wait_until queued x 1
 	wait_until listens "$pid"
 	! slices_are_chosen || (($(slice_of "$pid") < usual)) || fail "$(slice_of "$pid"), not below $usual"
 	let_go one
@@ -172,14 +172,14 @@ owner_is_pid() { [[ $(cli GET lock:x) == *":$1:"* ]]; }
 	enqueue a
 	enqueue b
 	start c dlock x sh -c 'echo c >>order; until [ -e done ]; do sleep 0.02; done'
-	wait_until queued 3
+	wait_until queued x 3
 	enqueue d
 	signal_waiters STOP "$a_pid"
 	let_go one
 	finish_all b
 	wait_until order_is b c
 	signal_waiters CONT "$a_pid"
-	wait_until queued 2 # d, and a again
+	wait_until queued x 2 # d, and a again
 	assert_equal "$(cli ZRANK "$(queue_of x)" "$(token_of "$a_pid")")" 0
 	: >done
 	finish_all a c d
@@ -253,14 +253,14 @@ is_late() { (($(cli PTTL "lock:{lock:x}:who:$(token_of "$1")") < 1800)); } # PID
 	enqueue a -S "unix://$PWD/proxy.socket"
 	enqueue b
 	start c dlock x sh -c 'echo c >>order; until [ -e done ]; do sleep 0.02; done'
-	wait_until queued 3
+	wait_until queued x 3
 	enqueue d
 	kill -STOP "$wire_pid"
 	let_go one
 	finish_all b
 	wait_until order_is b c
 	kill -CONT "$wire_pid"
-	wait_until queued 2 # d, and a again
+	wait_until queued x 2 # d, and a again
 	assert_equal "$(cli ZRANK "$(queue_of x)" "$(token_of "$a_pid")")" 0
 	: >done
 	finish_all a c d
@@ -342,7 +342,7 @@ sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null |
 	cli SET lock:x foreign PX $((2000 * TEST_PATIENCE)) >/dev/null
 	enqueue a
 	cli PEXPIRE lock:x 600000 >/dev/null
-	stays $((2000 * TEST_PATIENCE + 900)) queued 1 # past what it had at first
+	stays $((2000 * TEST_PATIENCE + 900)) queued x 1 # past what it had at first
 	local before after
 	before=$(commands_so_far)
 	sleep 3
@@ -403,7 +403,7 @@ sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null |
 		kill -$sig "$a_pid"
 		finish a
 		assert_equal "$status" $((128 + $(kill -l $sig)))
-		queued 1 || fail "$sig: still queued"
+		queued x 1 || fail "$sig: still queued"
 		assert_equal "$(cli --raw KEYS 'lock:{lock:x}:w*' | grep -c ":$a_pid:" || true)" 0 'keys of a'
 		kill -TERM "$b_pid"
 		finish b
@@ -416,7 +416,7 @@ sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null |
 	enqueue b
 	try dlock -w 0.5 x true
 	expect_failure 1 'busy after 500ms: held by'
-	queued 1 || fail 'still queued'
+	queued x 1 || fail 'still queued'
 	let_go one
 	finish_all b
 }
@@ -433,7 +433,7 @@ sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null |
 			local waiter=${name}_pid
 			wait_until listens "${!waiter}"
 		done
-		queued 3 || fail "queued: $(cli ZCARD "$(queue_of x)")"
+		queued x 3 || fail "queued: $(cli ZCARD "$(queue_of x)")"
 	done
 	enqueue d
 	let_go one
@@ -456,7 +456,7 @@ sockets_of() { find "/proc/$1/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null |
 	done
 	server_again "$SERVER"
 	wait_until owner_is x "$token"
-	wait_until queued 8
+	wait_until queued x 8
 	refute_file order
 	let_go one
 	assert_equal "$status" 0
@@ -591,7 +591,7 @@ ten_wait() {
 	for i in {1..10}; do
 		start "$mode$i" dlock -w 600 $1 x true
 	done
-	wait_until queued 10
+	wait_until queued x 10
 	for i in {1..10}; do
 		waiter=$mode${i}_pid
 		wait_until listens "${!waiter}"
@@ -654,7 +654,7 @@ release_cost() {
 	for ((number = 0; number < many; number++)); do
 		dlock x sh -c "echo $number >>order" 2>>errors 3>&- 4>&- &
 		waiters+=($!)
-		wait_until -t 30 queued $((number + 1))
+		wait_until -t 30 queued x $((number + 1))
 	done
 	let_go one
 	wait_until -t $((many)) all_gone "${waiters[@]}"

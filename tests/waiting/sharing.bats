@@ -138,14 +138,14 @@ readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 	local i
 	for i in 1 2 3; do
 		start "r$i" dlock -s x sh -c "echo r >>order; until [ -e go ]; do sleep 0.02; done"
-		wait_until queued $((i + 1))
+		wait_until queued x $((i + 1))
 	done
 	enqueue w2
 	enqueue late -s
 	let_go one
 	wait_until order_is w1 r r r
 	sharers_are 3
-	queued 2
+	queued x 2
 	: >go
 	finish_all r1 r2 r3 w1 w2 late
 	assert_order w1 r r r w2 late
@@ -157,7 +157,7 @@ readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 	kill -KILL $a_pid $a_keeper
 	finish a
 	start w dlock x echo written
-	wait_until queued 1
+	wait_until queued x 1
 	wait_until sharers_are 2
 	let_go b
 	finish w
@@ -168,7 +168,7 @@ readers_come_after_the_writer() { sed '1,/w/d' order | grep -q r; }
 	begin_holder a x --permits 2 -t 4
 	begin_holder b x --permits 2 -t 600
 	start w dlock --permits 2 x echo had
-	wait_until queued 1
+	wait_until queued x 1
 	kill -KILL $a_pid $a_keeper
 	finish a
 	# A look at how long the key lives, which is as long as the permit of b.
@@ -251,7 +251,7 @@ print(*[w["priority"] for w in json.load(sys.stdin)[0]["waiters"]])')" '1000 2 0
 		server_again "$SERVER"
 		wait_until sharers_are 3
 		assert_equal "$(mode_of)" "$word"
-		wait_until queued 1
+		wait_until queued x 1
 		refute_file order
 		for name in a b c; do
 			let_go $name

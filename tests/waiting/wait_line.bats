@@ -14,7 +14,7 @@ teardown() { test_end; }
 @test "on a terminal one line is redrawn in place, and gone before COMMAND starts" {
 	begin_holder one x --label 'night run'
 	start ahead dlock x true
-	wait_until queued 1
+	wait_until queued x 1
 	(
 		wait_until file_has drawn 'for 2s'
 		kill -RTMIN "$one_command"
