@@ -545,7 +545,12 @@ write_stampers() {
 
 last_stamp() { date -r "$(ls -t ./*.stamp | head -n 1)" +%s%3N; }
 stampers_are() { (($(find . -name '*.stamp' | wc -l) == $1)); }
-no_stampers() { ! marked_pids | xargs -rn1 ps -o args= -p 2>/dev/null | grep -q stamp; }
+no_stampers() {
+	local pid
+	for pid in $(marked_pids); do
+		! grep -qs stamp "/proc/$pid/cmdline" || return 1
+	done
+}
 
 stolen() {
 	start one "$1" stampers

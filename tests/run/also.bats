@@ -7,7 +7,6 @@ teardown_file() { file_end; }
 setup() { test_begin; }
 teardown() { test_end; }
 
-queued() { [[ $(cli ZCARD "lock:{lock:$1}:queue") == "$2" ]]; } # NAME COUNT
 all_held() { [[ $(cli EXISTS "${@/#/lock:}") == "$#" ]]; }
 none_held() { [[ $(cli EXISTS "${@/#/lock:}") == 0 ]]; }
 
@@ -298,7 +297,7 @@ killed_after() {
 	wait_until nothing_runs_but "${other:-}" || fail "killed after $1 us"
 }
 
-nothing_runs_but() { [[ $(marked_pids | grep -vxF "$(printf '%s\n' none $1)") == '' ]]; }
+nothing_runs_but() { [[ -z $(grep -vxF "$(printf '%s\n' $1)" <<<"$(marked_pids)") ]]; }
 
 # Answers come late, so that the moments are spread over the requests.
 @test "the front is killed at any moment: 20 times while it asks, up to the grant and after it" {
