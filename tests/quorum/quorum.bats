@@ -211,17 +211,31 @@ slow_url() { # MS
 }
 
 @test "a lock that is granted late is confirmed there too: the counter is not left behind" {
-	try dlock x true # the scripts are known there
+	try dlock other true # the scripts are known there
 	freeze 4 5
 	begin_holder a x
 	thaw 4 5
 	wait_until is_owned_on 4
 	wait_until eval '[[ $(fence_on 4) == "$(fence_on 1)" ]]'
+	# A renewal would bring the counter as well, but later, and is no grant.
+	assert_equal "$(on 4 HGET "$(meta_of x)" granted)" 1 'grants that it was told of'
 	let_go a
 	expect 0
 }
 
 # --- During the hold ---
+
+@test "a server that forgets its promise before it is confirmed gets the lock again soon" {
+	local slow
+	slow=delay-$((300 * TEST_PATIENCE)):$(port_of 5)
+	fake_server "$slow"
+	begin_holder a x -t $((60 * TEST_PATIENCE)) -S "$(url 1 2 3 4),127.0.0.1:$(<"$slow/port")"
+	wait_until is_owned_on 5
+	on 5 FLUSHALL >/dev/null # the promise is still on its way to the holder
+	wait_until -t 10 is_owned_on 5
+	let_go a
+	expect 0
+}
 
 @test "two of five killed during the hold: it goes on, and they get the lock again" {
 	begin_holder a x -t 4

@@ -11,7 +11,7 @@ load ../lib/mutants
 	all_caught quorum-confirms-unowned quorum-token-of-one quorum-counts-from-reply
 	all_caught quorum-of-the-reachable quorum-forgets-stragglers quorum-leaves-the-slow
 	all_caught quorum-leave-awaits-all quorum-hashes-its-last-word quorum-second-only
-	all_caught quorum-counts-twins quorum-forgets-the-late
+	all_caught quorum-counts-twins quorum-forgets-the-late quorum-unconfirmed-is-left
 }
 
 @test "which server: a replica is believed or refuses for good, no ASKING, endless redirects" {

@@ -391,12 +391,13 @@ static nanos mend_after(struct voter *voter)
 }
 
 /* Waits for an order; and while the lock is held for the connection to drop, which is news to the
- * caller, or, if there is none, until the server is to be tried again: true. */
+ * caller, or, if there is none or the server has not the lock, until it is to be tried again:
+ * true. */
 static bool rest(struct voter *voter)
 {
 	struct link *link = &voter->single->link;
 	bool mends = voter->quorum->held && !voter->twin;
-	bool missing = !link->connection || link->waiting;
+	bool missing = !link->connection || link->waiting || !voter->had;
 	struct pollfd fds[] = {
 		{.fd = voter->wakeup_fd, .events = POLLIN},
 		{.fd = -1, .events = POLLRDHUP},
